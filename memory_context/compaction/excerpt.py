@@ -1,0 +1,146 @@
+"""The passages of a long text that are shown when it cannot be shown whole, with what lies between them said exactly.
+
+Most of what an agent uses at once stands near the head or the tail of an output; what does not is mostly an error. So an excerpt is a
+head, the lines that report errors, and a tail. What is left out is named by its lines (characters, where a line itself is too long),
+so that the agent can ask for just that.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..tokens import TokenCounter, cut_to_tokens
+
+__all__ = ["Passage", "error_lines", "excerpt", "render_passages"]
+
+HEAD_SHARE = 0.6
+ERROR_SHARE = 0.15
+ERROR_LINES = 8
+CHARACTERS_PER_TOKEN = 8
+"""Windows are this many characters a token: more than real text has, so that a cut by tokens always happens inside."""
+ELISION_TOKENS = 60
+"""What one line about left-out text costs at most."""
+
+_ERROR = re.compile(r"error|exception|traceback|failed|failure|fatal|panic|denied|not found", re.IGNORECASE)
+_SEARCHED_CHARACTERS = 2_000_000
+_LONGEST_ERROR_LINE = 300
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A stretch of a text, by its characters, from 0, end exclusive."""
+
+    start: int
+    end: int
+
+
+def excerpt(content: str, limit_tokens: int, counter: TokenCounter) -> list[Passage]:
+    """Return the passages to show of a content, in order, within a limit.
+
+    Args:
+        content: A text that has more tokens than the limit.
+        limit_tokens: What the passages may take, the lines about left-out text (`ELISION_TOKENS` each) included.
+        counter: Counts tokens.
+    """
+    budget = limit_tokens - 2 * ELISION_TOKENS
+    if budget <= 0:
+        return []
+    error_budget = int(budget * ERROR_SHARE)
+    head, tail = _ends(content, budget - error_budget, counter)
+    errors: list[Passage] = []
+    for passage in error_lines(content, head.end, tail.start, ERROR_LINES):
+        cost = counter.count(content[passage.start : passage.end]) + ELISION_TOKENS
+        if cost > error_budget:
+            break
+        error_budget -= cost
+        errors.append(passage)
+    if not errors:
+        head, tail = _ends(content, budget, counter)
+    return _merged([head, *errors, tail])
+
+
+def _ends(content: str, budget: int, counter: TokenCounter) -> tuple[Passage, Passage]:
+    """Return the head and the tail of a content that fit a budget, cut at lines where that leaves enough."""
+    window = budget * CHARACTERS_PER_TOKEN
+    head_text = cut_to_tokens(content[:window], int(budget * HEAD_SHARE), counter)
+    head = Passage(0, _end_of_line(content, len(head_text)))
+    tail_text = cut_to_tokens(content[-window:], budget - int(budget * HEAD_SHARE), counter, side="end")
+    start = max(len(content) - len(tail_text), head.end)
+    return head, Passage(_start_of_line(content, start), len(content))
+
+
+def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]:
+    """Return lines between two characters that report an error; of a very long line, the part around it."""
+    found: list[Passage] = []
+    position = start
+    while len(found) < limit:
+        match = _ERROR.search(content, position, min(end, start + _SEARCHED_CHARACTERS))
+        if match is None:
+            break
+        line_start = max(content.rfind("\n", start, match.start()) + 1, start, match.start() - _LONGEST_ERROR_LINE // 2)
+        line_end = content.find("\n", match.end(), end)
+        line_end = min(end if line_end < 0 else line_end, line_start + _LONGEST_ERROR_LINE)
+        found.append(Passage(line_start, line_end))
+        position = max(line_end, match.end())
+    return found
+
+
+def render_passages(
+    content: str, passages: Sequence[Passage], elision: Callable[[str], str] = lambda what: f"[… {what} left out …]"
+) -> str:
+    """Return the passages as one text in which every gap is named.
+
+    Args:
+        content: The whole text.
+        passages: What to show, in order.
+        elision: Makes the line for a gap from its name, such as `lines 81-419`.
+    """
+    pieces: list[str] = []
+    position = 0
+    for passage in passages:
+        if passage.start > position:
+            pieces.append(elision(_gap_name(content, position, passage.start)))
+        pieces.append(content[passage.start : passage.end].strip("\n"))
+        position = passage.end
+    if position < len(content):
+        pieces.append(elision(_gap_name(content, position, len(content))))
+    return "\n".join(pieces)
+
+
+def _gap_name(content: str, start: int, end: int) -> str:
+    """Name a gap by its whole lines if it is made of such, else by its characters; both count from 1."""
+    starts_line = start == 0 or content[start - 1] == "\n" or content[start] == "\n"
+    ends_line = end == len(content) or content[end - 1] == "\n" or content[end] == "\n"
+    if not (starts_line and ends_line):
+        return f"characters {start + 1}-{end}"
+    first = content.count("\n", 0, start) + (1 if start == 0 or content[start - 1] == "\n" else 2)
+    last = content.count("\n", 0, end - 1) + 1  # a line break belongs to the line it ends
+    return f"lines {first}-{last}" if last > first else f"line {first}"
+
+
+def _end_of_line(content: str, end: int) -> int:
+    """Move a cut back to the end of a line, unless most of the passage would go."""
+    if end >= len(content) or content[end] == "\n":
+        return min(end, len(content))
+    line_end = content.rfind("\n", 0, end)
+    return line_end if line_end > end // 2 else end
+
+
+def _start_of_line(content: str, start: int) -> int:
+    """Move a cut forward to the start of a line, unless most of the passage would go."""
+    if start == 0 or content[start - 1] == "\n":
+        return start
+    line_start = content.find("\n", start) + 1
+    return line_start if 0 < line_start < start + (len(content) - start) // 2 else start
+
+
+def _merged(passages: list[Passage]) -> list[Passage]:
+    merged: list[Passage] = []
+    for passage in passages:
+        if passage.end <= passage.start:
+            continue
+        if merged and passage.start <= merged[-1].end + 1:
+            merged[-1] = Passage(merged[-1].start, max(merged[-1].end, passage.end))
+        else:
+            merged.append(passage)
+    return merged

@@ -1,0 +1,139 @@
+"""The compactor for any result: status, size, first and last line, lines that report errors."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from ..references import one_line
+from ..tokens import TokenCounter, cut_to_tokens
+from .excerpt import Passage, error_lines, excerpt
+
+__all__ = ["Compacted", "Compactor", "GenericCompactor", "Result"]
+
+DEFAULT_FACTS_LIMIT_TOKENS = 60
+
+_ARGUMENT_LIMIT = 60
+_LINE_LIMIT = 100
+_EXIT_STATUS = re.compile(r"exit(?:ed)?(?: with)?[ _-]?(?:status|code)[ :=]*(-?\d+)|\bis_?error[\"']?\s*[=:]\s*(true)", re.IGNORECASE)
+_STATUS_WINDOW = 600
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tool gave back, free of any framework's types.
+
+    Attributes:
+        content: The text.
+        source: The tool's name, or who said it.
+        arguments: The call's arguments as JSON; empty if there was no call.
+        is_error: What the framework said of it; None if it said nothing.
+    """
+
+    content: str
+    source: str
+    arguments: str = ""
+    is_error: bool | None = None
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What survives of a result.
+
+    Attributes:
+        status: Whether it succeeded, in a sentence.
+        description: What the content is, for the placeholder.
+        facts: Lines worth keeping beside the placeholder; may be empty.
+        excerpt: The passages to show first if the content is longer than the limit; empty if it is not.
+    """
+
+    status: str
+    description: str
+    facts: str
+    excerpt: Sequence[Passage] = ()
+
+
+class Compactor(Protocol):
+    """Decides what survives of a result; pure, deterministic, within its limits."""
+
+    def compact(self, result: Result, excerpt_limit_tokens: int, counter: TokenCounter) -> Compacted:
+        """Return what survives of a result.
+
+        Args:
+            result: The result.
+            excerpt_limit_tokens: What the excerpt may take; a shorter content needs none.
+            counter: Counts tokens.
+        """
+        ...
+
+
+class GenericCompactor:
+    """Keeps what is worth keeping of any text.
+
+    Args:
+        facts_limit_tokens: The most that the facts of one result take.
+    """
+
+    def __init__(self, facts_limit_tokens: int = DEFAULT_FACTS_LIMIT_TOKENS) -> None:
+        self._facts_limit_tokens = facts_limit_tokens
+
+    def compact(self, result: Result, excerpt_limit_tokens: int, counter: TokenCounter) -> Compacted:
+        """Return status, description, first, last and error lines, and the passages of a long content."""
+        content = result.content
+        outcome = "failed" if _is_failure(result) else "succeeded"
+        return Compacted(
+            status=f"{one_line(result.source, 60)} {outcome}.",
+            description=_description(result),
+            facts=cut_to_tokens(_facts(content), self._facts_limit_tokens, counter),
+            excerpt=excerpt(content, excerpt_limit_tokens, counter)
+            if counter.is_over(content, excerpt_limit_tokens)
+            else (),
+        )
+
+
+def _is_failure(result: Result) -> bool:
+    if result.is_error is not None and result.is_error:
+        return True
+    ends = result.content[:_STATUS_WINDOW] + "\n" + result.content[-_STATUS_WINDOW:]
+    return any(match[2] or int(match[1]) != 0 for match in _EXIT_STATUS.finditer(ends))
+
+
+def _description(result: Result) -> str:
+    lines = result.content.count("\n") + (not result.content.endswith("\n"))
+    size = f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters"
+    arguments = _short_arguments(result.arguments)
+    return f"{one_line(arguments, 110)}, {size}" if arguments else f"output of {one_line(result.source, 60)}, {size}"
+
+
+def _short_arguments(arguments: str) -> str:
+    try:
+        parsed = json.loads(arguments) if arguments else {}
+    except (ValueError, RecursionError):
+        return one_line(arguments, _ARGUMENT_LIMIT)
+    if not isinstance(parsed, dict):
+        return one_line(arguments, _ARGUMENT_LIMIT)
+    shown: list[str] = []
+    for name, value in cast(dict[str, Any], parsed).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        shown.append(f"{name}={one_line(text, _ARGUMENT_LIMIT)}")
+    return " ".join(shown)
+
+
+def _facts(content: str) -> str:
+    """First line, lines with errors, last line; each named, none twice."""
+    window = content[:2000], content[-2000:]
+    first = next((line.strip() for line in window[0].split("\n") if line.strip()), "")
+    last = next((line.strip() for line in reversed(window[1].split("\n")) if line.strip()), "")
+    errors = [
+        one_line(content[passage.start : passage.end], _LINE_LIMIT) for passage in error_lines(content, 0, len(content), 2)
+    ]
+    named = [("First line: ", first), *(("", error) for error in errors), ("Last line: ", last)]
+    facts: list[str] = []
+    seen: set[str] = set()
+    for name, line in named:
+        short = one_line(line, _LINE_LIMIT)
+        if short and short not in seen:
+            seen.add(short)
+            facts.append(name + short)
+    return "\n".join(facts)

@@ -1,0 +1,278 @@
+"""MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
+
+    add_message:   transcript.append -> offloader.settle (measure, compact, store)
+    get_messages:  offloader.measure -> budget.fit (decide) -> view -> copies
+
+Read this file first: every arrow of the data flow is one line here.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from autogen_core import Component
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import LLMMessage
+from autogen_core.tools import BaseTool
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import Self
+
+from .compaction import GenericCompactor
+from .errors import StoreError
+from .memory import AgentMemory, MemoryTransform, MemoryType
+from .messages import message_from_json, message_to_json
+from .offload import Offloader
+from .policy import ContextPolicy
+from .stats import ContextStats, Meter
+from .store import MemoryStore
+from .tokens import TokenCounter, default_token_counter
+from .tools import INSTRUCTIONS, announce, retrieve_item, tools_of
+from .transcript import Cleared, Shown, Transcript, load_transcript, save_transcript
+from .view import Budget, Renderer, View, ViewReport, report, session_tag, stable_tokens
+
+__all__ = ["MemoryContext", "MemoryContextConfig"]
+
+_CLOSE_SECONDS = 5.0
+_MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
+
+
+class MemoryContextConfig(BaseModel):
+    """A context as component data. It holds no secret: a database with a password is named by an environment variable."""
+
+    user_id: str
+    agent_id: str
+    session_id: str
+    policy: dict[str, Any] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
+    memory_store: dict[str, str | None] = {}
+    initial_messages: list[dict[str, Any]] = []
+
+
+class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
+    """A chat context that stays small: large content goes to Postgres, a placeholder stays, and nothing is lost.
+
+    Creating one does no I/O. `add_message` and `get_messages` never raise because of the store.
+
+    Args:
+        user_id: Whose session it is; no other user's data is ever seen.
+        agent_id: The agent that holds the context.
+        session_id: The conversation; None for a new one, readable as `context.session_id`.
+        memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the embedded Postgres).
+        policy: The settings.
+        token_counter: Counts tokens; None for o200k_base.
+        initial_messages: Messages it begins with.
+    """
+
+    component_config_schema = MemoryContextConfig
+    component_provider_override = "memory_context.MemoryContext"
+
+    def __init__(
+        self,
+        user_id: str,
+        agent_id: str = "agent",
+        session_id: str | None = None,
+        memory_store: MemoryStore | None = None,
+        policy: ContextPolicy | None = None,
+        token_counter: TokenCounter | None = None,
+        initial_messages: list[LLMMessage] | None = None,
+    ) -> None:
+        super().__init__(initial_messages)
+        self.user_id = _identifier("user_id", user_id)
+        self.agent_id = _identifier("agent_id", agent_id)
+        self.session_id = _identifier("session_id", uuid.uuid4().hex if session_id is None else session_id)
+        self.policy = policy or ContextPolicy()
+        self.token_counter = token_counter or default_token_counter()
+        self.memory_store = memory_store or MemoryStore.default()
+        self._owns_store = memory_store is None
+        self._start(Transcript())
+        for message in initial_messages or ():
+            self._append(message)
+
+    def _start(self, transcript: Transcript) -> None:
+        """Wire everything to a transcript."""
+        self._transcript = transcript
+        self._agent_memory = AgentMemory(
+            self.memory_store, self.user_id, self.agent_id, self.session_id, token_counter=self.token_counter
+        )
+        self._offloader = Offloader(transcript, self._agent_memory, self.policy, self.token_counter, GenericCompactor())
+        renderer = Renderer(self.policy, self.token_counter)
+        self._budget = Budget(self.policy, self.token_counter, renderer, session_tag(self.session_id))
+        self._last_views = (View(), View())
+        self._meter = Meter()
+        announce(self)
+
+    # --- the chat context ---------------------------------------------------------------------------------------
+
+    async def add_message(self, message: LLMMessage) -> None:
+        """Take a message in; its large parts are stored in one transaction.
+
+        Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
+        stored later. The message itself is neither changed nor kept.
+        """
+        self._append(message)
+        await self._offloader.settle()
+
+    def _append(self, message: LLMMessage) -> None:
+        entry = self._transcript.append(message)
+        if entry is not None:
+            self._offloader.add(entry)
+
+    async def get_messages(self) -> list[LLMMessage]:
+        """Return the view: what the model is to see, within the budget; fresh copies, no I/O."""
+        await self._offloader.measure()
+        view = self._budget.fit(self._transcript)
+        if self._transcript.end > self._transcript.standing.shown:
+            self._transcript.decide(Shown(self._transcript.end))
+        if view.messages != self._last_views[1].messages:
+            before = self._last_views[1]
+            self._last_views = (before, view)
+            self._meter.add_view(self._transcript, view, stable_tokens(before, view))
+        return view.copies()
+
+    async def clear(self) -> None:
+        """Empty the view. Items stay readable by their keys."""
+        self._transcript.decide(Cleared(self._transcript.end))
+
+    # --- state --------------------------------------------------------------------------------------------------
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """Return the session as JSON-native data; committed results are references, so loading needs the same database."""
+        await self._offloader.settle()
+        return {
+            "user_id": self.user_id,
+            "session_id": self.session_id,
+            "transcript": save_transcript(self._transcript),
+        }
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Continue a saved session, or take over what one of AutoGen's own contexts saved.
+
+        If the store cannot be reached, results it holds that were still to be shown once are shown compacted.
+
+        Raises:
+            ValueError: The state belongs to another user or comes from a newer version.
+        """
+        if "transcript" not in state:
+            self._start(Transcript())
+            for message in _MESSAGES.validate_python(state.get("messages", [])):
+                self._append(message)
+            await self._offloader.settle()
+            return
+        if state["user_id"] != self.user_id:
+            raise ValueError(f"this state belongs to user {state['user_id']!r}, not to {self.user_id!r}")
+        transcript = load_transcript(state["transcript"])
+        self.session_id = _identifier("session_id", state["session_id"])
+        self._start(transcript)
+        await self._offloader.restore()
+
+    def _to_config(self) -> MemoryContextConfig:
+        return MemoryContextConfig(
+            user_id=self.user_id,
+            agent_id=self.agent_id,
+            session_id=self.session_id,
+            policy=self.policy.model_dump(mode="json"),
+            memory_store={} if self._owns_store else self.memory_store.url_for_config,
+            initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
+        )
+
+    @classmethod
+    def _from_config(cls, config: MemoryContextConfig) -> Self:
+        return cls(
+            user_id=config.user_id,
+            agent_id=config.agent_id,
+            session_id=config.session_id,
+            memory_store=MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
+            policy=ContextPolicy.model_validate(config.policy),
+            initial_messages=[message_from_json(message) for message in config.initial_messages] or None,
+        )
+
+    # --- memory -------------------------------------------------------------------------------------------------
+
+    @property
+    def agent_memory(self) -> AgentMemory:
+        """The items this context stores and reads."""
+        return self._agent_memory
+
+    @property
+    def transcript(self) -> Transcript:
+        """The messages and decisions; read it, do not write to it."""
+        return self._transcript
+
+    async def store(
+        self,
+        content: Any,
+        description: str,
+        type: MemoryType = "custom",
+        *,
+        source: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Store a content and return its memory_key, once it is durable.
+
+        Raises:
+            ValueError: The content is neither a str nor JSON-able, or too large.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        ref = await self._agent_memory.store(
+            content, description=description, type=type, source=source, tags=tags, metadata=metadata
+        )
+        return ref.key
+
+    async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
+        """Return the content behind a key, whole and byte for byte, or cut by a transform.
+
+        Args:
+            memory_key: The key of a placeholder; also that of folded steps.
+            transform: full, excerpt, first_n, last_n or filtered.
+            **params: What the transform takes, such as `pattern="error"`.
+
+        Raises:
+            ItemNotFoundError: This user has no such item; offers the nearest keys.
+            TransformError: The transform cannot be applied; says what to send instead.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params)))[0]
+
+    def tools(self) -> list[BaseTool[Any, Any]]:
+        """Return the tools that let the agent's model use its memory: store_memory, retrieve_memory, read_history."""
+        return tools_of(self)
+
+    def instructions(self) -> str:
+        """Return what teaches a model the placeholder, to be appended to the system message."""
+        return INSTRUCTIONS
+
+    # --- insight ------------------------------------------------------------------------------------------------
+
+    async def explain(self) -> ViewReport:
+        """Return what the last view held and why. Hands out nothing and changes nothing."""
+        return report(self._transcript, *self._last_views, self.policy.token_budget)
+
+    @property
+    def stats(self) -> ContextStats:
+        """What the context did so far, in tokens and transactions."""
+        return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions)
+
+    # --- life cycle ---------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Store what is still waiting and let go of the default store; a store that was passed in stays open."""
+        await self._offloader.flush(_CLOSE_SECONDS)
+        if self._owns_store:
+            await self.memory_store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+
+def _identifier(name: str, value: str) -> str:
+    """Return an id that every table takes.
+
+    Raises:
+        ValueError: It is no str, empty, longer than 128 characters, or not printable.
+    """
+    if not isinstance(cast(Any, value), str) or not value or len(value) > 128 or not value.isprintable():
+        raise ValueError(f"{name}={value!r}: use 1 to 128 printable characters")
+    return value

@@ -1,0 +1,56 @@
+"""Every error this library raises on purpose.
+
+MemoryContextError
+├ StoreError                 the driver's error is its __cause__; never a password in its text
+│ ├ StoreUnavailableError    retryable: the database is down, starting, or too slow
+│ ├ SchemaError              the schema is missing, too old or too new; says which command mends it
+│ └ ConflictError            a conditional write lost
+├ ItemNotFoundError          no such item in this scope, or it was forgotten
+└ TransformError             the transform, pattern or range is unusable; says what to send instead
+
+Bad arguments raise ValueError (or pydantic's error) with the value shown and the remedy.
+"""
+
+__all__ = [
+    "ConflictError",
+    "ItemNotFoundError",
+    "MemoryContextError",
+    "SchemaError",
+    "StoreError",
+    "StoreUnavailableError",
+    "TransformError",
+]
+
+
+class MemoryContextError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class StoreError(MemoryContextError):
+    """The store refused or failed; the driver's error is the `__cause__`."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached or does not answer in time; the same call may succeed later."""
+
+
+class SchemaError(StoreError):
+    """The database schema is missing, too old or too new for this version; the text says what mends it."""
+
+
+class ConflictError(StoreError):
+    """A conditional write lost: the key is taken by something else."""
+
+
+class ItemNotFoundError(MemoryContextError):
+    """No such item in this scope; the text offers the nearest keys."""
+
+
+class TransformError(MemoryContextError):
+    """The transform cannot be applied; the text says what to send instead."""
+
+
+for _error in list(globals().values()):  # tracebacks name the public module
+    if isinstance(_error, type) and issubclass(_error, MemoryContextError):
+        _error.__module__ = "memory_context"
+del _error

@@ -1,0 +1,215 @@
+"""Items of one scope: stored with a readable key, read whole or cut.
+
+The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from the content and its
+place (see `memory_key_for`), so storing the same again gives the same reference.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from ..errors import ConflictError, ItemNotFoundError
+from ..escaping import to_utf8
+from ..references import KEY_PATTERN, MemoryRef, memory_key_for, one_line
+from ..store import MemoryStore, NewMemory, StoredMemory
+from ..tokens import TokenCounter, count_off_loop, default_token_counter
+from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
+from .transforms import FULL, MemoryTransform, cut
+
+__all__ = ["AgentMemory", "Reach"]
+
+Reach = Literal["user", "agent", "session"]
+
+_SUFFIX_LENGTHS = (6, 10, 20)
+_OFF_LOOP_CHARACTERS = 100_000
+
+
+class AgentMemory:
+    """The items one agent stores and reads.
+
+    Args:
+        memory_store: Where they are.
+        user_id: Whose they are; no other user's items are ever seen.
+        agent_id: The agent that stores; None for none.
+        session_id: The session it stores in; None for none.
+        reach: How far reading goes: all items of the user, those of this agent, or those of this session.
+        token_counter: Counts tokens; None for the default.
+    """
+
+    def __init__(
+        self,
+        memory_store: MemoryStore,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        *,
+        reach: Reach = "user",
+        token_counter: TokenCounter | None = None,
+    ) -> None:
+        self.memory_store = memory_store
+        self.user_id = user_id
+        self.agent_id = agent_id or ""
+        self.session_id = session_id or ""
+        self._reach = reach
+        self._counter = token_counter or default_token_counter()
+
+    async def store(
+        self,
+        content: Any,
+        *,
+        description: str | None = None,
+        type: MemoryType = "custom",
+        source: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MemoryRef:
+        """Store a content and return the reference to it, once it is durable.
+
+        Args:
+            content: A str, kept byte for byte, or anything JSON can say.
+            description: One line that says what it is; made from the source if None.
+            type: What sort of memory it is.
+            source: Where it came from; the key is made from it (from the type if None).
+            tags: Words to find it by.
+            metadata: JSON-native data that stays with it.
+
+        Raises:
+            ValueError: The content is neither a str nor JSON-able, or larger than 256 MB.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        text = content if isinstance(content, str) else _as_json(content)
+        if is_too_large(text):
+            raise ValueError(
+                f"a content of {len(to_utf8(text)):,} bytes is too large: an item takes {MAX_CONTENT_BYTES:,}"
+            )
+        token_count = await count_off_loop(self._counter, text)
+        draft = Draft(
+            text,
+            description or f"{source or type}, {len(text):,} characters",
+            token_count,
+            type,
+            source or type,
+            tuple(tags),
+            metadata or {},
+        )
+        return (await self.store_all([draft]))[0]
+
+    async def store_all(self, drafts: Sequence[Draft]) -> list[MemoryRef]:
+        """Store several items in one transaction, all or none; return their references in order.
+
+        Raises:
+            StoreError: The store failed; nothing was stored.
+        """
+        characters = sum(len(draft.content) for draft in drafts)
+        for suffix_length in _SUFFIX_LENGTHS:
+            if characters > _OFF_LOOP_CHARACTERS:
+                memories = await asyncio.to_thread(self._new_memories, drafts, suffix_length)
+            else:
+                memories = self._new_memories(drafts, suffix_length)
+            try:
+                keys = await self.memory_store.insert_memories(self.user_id, memories)
+            except ConflictError:
+                if suffix_length == _SUFFIX_LENGTHS[-1]:
+                    raise
+                continue
+            return [
+                MemoryRef(key, draft.description, draft.token_count) for key, draft in zip(keys, drafts, strict=True)
+            ]
+        raise AssertionError("the last suffix length returns or raises")
+
+    async def retrieve(
+        self, key: str, transform: MemoryTransform = FULL, *, answer_limit_tokens: int | None = None
+    ) -> MemoryItem | None:
+        """Return the item behind a reference, cut as asked; None if this scope has none.
+
+        The stored content is never changed, and `FULL` returns exactly what came in.
+
+        Args:
+            key: The `memory_key` of a placeholder, such as `run_shell_k3f9x2`.
+            transform: How to cut. Line numbers and characters count from 1.
+            answer_limit_tokens: The most the returned content may take; it then ends with how to go on. None is unlimited.
+
+        Raises:
+            TransformError: The pattern or range is unusable; says what to send instead.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        stored = await self._fetch(key)
+        if stored is None:
+            return None
+        if transform == FULL and answer_limit_tokens is None:
+            return _item(stored, stored.content, True, "")
+        shown = await asyncio.to_thread(
+            cut, stored.content, transform, key=key, counter=self._counter, answer_limit_tokens=answer_limit_tokens
+        )
+        return _item(stored, shown.text, shown.is_whole, shown.label)
+
+    async def retrieve_contents(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the whole contents of several items in one read; keys that this user does not have are left out."""
+        return await self.memory_store.fetch_contents(self.user_id, list(keys))
+
+    async def not_found(self, key: str) -> ItemNotFoundError:
+        """Return the error for a key this scope does not have, offering the nearest that it has."""
+        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3)
+        offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
+        return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
+
+    async def _fetch(self, key: str) -> StoredMemory | None:
+        if not KEY_PATTERN.fullmatch(key):
+            return None
+        stored = await self.memory_store.fetch_memory(
+            self.user_id,
+            key,
+            agent_id=self.agent_id if self._reach != "user" else None,
+            session_id=self.session_id if self._reach == "session" else None,
+        )
+        return stored if stored is not None and stored.is_active else None
+
+    def _new_memories(self, drafts: Sequence[Draft], suffix_length: int) -> list[NewMemory]:
+        return [
+            NewMemory(
+                memory_key=memory_key_for(
+                    draft.source, (self.agent_id, self.session_id, draft.type), draft.content, suffix_length
+                ),
+                content=draft.content,
+                summary=one_line(draft.description),
+                token_count=draft.token_count,
+                memory_type=draft.type,
+                source=one_line(draft.source, 100),
+                agent_id=self.agent_id,
+                session_id=self.session_id,
+                tags=draft.tags,
+                metadata=draft.metadata,
+            )
+            for draft in drafts
+        ]
+
+
+def is_too_large(text: str) -> bool:
+    """Whether a content is larger than an item takes."""
+    return len(text) * 4 > MAX_CONTENT_BYTES and len(to_utf8(text)) > MAX_CONTENT_BYTES
+
+
+def _as_json(content: Any) -> str:
+    try:
+        return json.dumps(content, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"cannot store {type(content).__name__}: send a str or something JSON can say ({error})"
+        ) from error
+
+
+def _item(stored: StoredMemory, content: str, is_whole: bool, label: str) -> MemoryItem:
+    return MemoryItem(
+        ref=MemoryRef(stored.memory_key, stored.summary, stored.token_count),
+        content=content,
+        is_whole=is_whole,
+        label=label,
+        type=stored.memory_type,
+        source=stored.source,
+        agent_id=stored.agent_id,
+        session_id=stored.session_id,
+        tags=tuple(stored.tags),
+        metadata=stored.metadata,
+        created_at=stored.created_at,
+    )

@@ -1,0 +1,85 @@
+"""What an item is before and after it is stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from ..references import MemoryRef
+
+__all__ = ["MAX_CONTENT_BYTES", "Draft", "MemoryItem", "MemoryType"]
+
+MAX_CONTENT_BYTES = 256 * 1024 * 1024
+"""The largest content an item takes, in UTF-8: Postgres takes 1 GB, less what a query needs around it."""
+
+MemoryType = Literal[
+    "action_result",
+    "web_content",
+    "database_result",
+    "command_output",
+    "user_preference",
+    "user_fact",
+    "user_secret",
+    "session_summary",
+    "article",
+    "custom",
+]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An item to be stored.
+
+    Attributes:
+        content: What is stored, byte for byte.
+        description: One line that says what it is.
+        token_count: Tokens of the content.
+        type: What sort of memory it is.
+        source: Where it came from, such as a tool's name; the key is made from it.
+        tags: Words to find it by.
+        metadata: JSON-native data that stays with it.
+    """
+
+    content: str
+    description: str
+    token_count: int
+    type: MemoryType = "custom"
+    source: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class MemoryItem:
+    """One stored memory, cut as asked.
+
+    Attributes:
+        ref: Its reference.
+        content: The content, or the cut that was asked for.
+        is_whole: Whether `content` is all of it.
+        label: What the cut shows, such as `lines 120-180 of`; empty if whole.
+        type: What sort of memory it is.
+        source: Where it came from.
+        agent_id: The agent that stored it.
+        session_id: The session it was stored in.
+        tags: Words to find it by.
+        metadata: JSON-native data that stays with it.
+        created_at: When it was stored first.
+    """
+
+    ref: MemoryRef
+    content: str
+    is_whole: bool
+    label: str
+    type: str
+    source: str
+    agent_id: str
+    session_id: str
+    tags: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    created_at: datetime
+
+    @property
+    def key(self) -> str:
+        """Its memory_key."""
+        return self.ref.key

@@ -1,0 +1,217 @@
+"""Looking into stored JSON with a JSON path (RFC 9535), in bounded time and memory.
+
+The path comes from a model, the document from anywhere: `$..*..*` has more results than there is memory, and the
+library's regular expressions can hang. So each step of an evaluation is paid from a budget, nothing that was passed is
+kept, and `match` and `search` run on RE2.
+"""
+
+import json
+import re
+import time
+from collections.abc import AsyncIterable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, cast
+
+from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError, JSONPathMatch
+from jsonpath.filter import BaseExpression, FilterQuery
+from jsonpath.function_extensions import ExpressionType, FilterFunction
+from jsonpath.selectors import Filter, JSONPathSelector
+
+from memory_context.errors import TransformError
+
+from .filtering import Found
+from .patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
+
+__all__ = ["find_values"]
+
+_DOCUMENT_LIMIT_CHARACTERS = 32_000_000  # a parsed document takes up to some 25 bytes a character
+_STEPS = 1_000_000
+_SECONDS = 10.0
+_PATH_LIMIT_CHARACTERS = 200
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> Found:
+    """Return the values a path selects, from the `first_match`-th on, at most `max_matches`: one a line, with its path.
+
+    Raises:
+        TransformError: The content is no JSON, or the path is unusable or selects too much; says what to send instead.
+    """
+    query = _compile(json_path)
+    document = _parse(content)
+    budget = _Budget()
+    wanted = range(first_match, first_match + max_matches)
+    found: list[str] = []
+    total, is_complete = 0, True
+    try:
+        for match in query.finditer(document, budget):
+            total += 1
+            if total in wanted:
+                found.append(f"{_render_path(match)}: {_render_value(match.obj)}")
+    except _SpentError:
+        is_complete = False
+        if not found:
+            raise TransformError(
+                f"{json_path!r} visits too much of this content; send a path with fewer '..' and '*', "
+                "or a pattern instead of json_path"
+            ) from None
+    except (JSONPathError, RecursionError) as error:
+        raise TransformError(
+            f"{json_path!r} cannot be evaluated on this content ({_say(error)}); send a path without '..', "
+            "or a pattern instead of json_path"
+        ) from None
+    return Found(len(found), total, is_complete, lambda count: "\n".join(found[:count]))
+
+
+class _SpentError(Exception):
+    """The evaluation has used up its budget."""
+
+
+class _Budget:
+    def __init__(self) -> None:
+        self._steps = _STEPS
+        self._deadline = time.monotonic() + _SECONDS
+
+    def spend(self) -> None:
+        self._steps -= 1
+        if self._steps < 0 or time.monotonic() > self._deadline:
+            raise _SpentError
+
+
+class _Paid(JSONPathSelector):
+    """A selector whose visits and results are paid for, and which does not keep what it gave."""
+
+    __slots__ = ("_budgets", "_selector")
+
+    def __init__(self, selector: JSONPathSelector, budgets: list[_Budget]) -> None:
+        super().__init__(env=selector.env, token=selector.token)
+        self._selector = selector
+        self._budgets = budgets
+
+    def resolve(self, node: JSONPathMatch) -> Iterable[JSONPathMatch]:
+        budget = self._budgets[-1]
+        budget.spend()
+        for match in self._selector.resolve(node):
+            budget.spend()
+            node.children.clear()  # the library keeps every match with its parent
+            yield match
+
+    def resolve_async(self, node: JSONPathMatch) -> AsyncIterable[JSONPathMatch]:
+        raise NotImplementedError("paths are evaluated synchronously, in a thread")
+
+
+class _Query:
+    """A compiled path, evaluated within a budget. For one evaluation."""
+
+    def __init__(self, path: JSONPath) -> None:
+        self._path = path
+        self._budgets: list[_Budget] = []
+        self._charge(path)
+
+    def finditer(self, document: Any, budget: _Budget) -> Iterator[JSONPathMatch]:
+        self._budgets.append(budget)
+        yield from self._path.finditer(document)
+
+    def _charge(self, path: JSONPath) -> None:
+        for segment in path.segments:
+            for selector in segment.selectors:
+                if isinstance(selector, Filter):
+                    self._charge_expression(selector.expression)
+            segment.selectors = tuple(_Paid(selector, self._budgets) for selector in segment.selectors)
+
+    def _charge_expression(self, expression: BaseExpression) -> None:
+        if isinstance(expression, FilterQuery):
+            self._charge(expression.path)  # goes into the filters inside the path, too
+            return
+        for child in expression.children():
+            self._charge_expression(child)
+
+
+class _Match(FilterFunction):
+    @property
+    def arg_types(self) -> list[ExpressionType]:
+        return [ExpressionType.VALUE, ExpressionType.VALUE]
+
+    @property
+    def return_type(self) -> ExpressionType:
+        return ExpressionType.LOGICAL
+
+    def __call__(self, value: object, pattern: object) -> bool:
+        return isinstance(value, str) and isinstance(pattern, str) and _text_pattern(pattern).is_whole(value)
+
+
+class _Search(_Match):
+    def __call__(self, value: object, pattern: object) -> bool:
+        return isinstance(value, str) and isinstance(pattern, str) and _text_pattern(pattern).is_in(value)
+
+
+@lru_cache(maxsize=64)
+def _text_pattern(pattern: str) -> TextPattern:
+    return TextPattern(pattern)
+
+
+class _Environment(JSONPathEnvironment):
+    """RFC 9535 and nothing else (the library's own `=~` runs on `re`), with regular expressions in linear time."""
+
+    def setup_function_extensions(self) -> None:
+        super().setup_function_extensions()
+        self.function_extensions["match"] = _Match()
+        self.function_extensions["search"] = _Search()
+
+
+_ENVIRONMENT = _Environment(strict=True)
+
+
+def _compile(json_path: str) -> _Query:
+    if len(json_path) > PATTERN_LIMIT_CHARACTERS:
+        raise TransformError(f"json_path has {len(json_path):,} characters; send at most {PATTERN_LIMIT_CHARACTERS:,}")
+    try:
+        path = _ENVIRONMENT.compile(json_path.strip())
+    except (JSONPathError, RecursionError, ValueError) as error:
+        raise TransformError(
+            f"json_path {json_path!r} is unusable ({_say(error)}); send a path such as $.items[0].name, "
+            "$..id or $.items[?@.price > 10]; names with other characters go in brackets, $['my-name'], and regular "
+            "expressions are written search(@.name, 'pattern')"
+        ) from None
+    return _Query(cast(JSONPath, path))  # only the library's dialect has compound paths
+
+
+def _parse(content: str) -> Any:
+    if len(content) > _DOCUMENT_LIMIT_CHARACTERS:
+        raise TransformError(
+            f"the content has {len(content):,} characters, too many for json_path "
+            f"(at most {_DOCUMENT_LIMIT_CHARACTERS:,}); send a pattern instead"
+        )
+    try:
+        document = json.loads(content)
+    except RecursionError:
+        raise TransformError("the content is JSON nested too deeply for json_path; send a pattern instead") from None
+    except ValueError as error:
+        raise TransformError(f"the content is not JSON ({error}); send a pattern instead of json_path") from None
+    if not isinstance(document, (dict, list)):
+        raise TransformError("the content is a single JSON value, there is nothing to select; use transform='full'")
+    return cast(Any, document)
+
+
+def _render_path(match: JSONPathMatch) -> str:
+    path = "$"
+    for part in match.parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif _NAME.fullmatch(part):
+            path += f".{part}"
+        else:
+            path += f"[{json.dumps(part[:_PATH_LIMIT_CHARACTERS], ensure_ascii=False)}]"
+        if len(path) > _PATH_LIMIT_CHARACTERS:
+            return path[:_PATH_LIMIT_CHARACTERS] + "…"
+    return path
+
+
+def _render_value(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _say(error: Exception) -> str:
+    if isinstance(error, RecursionError) and not isinstance(error, JSONPathError):
+        return "nested too deeply"
+    return str(error).partition("\n")[0][:200].rstrip(".") or type(error).__name__

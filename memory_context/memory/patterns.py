@@ -1,0 +1,138 @@
+"""Regular expressions that models send, in linear time.
+
+Python's `re` needs exponential time for patterns such as `(a+)+$`; RE2 does not, at the price of look-around and
+back-references. This is the only module that knows RE2, which has no type information of its own.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
+
+import re2  # pyright: ignore[reportMissingTypeStubs] - google-re2 ships none; the protocols below say what is used
+
+from memory_context.errors import TransformError
+from memory_context.escaping import to_utf8
+
+__all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPattern"]
+
+PATTERN_LIMIT_CHARACTERS = 1000
+
+# What models send from habit and RE2 lacks: how its error message begins, and what to do instead.
+_LACKS = (
+    ("invalid perl operator: (?=", "look-around", "match the words themselves and read the context lines"),
+    ("invalid perl operator: (?!", "look-around", "match the wanted lines only, or read the context lines"),
+    ("invalid perl operator: (?<", "look-behind", "match the words themselves and read the context lines"),
+    ("invalid perl operator: (?>", "atomic groups", "use (?:…), which cannot run away here"),
+    ("invalid perl operator: (?P=", "back-references", "write the repeated text out"),
+    ("invalid perl operator: (?#", "comments", "leave the comment out"),
+    ("invalid perl operator: (?", "this group", "use (?:…), (?i), (?s) or (?P<name>…)"),
+    (
+        "bad repetition operator",
+        "this repetition",
+        "use *, +, ? or {m,n} once after an item; possessive ones are not known",
+    ),
+    ("invalid repetition size", "repeat counts above 1000", "use + or *"),
+    ("pattern too large", "room for so large a pattern", "lower the repeat counts"),
+)
+_LACKED_ESCAPES = {"Z": r"use \z", "h": r"use [ \t]", "R": r"use \n", "u": r"use \x{…}", "K": "leave it out"}
+
+
+class OutOfTimeError(Exception):
+    """A search passed its deadline; what was found until then is good."""
+
+
+class _Match(Protocol):
+    def span(self) -> tuple[int, int]: ...
+
+
+class _Regex(Protocol):
+    @property
+    def programsize(self) -> int: ...
+    def finditer(self, text: bytes, pos: int, endpos: int) -> Iterator[_Match]: ...
+    def search(self, text: bytes) -> _Match | None: ...
+    def fullmatch(self, text: bytes) -> _Match | None: ...
+
+
+class LinePattern:
+    """A pattern that matches within one line, as grep's do; `^` and `$` are the ends of a line.
+
+    Args:
+        pattern: An RE2 pattern.
+        ignore_case: Whether upper and lower case are the same.
+
+    Raises:
+        TransformError: The pattern is unusable; says what this engine lacks and what to send instead.
+    """
+
+    def __init__(self, pattern: str, ignore_case: bool = False) -> None:
+        # Without never_nl, `a([^q]*q)?` reads to the end of the content for each match: quadratic.
+        self._regex = _compile(pattern, b"(?m)", never_nl=True, case_sensitive=not ignore_case)
+
+    @property
+    def size(self) -> int:
+        """Instructions of the compiled pattern: the most steps a byte may cost."""
+        return self._regex.programsize
+
+    def spans(self, data: bytes, start: int, end: int, deadline: float) -> Iterator[tuple[int, int]]:
+        """Yield the byte offsets of the matches, leaving out empty ones.
+
+        Raises:
+            OutOfTimeError: `time.monotonic()` passed `deadline`.
+        """
+        for match in self._regex.finditer(data, start, end):
+            if time.monotonic() > deadline:
+                raise OutOfTimeError
+            span = match.span()
+            if span[0] < span[1]:
+                yield span
+
+
+class TextPattern:
+    """A pattern for whole strings, as the JSON path functions `match` and `search` need it."""
+
+    def __init__(self, pattern: str) -> None:
+        self._regex = _compile(pattern, b"")
+
+    def is_in(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in `text`."""
+        return self._regex.search(to_utf8(text)) is not None
+
+    def is_whole(self, text: str) -> bool:
+        """Whether the pattern matches all of `text`."""
+        return self._regex.fullmatch(to_utf8(text)) is not None
+
+
+def _compile(pattern: str, prefix: bytes, **options: bool) -> _Regex:
+    if not pattern:
+        raise TransformError("the pattern is empty; send the text or regular expression to look for")
+    if len(pattern) > PATTERN_LIMIT_CHARACTERS:
+        raise TransformError(
+            f"the pattern has {len(pattern):,} characters; send at most {PATTERN_LIMIT_CHARACTERS:,}, "
+            "for example only its rarest part"
+        )
+    engine = cast(Any, re2)
+    settings = engine.Options()
+    settings.log_errors = False
+    for name, value in options.items():
+        setattr(settings, name, value)
+    try:
+        return engine.compile(prefix + to_utf8(pattern), settings)
+    except engine.error as error:
+        raw = error.args[0] if error.args else b""
+        reason = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+        raise TransformError(_explain(pattern, reason.replace(prefix.decode(), "", 1))) from None
+
+
+def _explain(pattern: str, reason: str) -> str:
+    shown = repr(pattern if len(pattern) <= 80 else pattern[:79] + "…")
+    for beginning, lack, remedy in _LACKS:
+        if reason.startswith(beginning):
+            return f"the pattern {shown} is unusable ({reason}): the engine, RE2, has no {lack}; {remedy}"
+    escape = reason.rpartition("\\")[2] if reason.startswith("invalid escape sequence") else ""
+    if escape[:1].isdigit():
+        remedy = "the engine, RE2, has no back-references; write the repeated text out"
+    elif escape:
+        remedy = _LACKED_ESCAPES.get(escape[0], f"the engine, RE2, does not know it; send '{escape}' to mean itself")
+    else:
+        remedy = r"to find such characters literally, put a backslash before each of . ^ $ * + ? ( ) [ ] { } | \ "
+    return f"the pattern {shown} is unusable ({reason}): {remedy.strip()}"

@@ -1,0 +1,365 @@
+"""How `retrieve` cuts stored content.
+
+Pure functions: content and transform in, text out. Lines and characters count from 1, ends inclusive; a line ends at
+"\\n" only, and content is never normalised. Whatever is not the whole content ends with a footer, after one "\\n", that
+says what is shown, how much there is, and the exact call that goes on; following those calls reads everything.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast, get_args
+
+from memory_context.errors import TransformError
+from memory_context.references import one_line
+from memory_context.tokens import TokenCounter
+
+from .cutting import Cut, Reading, call_text
+from .filtering import Found, find_matches
+from .json_paths import find_values
+
+__all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "cut"]
+
+TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
+Unit = Literal["lines", "tokens"]
+
+_MOST_MATCHES = 1000
+_MOST_CONTEXT_LINES = 100
+_MOST_CONTEXT_CHARACTERS = 5000
+_SUMMARY_STAND_IN_LINES = 20
+
+# The parameters each transform takes, and a call that is right.
+_PARAMS: dict[str, tuple[str, ...]] = {
+    "full": (),
+    "summary": (),
+    "excerpt": ("start_line", "end_line", "start_char", "end_char"),
+    "first_n": ("n", "unit"),
+    "last_n": ("n", "unit"),
+    "filtered": (
+        *("pattern", "json_path", "first_match", "max_matches"),
+        *("ignore_case", "context_lines", "context_chars"),
+    ),
+}
+_EXAMPLES = {
+    "full": 'transform="full"',
+    "summary": 'transform="summary"',
+    "excerpt": 'transform="excerpt", start_line=1, end_line=50 (or start_char=1, end_char=2000)',
+    "first_n": 'transform="first_n", n=50 (unit="lines" or "tokens")',
+    "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
+    "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
+}
+_KINDS: dict[str, type] = dict.fromkeys(("unit", "pattern", "json_path"), str) | {"ignore_case": bool}
+
+
+@dataclass(frozen=True)
+class MemoryTransform:
+    """How to cut a content; made by the constructors below, or by `of` from what a model sent.
+
+    Raises:
+        TransformError: A parameter is missing, wrong or superfluous; says what to send instead.
+    """
+
+    name: TransformName = "full"
+    start_line: int | None = None
+    end_line: int | None = None
+    start_char: int | None = None
+    end_char: int | None = None
+    n: int | None = None
+    unit: Unit = "lines"
+    pattern: str | None = None
+    json_path: str | None = None
+    first_match: int = 1
+    max_matches: int = 20
+    ignore_case: bool = False
+    context_lines: int = 2
+    context_chars: int = 200
+
+    def __post_init__(self) -> None:
+        if self.name not in _PARAMS:
+            raise TransformError(
+                f"there is no transform {self.name!r}; send one of {', '.join(get_args(TransformName))}"
+            )
+        for name, value in self._given().items():
+            if name not in _PARAMS[self.name]:
+                takes = ", ".join(_PARAMS[self.name]) or "no parameters"
+                raise self._wrong(f"takes {takes}, not {name!r}")
+            kind = _KINDS.get(name, int)
+            if type(value) is not kind:
+                raise self._wrong(f"needs {name} as {kind.__name__}, not {value!r}")
+        if self.name == "excerpt":
+            self._check_excerpt()
+        elif self.name in ("first_n", "last_n"):
+            self._check_n()
+        elif self.name == "filtered":
+            self._check_filtered()
+
+    @classmethod
+    def full(cls) -> "MemoryTransform":
+        """Return the transform that gives the content exactly as it came in."""
+        return cls()
+
+    @classmethod
+    def summary(cls) -> "MemoryTransform":
+        """Return the transform that gives the stored summary; without one, the first lines."""
+        return cls("summary")
+
+    @classmethod
+    def excerpt(
+        cls,
+        *,
+        start_line: int | None = None,
+        end_line: int | None = None,
+        start_char: int | None = None,
+        end_char: int | None = None,
+    ) -> "MemoryTransform":
+        """Return the transform that gives a range, of lines or of characters; an end left out is the content's."""
+        return cls("excerpt", start_line=start_line, end_line=end_line, start_char=start_char, end_char=end_char)
+
+    @classmethod
+    def first_n(cls, n: int, unit: Unit = "lines") -> "MemoryTransform":
+        """Return the transform that gives the beginning."""
+        return cls("first_n", n=n, unit=unit)
+
+    @classmethod
+    def last_n(cls, n: int, unit: Unit = "lines") -> "MemoryTransform":
+        """Return the transform that gives the end."""
+        return cls("last_n", n=n, unit=unit)
+
+    @classmethod
+    def filtered(
+        cls,
+        *,
+        pattern: str | None = None,
+        json_path: str | None = None,
+        first_match: int = 1,
+        max_matches: int = 20,
+        ignore_case: bool = False,
+        context_lines: int = 2,
+        context_chars: int = 200,
+    ) -> "MemoryTransform":
+        """Return the transform that gives what an RE2 pattern or a JSON path finds.
+
+        Args:
+            pattern: Matched within each line. A line matches once; in lines over 400 characters each occurrence counts.
+            json_path: As RFC 9535 has it, for content that is JSON.
+            first_match: The first match shown, from 1.
+            max_matches: The most matches shown.
+            ignore_case: Whether upper and lower case are the same; for patterns.
+            context_lines: Lines shown before and after a match; for patterns.
+            context_chars: Characters shown before and after a match in a long line; for patterns.
+        """
+        return cls(
+            "filtered",
+            pattern=pattern,
+            json_path=json_path,
+            first_match=first_match,
+            max_matches=max_matches,
+            ignore_case=ignore_case,
+            context_lines=context_lines,
+            context_chars=context_chars,
+        )
+
+    @classmethod
+    def of(cls, name: str, **params: Any) -> "MemoryTransform":
+        """Return the transform a tool call asks for; parameters that are None count as not sent."""
+        known = {field.name for field in fields(cls)} - {"name"}
+        given = {key: value for key, value in params.items() if value is not None}
+        if name in _PARAMS and (unknown := [key for key in given if key not in known]):
+            takes = ", ".join(_PARAMS[name]) or "no parameters"
+            raise TransformError(f"{name} takes {takes}, not {unknown[0]!r}; send for example {_EXAMPLES[name]}")
+        return cls(cast(TransformName, name), **{key: value for key, value in given.items() if key in known})
+
+    def call(self, key: str, **changes: Any) -> str:
+        """Return the tool call for this transform with some parameters changed."""
+        return call_text(key, self.name, self._given() | changes)
+
+    def _given(self) -> dict[str, Any]:
+        """Return the parameters that are not at their defaults."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)[1:]}
+        return {
+            name: value
+            for name, (value, default) in values.items()
+            if value != default or type(value) is not type(default)
+        }
+
+    def _wrong(self, problem: str) -> TransformError:
+        return TransformError(f"{self.name} {problem}; send for example {_EXAMPLES[self.name]}")
+
+    def _check_excerpt(self) -> None:
+        lines, chars = (self.start_line, self.end_line), (self.start_char, self.end_char)
+        if (lines == (None, None)) == (chars == (None, None)):
+            raise self._wrong("needs a range, either of lines or of characters")
+        for unit, (start, end) in (("line", lines), ("char", chars)):
+            if (start is not None and start < 1) or (end is not None and end < 1):
+                raise self._wrong(f"counts from 1, so start_{unit}={start} and end_{unit}={end} do not do")
+            if start is not None and end is not None and start > end:
+                raise self._wrong(f"has start_{unit}={start} after end_{unit}={end}; the smaller one comes first")
+
+    def _check_n(self) -> None:
+        if self.n is None or self.n < 1:
+            raise self._wrong(f"needs n of at least 1, not {self.n}")
+        if self.unit not in get_args(Unit):
+            raise self._wrong(f'has unit "lines" or "tokens", not {self.unit!r}')
+
+    def _check_filtered(self) -> None:
+        if (self.pattern is None) == (self.json_path is None):
+            raise self._wrong("needs either pattern or json_path")
+        if self.json_path is not None and (self.ignore_case or self.context_lines != 2 or self.context_chars != 200):
+            raise self._wrong("takes ignore_case, context_lines and context_chars with pattern only")
+        for name, least, most in (
+            ("first_match", 1, None),
+            ("max_matches", 1, _MOST_MATCHES),
+            ("context_lines", 0, _MOST_CONTEXT_LINES),
+            ("context_chars", 0, _MOST_CONTEXT_CHARACTERS),
+        ):
+            value: int = getattr(self, name)
+            if value < least or (most is not None and value > most):
+                range_text = f"of at least {least}" if most is None else f"between {least} and {most}"
+                raise self._wrong(f"needs {name} {range_text}, not {value}")
+
+
+FULL = MemoryTransform.full()
+
+
+def cut(
+    content: str,
+    transform: MemoryTransform,
+    *,
+    key: str,
+    counter: TokenCounter,
+    answer_limit_tokens: int | None = None,
+    token_count: int | None = None,
+    summary: str = "",
+) -> Cut:
+    """Return what a transform shows of a content. CPU work only; for long content call it in a thread.
+
+    Args:
+        content: The whole content.
+        transform: How to cut.
+        key: The `memory_key`, for the calls in footers.
+        counter: Counts tokens.
+        answer_limit_tokens: The most tokens of `Cut.text`, footer included; None is unlimited.
+        token_count: Tokens of the content if known, which saves counting them.
+        summary: The stored summary, for the transform of that name.
+
+    Raises:
+        TransformError: The pattern, path or range is unusable on this content; says what to send instead.
+        ValueError: `answer_limit_tokens` has no room for the footer.
+    """
+    reading = Reading(content, key, counter, answer_limit_tokens, token_count)
+    if transform.name == "filtered":
+        return _filtered(reading, transform)
+    if transform.name == "full" or not content:
+        if not content and transform.name == "excerpt":
+            raise TransformError('the content is empty; there is no range to send, only transform="full"')
+        return reading.range(0, len(content))
+    if transform.name == "summary" and summary:
+        return reading.summary(summary)
+    if transform.name == "summary":
+        return reading.lines(1, _SUMMARY_STAND_IN_LINES)
+    if transform.name == "excerpt" and transform.start_char is None and transform.end_char is None:
+        return reading.lines(transform.start_line or 1, transform.end_line)
+    if transform.name == "excerpt":
+        return reading.characters(transform.start_char or 1, transform.end_char)
+    n = transform.n or 1
+    is_first = transform.name == "first_n"
+    if transform.unit == "tokens":
+        return reading.tokens(n, "start" if is_first else "end")
+    if is_first:
+        return reading.lines(1, n)
+    return reading.lines(max(reading.line_count - n + 1, 1), None, keep="end")
+
+
+def _filtered(reading: Reading, transform: MemoryTransform) -> Cut:
+    """Show what the pattern or path finds, as many matches as the limit allows."""
+    if transform.pattern is not None:
+        found = find_matches(
+            reading.content,
+            transform.pattern,
+            ignore_case=transform.ignore_case,
+            context_lines=transform.context_lines,
+            context_chars=transform.context_chars,
+            first_match=transform.first_match,
+            max_matches=transform.max_matches,
+        )
+        noun, what = "matches", f"matches of '{one_line(transform.pattern, 40)}' in"
+    else:
+        path = transform.json_path or "$"
+        found = find_values(reading.content, path, first_match=transform.first_match, max_matches=transform.max_matches)
+        noun, what = "values", f"values at '{one_line(path, 40)}' in"
+    if not found.total:
+        return Cut(reading.within_limit("", _nothing_found(reading, transform)), False, what)
+    if not found.shown:
+        raise TransformError(f"there are {found.total:,} {noun}; send first_match between 1 and {found.total}")
+    return Cut(_matches(reading, transform, found, noun), False, what)
+
+
+def _matches(reading: Reading, transform: MemoryTransform, found: Found, noun: str) -> str:
+    def text_of(count: int) -> str:
+        return f"{found.render(count)}\n{_matches_footer(reading, transform, found, count, noun)}"
+
+    text = text_of(found.shown)
+    if reading.limit is None or not reading.counter.is_over(text, reading.limit):
+        return text
+    fits, over = 0, found.shown
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if reading.counter.is_over(text_of(middle), reading.limit):
+            over = middle
+        else:
+            fits = middle
+    if fits:
+        return text_of(fits)
+    return reading.within_limit(found.render(1), _matches_footer(reading, transform, found, 1, noun, is_cut=True))
+
+
+def _matches_footer(
+    reading: Reading, transform: MemoryTransform, found: Found, count: int, noun: str, is_cut: bool = False
+) -> str:
+    first = transform.first_match
+    last = first + count - 1
+    total = f"{'' if found.is_total_exact else 'at least '}{found.total:,}"
+    shown = f"{noun} {first:,}-{last:,} of {total} in {reading.described()}"
+    shown += f"; {noun[:-1]} {first} is cut, see it by excerpt" if is_cut else ""
+    note = f" {found.note}" if found.note else ""
+    if last >= found.total:
+        return f"[{shown}.{note} That is the last.]"
+    call = transform.call(reading.key, first_match=last + 1)
+    if _is_too_long(reading, call):
+        call = f"the same call with first_match={last + 1}"
+    return f"[{shown}.{note} Next: {call}]"
+
+
+def _nothing_found(reading: Reading, transform: MemoryTransform) -> str:
+    if transform.pattern is None:
+        path = one_line(transform.json_path or "", 80)
+        outline = '$.* shows the top level: send json_path="$.*", or a pattern'
+        return f"[no value at '{path}' in {reading.described()}. {outline}]"
+    return f"[no match of '{one_line(transform.pattern, 80)}' in {reading.described()}. {_hint(reading, transform)}]"
+
+
+def _hint(reading: Reading, transform: MemoryTransform) -> str:
+    pattern = transform.pattern or ""
+    if not transform.ignore_case:
+        again = find_matches(
+            reading.content,
+            pattern,
+            ignore_case=True,
+            context_lines=0,
+            context_chars=0,
+            first_match=1,
+            max_matches=1,
+        )
+        if again.total:
+            call = transform.call(reading.key, ignore_case=True)
+            if _is_too_long(reading, call):
+                call = "the same call with ignore_case=True"
+            return f"Ignoring case there are {again.total:,}. Next: {call}"
+    if "\n" in pattern or r"\n" in pattern:
+        return "A pattern matches within one line, never across a line end; look for one line of it"
+    if "$" in pattern and "\r\n" in reading.content:
+        return r"The lines end with \r\n, so write \r?$ for the end of a line"
+    return "Try a shorter or rarer part of the text"
+
+
+def _is_too_long(reading: Reading, call: str) -> bool:
+    """Whether a call, because of its pattern, would take up too much of the limit to be repeated in the footer."""
+    return reading.limit is not None and reading.counter.is_over(call, reading.limit // 3)

@@ -1,0 +1,270 @@
+"""The parts of AutoGen's messages: found, replaced, copied, paired, written as JSON.
+
+Everything here is a pure function of messages. A *part* is one text of a message that can be stored and shown shorter:
+a tool result, a text, a thought, the arguments of a call; an image is a part that can only be left out. What a part says is found and replaced by its address, so no other module needs to know the four message types.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from autogen_core import FunctionCall, Image
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+from pydantic import TypeAdapter
+
+from .escaping import escape_json, unescape_json
+
+__all__ = [
+    "Address",
+    "Pairing",
+    "PartKind",
+    "calls_of",
+    "copy_message",
+    "images_of",
+    "interrupted_result",
+    "long_strings",
+    "message_from_json",
+    "message_to_json",
+    "overhead_texts",
+    "replace_strings",
+    "results_of",
+    "source_of",
+    "texts_of",
+    "with_texts",
+]
+
+PartKind = Literal["result", "text", "thought", "arguments", "image"]
+
+_ADAPTER: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a part stands in its message: its kind, and which result, text block or call it is (from 0)."""
+
+    kind: PartKind
+    index: int = 0
+
+
+def texts_of(message: LLMMessage) -> list[tuple[Address, str]]:
+    """Return every part of a message with its text, in the order a model reads them."""
+    if isinstance(message, FunctionExecutionResultMessage):
+        return [(Address("result", i), result.content) for i, result in enumerate(message.content)]
+    texts: list[tuple[Address, str]] = []
+    if isinstance(message, AssistantMessage) and message.thought is not None:
+        texts.append((Address("thought"), message.thought))
+    if isinstance(message.content, str):
+        texts.append((Address("text"), message.content))
+        return texts
+    for i, block in enumerate(message.content):
+        if isinstance(block, str):
+            texts.append((Address("text", i), block))
+        elif isinstance(block, FunctionCall):
+            texts.append((Address("arguments", i), block.arguments))
+    return texts
+
+
+def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
+    """Return the names and ids that a model reads beside a part and that are never shortened."""
+    if isinstance(message, FunctionExecutionResultMessage):
+        return {Address("result", i): (r.name, r.call_id) for i, r in enumerate(message.content)}
+    return {Address("arguments", i): (call.name, call.id) for i, call in enumerate(calls_of(message))}
+
+
+def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
+    """Return a copy of a message, sharing nothing mutable with it, in which the addressed parts say something else."""
+    if isinstance(message, FunctionExecutionResultMessage):
+        return FunctionExecutionResultMessage.model_construct(
+            content=[
+                _copy_result(result, texts.get(Address("result", i), result.content))
+                for i, result in enumerate(message.content)
+            ],
+            type=message.type,
+        )
+    if isinstance(message, SystemMessage):
+        return SystemMessage.model_construct(content=texts.get(Address("text"), message.content), type=message.type)
+    if isinstance(message, UserMessage):
+        return UserMessage.model_construct(
+            content=texts.get(Address("text"), message.content)
+            if isinstance(message.content, str)
+            else [
+                texts.get(Address("text" if isinstance(block, str) else "image", i), block)
+                for i, block in enumerate(message.content)
+            ],
+            source=message.source,
+            type=message.type,
+        )
+    return AssistantMessage.model_construct(
+        content=texts.get(Address("text"), message.content)
+        if isinstance(message.content, str)
+        else [
+            FunctionCall(id=call.id, name=call.name, arguments=texts.get(Address("arguments", i), call.arguments))
+            for i, call in enumerate(message.content)
+        ],
+        thought=None if message.thought is None else texts.get(Address("thought"), message.thought),
+        source=message.source,
+        type=message.type,
+    )
+
+
+def copy_message(message: LLMMessage) -> LLMMessage:
+    """Return a copy that shares nothing mutable with the message but its images (about 20 times faster than pydantic's)."""
+    return with_texts(message, {})
+
+
+def _copy_result(result: FunctionExecutionResult, content: str) -> FunctionExecutionResult:
+    return FunctionExecutionResult.model_construct(
+        content=content, name=result.name, call_id=result.call_id, is_error=result.is_error
+    )
+
+
+def calls_of(message: LLMMessage) -> Sequence[FunctionCall]:
+    """Return the calls a message makes; none for a message that is not an assistant's."""
+    if isinstance(message, AssistantMessage) and not isinstance(message.content, str):
+        return message.content
+    return ()
+
+
+def results_of(message: LLMMessage) -> Sequence[FunctionExecutionResult]:
+    """Return the tool results a message carries."""
+    return message.content if isinstance(message, FunctionExecutionResultMessage) else ()
+
+
+def source_of(message: LLMMessage) -> str | None:
+    """Return who said it: the source of a user's or assistant's message, else None."""
+    return message.source if isinstance(message, (UserMessage, AssistantMessage)) else None
+
+
+def images_of(message: LLMMessage) -> list[Address]:
+    """Return the addresses of the images a message shows."""
+    if not isinstance(message, UserMessage) or isinstance(message.content, str):
+        return []
+    return [Address("image", i) for i, block in enumerate(message.content) if isinstance(block, Image)]
+
+
+def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
+    """Return the result that stands in for one that never came, so that no call is left unanswered."""
+    return FunctionExecutionResult(
+        content="No result: the run was interrupted before this call returned.",
+        name=call.name,
+        call_id=call.id,
+        is_error=True,
+    )
+
+
+# --- arguments ---------------------------------------------------------------------------------------------------
+
+
+def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]:
+    """Return the long string values inside a call's arguments.
+
+    Returns:
+        (JSON pointer as of RFC 6901, value) pairs; empty if the arguments are no JSON object.
+    """
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return []
+    found: list[tuple[str, str]] = []
+    if isinstance(parsed, dict):
+        _collect_strings(cast(dict[str, Any], parsed), "", least_characters, found)
+    return found
+
+
+def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
+    """Return the arguments, still a JSON object, with the values at these JSON pointers replaced."""
+    parsed = json.loads(arguments)
+    for pointer, text in replacements.items():
+        *path, last = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+        target: Any = parsed
+        for step in path:
+            target = target[int(step)] if isinstance(target, list) else target[step]
+        target[int(last) if isinstance(target, list) else last] = text
+    return json.dumps(parsed, ensure_ascii=False)
+
+
+def _collect_strings(value: Any, pointer: str, least_characters: int, found: list[tuple[str, str]]) -> None:
+    if isinstance(value, str):
+        if len(value) >= least_characters:
+            found.append((pointer, value))
+        return
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value).items()
+    elif isinstance(value, list):
+        items = enumerate(cast(list[Any], value))
+    for step, item in items:
+        escaped = str(step).replace("~", "~0").replace("/", "~1")
+        _collect_strings(item, f"{pointer}/{escaped}", least_characters, found)
+
+
+# --- pairing -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Pairing:
+    """Which result answers which call, kept up to date as messages come.
+
+    Call ids may be empty or used again, so a result belongs to the newest unanswered call with its id; among calls of one message the first of
+    that name comes first.
+
+    Attributes:
+        answers: For each message with calls (by position): for each call, where its result stands, as (position, index), or None.
+        orphans: For each message with results: the indexes of results that answer no call.
+    """
+
+    answers: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict[int, list[tuple[int, int] | None]])
+    orphans: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    _open: list[tuple[int, int, FunctionCall]] = field(default_factory=list[tuple[int, int, FunctionCall]])
+
+    def add(self, position: int, message: LLMMessage) -> None:
+        """Take in the message that now stands at `position`."""
+        calls = calls_of(message)
+        if calls:
+            self.answers[position] = [None] * len(calls)
+            self._open.extend((position, i, call) for i, call in enumerate(calls))
+        for index, result in enumerate(results_of(message)):
+            slot = self._take_open_call(result)
+            if slot is None:
+                self.orphans.setdefault(position, []).append(index)
+            else:
+                self.answers[slot[0]][slot[1]] = (position, index)
+
+    def forget_open_calls(self) -> None:
+        """Let no later result answer a call made before now."""
+        self._open.clear()
+
+    def _take_open_call(self, result: FunctionExecutionResult) -> tuple[int, int] | None:
+        matching = [slot for slot in self._open if slot[2].id == result.call_id]
+        if not matching:
+            return None
+        newest = max(position for position, _, _ in matching)
+        of_newest = [slot for slot in matching if slot[0] == newest]
+        slot = next((slot for slot in of_newest if slot[2].name == result.name), of_newest[0])
+        self._open.remove(slot)
+        return slot[0], slot[1]
+
+    def last_answer(self, position: int) -> int:
+        """Return where the last result of the calls at `position` stands; `position` itself if there is none."""
+        return max((answer[0] for answer in self.answers.get(position, ()) if answer), default=position)
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def message_to_json(message: LLMMessage) -> dict[str, Any]:
+    """Return a message as JSON-native data that any JSON library and `jsonb` take, whatever its texts hold."""
+    return escape_json(message.model_dump(mode="json" if images_of(message) else "python"))
+
+
+def message_from_json(data: Mapping[str, Any]) -> LLMMessage:
+    """Return the message that `message_to_json` was given."""
+    return _ADAPTER.validate_python(unescape_json(data))

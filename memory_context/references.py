@@ -1,0 +1,125 @@
+"""References: what stays in the context when content leaves it.
+
+A reference is a key, a description and a token count; rendered it is a placeholder such as
+`[MemoryRef: npm_install_k3f9x2 - npm install output, 500 lines - 2340 tokens]`. References are kept as values beside
+the messages; nothing in this library finds them by searching text, so text that imitates one opens nothing.
+"""
+
+import hashlib
+import re
+from base64 import b32encode
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from .escaping import to_utf8
+
+__all__ = ["DESCRIPTION_LIMIT", "KEY_PATTERN", "Lookup", "LookupRegister", "MemoryRef", "memory_key_for", "one_line"]
+
+KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+DESCRIPTION_LIMIT = 160
+
+_PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
+_NOT_IN_DESCRIPTION = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True)
+class MemoryRef:
+    """A reference to one stored item.
+
+    Attributes:
+        key: The `memory_key`, unique per user.
+        description: One line, at most 160 characters, without `]`.
+        token_count: Tokens of the whole content.
+    """
+
+    key: str
+    description: str
+    token_count: int
+
+    def __post_init__(self) -> None:
+        if not KEY_PATTERN.fullmatch(self.key):
+            raise ValueError(f"{self.key!r} is no memory key: use 1-64 letters, digits, '_', '.', '-', starting with a letter or digit")
+        if self.token_count < 0:
+            raise ValueError(f"token_count must not be negative, got {self.token_count!r}")
+        object.__setattr__(self, "description", one_line(self.description))
+
+    def render(self) -> str:
+        """Return the placeholder."""
+        return f"[MemoryRef: {self.key} - {self.description} - {self.token_count} tokens]"
+
+    __str__ = render
+
+    @classmethod
+    def parse(cls, text: str) -> "MemoryRef | None":
+        """Return the reference a rendered placeholder stands for; None if `text` is not exactly one placeholder."""
+        match = _PLACEHOLDER.fullmatch(text)
+        return cls(match[1], match[2], int(match[3])) if match else None
+
+
+def one_line(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
+    """Return `text` as a description: one line, no brackets, at most `limit` characters."""
+    # a cut in advance keeps the cost independent of the length of the text
+    line = _NOT_IN_DESCRIPTION.sub(" ", text[: limit * 8]).replace("[", "(").replace("]", ")").strip()
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_length: int = 6) -> str:
+    """Return the key of a content in its place: readable from its source, the same whenever it is asked for.
+
+    Deterministic on purpose: storing the same content again in the same place, or again after an answer was lost,
+    gives the same key. Two contents meet in one key once in about 2^30 pairs; the store notices and a longer suffix is taken.
+
+    Args:
+        source: Where the content came from, such as a tool's name.
+        identity: What makes the place: agent, session, type.
+        content: The content.
+        suffix_length: Characters of the suffix, 6 to 20.
+    """
+    digest = hashlib.sha256()
+    for field in (*identity, source, content):
+        data = to_utf8(field)
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    suffix = b32encode(digest.digest()).decode("ascii").lower()[:suffix_length]
+    stem = _NOT_IN_KEY.sub("_", source).strip("_.-")[: 63 - suffix_length] or "item"
+    return f"{stem}_{suffix}"
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What a memory tool answered, so that the answer can collapse to it later.
+
+    Attributes:
+        label: What was read, such as "lines 120-180 of [MemoryRef: …]".
+    """
+
+    label: str
+
+
+class LookupRegister:
+    """The recent answers of memory tools, found again by the hash of their text.
+
+    Args:
+        capacity: How many answers are remembered; the oldest are dropped first.
+    """
+
+    def __init__(self, capacity: int = 4096) -> None:
+        self._capacity = capacity
+        self._lookups: OrderedDict[tuple[str, bytes], Lookup] = OrderedDict()
+
+    def add(self, user_id: str, answer: str, lookup: Lookup) -> None:
+        """Remember that this text was given to this user's agents as the answer of a memory tool."""
+        key = (user_id, _digest(answer))
+        self._lookups[key] = lookup
+        self._lookups.move_to_end(key)
+        while len(self._lookups) > self._capacity:
+            self._lookups.popitem(last=False)
+
+    def find(self, user_id: str, text: str) -> Lookup | None:
+        """Return the look-up whose answer is exactly `text`, or None."""
+        return self._lookups.get((user_id, _digest(text))) if self._lookups else None
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(to_utf8(text)).digest()

@@ -1,0 +1,90 @@
+"""What a context did, in numbers."""
+
+from dataclasses import dataclass
+
+from .transcript import Compacted, Folded, Offloaded, Transcript
+from .view import View
+
+__all__ = ["ContextStats", "Meter"]
+
+
+@dataclass(frozen=True)
+class ContextStats:
+    """What a context did so far. Tokens are o200k_base unless another counter was given; "view" is what the model saw.
+
+    Attributes:
+        views: Views handed out that differ from the one before: in effect, model calls.
+        raw_tokens: What the last view would have been with everything kept.
+        view_tokens: What it was.
+        raw_tokens_total: Sum over all views of what keeping everything would have sent.
+        view_tokens_total: Sum over all views of what was sent.
+        peak_view_tokens: The largest view.
+        stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before, which a prompt cache serves at a fraction of the price.
+        offloads: Parts stored.
+        compactions: Planned compactions.
+        folds: Folds.
+        write_transactions: Transactions that stored something.
+    """
+
+    views: int = 0
+    raw_tokens: int = 0
+    view_tokens: int = 0
+    raw_tokens_total: int = 0
+    view_tokens_total: int = 0
+    peak_view_tokens: int = 0
+    stable_tokens_total: int = 0
+    offloads: int = 0
+    compactions: int = 0
+    folds: int = 0
+    write_transactions: int = 0
+
+    @property
+    def saved_tokens(self) -> int:
+        """Tokens that did not have to be sent, over all views."""
+        return self.raw_tokens_total - self.view_tokens_total
+
+    @property
+    def stable_share(self) -> float:
+        """Share of all tokens sent that stood unchanged at the head since the view before, 0 to 1."""
+        return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
+
+
+class Meter:
+    """Adds up views as they are handed out."""
+
+    def __init__(self) -> None:
+        self._views = 0
+        self._raw_total = 0
+        self._view_total = 0
+        self._stable_total = 0
+        self._peak = 0
+
+    def add_view(self, transcript: Transcript, view: View, stable: int) -> None:
+        """Count a view; `stable` is what of it stood unchanged at the head."""
+        self._views += 1
+        self._raw_total += raw_tokens(transcript)
+        self._view_total += view.tokens
+        self._stable_total += stable
+        self._peak = max(self._peak, view.tokens)
+
+    def stats(self, transcript: Transcript, last: View, write_transactions: int) -> ContextStats:
+        """Return the sums, with what the transcript's decisions tell."""
+        decisions = [decision for _, decision in transcript.log]
+        return ContextStats(
+            views=self._views,
+            raw_tokens=raw_tokens(transcript),
+            view_tokens=last.tokens,
+            raw_tokens_total=self._raw_total,
+            view_tokens_total=self._view_total,
+            peak_view_tokens=self._peak,
+            stable_tokens_total=self._stable_total,
+            offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
+            compactions=sum(isinstance(decision, Compacted) for decision in decisions),
+            folds=sum(isinstance(decision, Folded) for decision in decisions),
+            write_transactions=write_transactions,
+        )
+
+
+def raw_tokens(transcript: Transcript) -> int:
+    """Return what the view would be if every message were kept as it came."""
+    return sum(entry.full_tokens for entry in transcript.entries())

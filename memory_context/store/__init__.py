@@ -1,0 +1,11 @@
+"""The store: what keeps content durable, exact and apart, and the only package that knows SQL and the driver.
+
+Promises: a key is handed out only after its row has committed; every str comes back identical; one user never reads
+another's rows, by row-level security and under a login that owns nothing; whatever goes wrong arrives as a
+`StoreError`, `StoreUnavailableError` when trying again can help.
+"""
+
+from .memory_store import MemoryStore
+from .rows import NewMemory, StoredMemory
+
+__all__ = ["MemoryStore", "NewMemory", "StoredMemory"]

@@ -1,0 +1,138 @@
+"""Where the database is: an address that was given, the one of the environment, or the embedded server's folder.
+
+Promise: the texts made here (`describe`, `for_config`, repr, errors) never hold a password, not even a part of one
+that a forgotten percent-encoding moved into another field of the address.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import platformdirs
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+__all__ = ["HOME_ENV", "OWNER_URL_ENV", "URL_ENV", "Location", "public_url", "read_url"]
+
+URL_ENV = "MEMORY_CONTEXT_URL"
+OWNER_URL_ENV = "MEMORY_CONTEXT_OWNER_URL"
+HOME_ENV = "MEMORY_CONTEXT_HOME"
+
+_SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
+_MALFORMED = (
+    "{what} cannot be read (it is not shown, since it may hold a password): expected "
+    "postgresql://user:password@host:5432/database, with special characters in the password percent-encoded, "
+    "such as %40 for @ and %2F for /"
+)
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where one store keeps its rows.
+
+    Attributes:
+        url: The address; None for the embedded server.
+        owner_url: The address of a login that may migrate, if `url` is an ordinary one.
+        url_env: The environment variable `url` was read from, if it was.
+        folder: What the embedded server keeps its data in; None with a `url`.
+    """
+
+    url: str | None = field(repr=False)
+    owner_url: str | None = field(repr=False)
+    url_env: str | None
+    folder: Path | None
+
+    @classmethod
+    def in_force(cls, url: str | None = None, owner_url: str | None = None) -> "Location":
+        """Return the location these arguments and the environment name now.
+
+        Raises:
+            ValueError: An address cannot be read; the text does not show it.
+        """
+        url_env = None
+        if url is None and (url := os.environ.get(URL_ENV) or None):
+            url_env = URL_ENV
+        owner_url = owner_url or os.environ.get(OWNER_URL_ENV) or None
+        if url is None:
+            return cls(None, None, None, _data_folder())
+        read_url(url, URL_ENV if url_env else "the database URL")
+        if owner_url is not None:
+            read_url(owner_url, "the owner URL")
+        return cls(url, owner_url, url_env, None)
+
+    def describe(self) -> str:
+        """Return what a person needs to find the place."""
+        return f"embedded Postgres in {self.folder}" if self.url is None else public_url(read_url(self.url))
+
+    def for_config(self) -> dict[str, str | None]:
+        """Return what may be written into a configuration: the name of the variable, or the address without secrets."""
+        if self.url is None or self.url_env is not None:
+            return {"url": None, "url_env": self.url_env}
+        return {"url": public_url(read_url(self.url)), "url_env": None}
+
+    @classmethod
+    def from_config(cls, url: str | None, url_env: str | None) -> "Location":
+        """Return the location `for_config` described.
+
+        An address that lost its password finds it again in MEMORY_CONTEXT_URL, if that names the same place;
+        otherwise libpq looks where it always does (PGPASSWORD, the password file).
+
+        Raises:
+            ValueError: The variable is not set.
+        """
+        if url_env is not None:
+            if not (url := os.environ.get(url_env)):
+                raise ValueError(f"the configuration takes the database URL from {url_env!r}: set this variable")
+            read_url(url, url_env)
+            return cls(url, os.environ.get(OWNER_URL_ENV) or None, url_env, None)
+        location = cls.in_force()
+        if url is None or (location.url is not None and public_url(read_url(location.url)) == url):
+            return location
+        return cls.in_force(url)
+
+
+def read_url(url: str, what: str = "the database URL") -> dict[str, str]:
+    """Return the parameters of an address.
+
+    Raises:
+        ValueError: It cannot be read, or it looks as if a part of the password had moved into another field.
+    """
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error:
+        given = None
+    if given is None:  # raised here, so that the driver's text, which quotes the address, is not its context
+        raise ValueError(_MALFORMED.format(what=what))
+    params = {name: str(value) for name, value in given.items() if value is not None}
+    misplaced = any("@" in params.get(name, "") for name in ("host", "hostaddr", "dbname"))
+    if misplaced or not params.get("port", "0").replace(",", "").isdecimal():
+        raise ValueError(_MALFORMED.format(what=what))
+    return params
+
+
+def public_url(params: Mapping[str, str]) -> str:
+    """Return an address without its secrets."""
+    rest = {name: value for name, value in params.items() if name not in _SECRETS}
+    user, host, port, database = (rest.pop(name, "") for name in ("user", "host", "port", "dbname"))
+    place = ""
+    if host and not set(host) & set("/,"):  # a socket folder or several hosts have no place before the path
+        place = f"[{host}]" if ":" in host else quote(host)
+        place += f":{port}" if port else ""
+    else:
+        rest = {name: value for name, value in (("host", host), ("port", port)) if value} | rest
+    login = quote(user, safe="") + "@" if user else ""
+    query = "?" + urlencode(rest, safe="/,", quote_via=quote) if rest else ""
+    return f"postgresql://{login}{place}/{quote(database, safe='')}{query}"
+
+
+def _data_folder() -> Path:
+    if home := os.environ.get(HOME_ENV):
+        return Path(home).expanduser().absolute()
+    # As root the server runs as a user of its own, and every parent of its folder is opened for passing through:
+    # root's home must not be one of them.
+    if sys.platform == "linux" and os.geteuid() == 0:
+        return Path("/var/lib/memory-context")
+    return platformdirs.user_data_path("memory-context", appauthor=False)

@@ -1,0 +1,162 @@
+"""The login of the pool: always one for which row-level security holds.
+
+Row-level security does not bind superusers, owners and roles with BYPASSRLS. So whoever gives the owner's URL gets,
+beside it, an ordinary login that every process derives alike from that URL: its name from the database, its password
+from the owner's by HMAC. Nothing is stored on this side, and the server sees only a SCRAM verifier.
+"""
+
+import hashlib
+import hmac
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+import psycopg
+from psycopg import sql
+from typing_extensions import LiteralString
+
+from memory_context.errors import SchemaError
+
+from .location import OWNER_URL_ENV
+from .pool import Connection, connect
+from .sqlfiles import load_queries
+
+__all__ = ["Login", "dedicated", "ensure_pool_login", "fetch_login", "refuse_unsafe"]
+
+_QUERIES = load_queries("logins")
+_SCHEMA = load_queries("schema")
+_TRANSACTIONS = load_queries("transactions")
+
+
+@dataclass(frozen=True)
+class Login:
+    """What the current login may do, as the server sees it."""
+
+    name: str
+    database: str
+    is_superuser: bool
+    bypasses_rls: bool
+    may_create_roles: bool
+    may_create_schema: bool
+    has_schema: bool
+    owns_schema: bool
+    is_app_member: bool
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether it can prepare the database, and therefore must not be the pool's login."""
+        owns = self.owns_schema or (self.may_create_schema and not self.has_schema)
+        return self.is_superuser or self.may_create_roles or owns
+
+
+@asynccontextmanager
+async def dedicated(params: Mapping[str, str]) -> AsyncGenerator[Connection, None]:
+    """Open a connection for this block only; an error or a cancellation inside rolls back."""
+    connection = await connect(params)
+    try:
+        yield connection
+    finally:
+        connection.pgconn.finish()
+
+
+async def fetch_login(connection: Connection) -> Login:
+    """Return what the login of this connection may do."""
+    row = await (await connection.execute(_QUERIES["fetch_login"])).fetchone()
+    assert row is not None  # everyone is in pg_roles
+    return Login(**row)
+
+
+def refuse_unsafe(login: Login, where: str) -> None:
+    """Raise `SchemaError` unless row-level security holds for this login and it may use the schema."""
+    if login.is_superuser or login.bypasses_rls or login.owns_schema:
+        raise SchemaError(
+            f'row-level security would not hold for login {login.name!r}: run ALTER ROLE "{login.name}" NOSUPERUSER '
+            f"NOBYPASSRLS; and let it own nothing in the schema memory_context, or use another login ({where})"
+        )
+    if not login.is_app_member:
+        raise SchemaError(
+            f"login {login.name!r} may not use the schema memory_context: run GRANT memory_context_app TO "
+            f'"{login.name}"; ({where})'
+        )
+
+
+async def ensure_pool_login(owner: Connection, owner_params: Mapping[str, str], where: str) -> dict[str, str]:
+    """Return the parameters of the pool's login, after making it if it is not there.
+
+    Args:
+        owner: A connection of the owner.
+        owner_params: What it was opened with.
+        where: The place, for messages.
+
+    Raises:
+        SchemaError: It cannot be made, or cannot log in; says what to do instead.
+    """
+    database = (await fetch_login(owner)).database
+    name = "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
+    secret = owner.pgconn.password  # from the URL, PGPASSWORD or the password file
+    password = hmac.new(secret, name.encode(), hashlib.sha256).hexdigest() if secret else None
+    params = {**owner_params, "user": name, "dbname": database}
+    params.pop("password", None)
+    if password:
+        params["password"] = password
+
+    if not await _exists(owner, name):
+        await _write_login(owner, name, password, where)
+    try:
+        login = await _log_in(params)
+    except psycopg.OperationalError:  # the owner's password was changed, and with it the one derived from it
+        await _write_login(owner, name, password, where)
+        login = await _log_in_or_explain(params, where)
+    if not login.is_app_member:  # the database was restored, or the group role made anew
+        await _write_login(owner, name, password, where)
+        login = await _log_in_or_explain(params, where)
+    refuse_unsafe(login, where)
+    return params
+
+
+async def _exists(owner: Connection, name: str) -> bool:
+    row = await (await owner.execute(_QUERIES["fetch_role_exists"], {"name": name})).fetchone()
+    return row is not None and row["exists"]
+
+
+async def _log_in(params: Mapping[str, str]) -> Login:
+    async with dedicated(params) as connection:
+        return await fetch_login(connection)
+
+
+async def _log_in_or_explain(params: Mapping[str, str], where: str) -> Login:
+    try:
+        return await _log_in(params)
+    except psycopg.OperationalError as error:
+        raise SchemaError(
+            f"the pool's login {params['user']!r} cannot log in ({str(error).strip().splitlines()[0]}): admit it in "
+            f"pg_hba.conf or in PgBouncer's user list, or give the URL of an ordinary login that is a member of "
+            f"memory_context_app, and the owner's in {OWNER_URL_ENV} ({where})"
+        ) from error
+
+
+async def _write_login(owner: Connection, name: str, password: str | None, where: str) -> None:
+    verifier = None
+    if password:  # hashed here, so that the server's log cannot show it
+        verifier = owner.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+    parts = {"login": sql.Identifier(name), "password": sql.Literal(verifier)}
+    try:
+        await owner.execute(_TRANSACTIONS["begin_write"])
+        await owner.execute(_SCHEMA["lock_migrations"])
+        if not await _exists(owner, name):
+            await owner.execute(_compose("create_login", parts))
+        elif verifier:
+            await owner.execute(_compose("update_login_password", parts))
+        await owner.execute(_compose("grant_app_role", parts))
+        await owner.execute(_TRANSACTIONS["commit"])
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SchemaError(
+            f"login {owner.info.user!r} may not create the pool's login ({error.diag.message_primary}): a database "
+            f"administrator must run CREATE ROLE memory_app LOGIN PASSWORD '…' IN ROLE memory_context_app; then give "
+            f"the URL of memory_app, and this one in {OWNER_URL_ENV} ({where})"
+        ) from error
+
+
+def _compose(name: str, parts: Mapping[str, sql.Composable]) -> sql.Composed:
+    return sql.SQL(cast("LiteralString", _QUERIES[name].decode())).format(**parts)

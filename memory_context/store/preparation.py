@@ -1,0 +1,57 @@
+"""What happens before the first connection of a pool: server started, schema up to date, a safe login found."""
+
+import asyncio
+from pathlib import Path
+
+from memory_context.errors import SchemaError
+
+from .failures import driver_errors
+from .location import OWNER_URL_ENV, Location, read_url
+from .logins import dedicated, ensure_pool_login, fetch_login, refuse_unsafe
+from .migrations import is_current, migrate
+
+__all__ = ["prepare"]
+
+
+async def prepare(location: Location) -> dict[str, str]:
+    """Make the database ready and return the parameters of the login that the pool uses.
+
+    Safe to run again, and in many processes at once.
+
+    Raises:
+        StoreUnavailableError: The server does not answer or could not be started.
+        SchemaError: A person has to do something first; says what.
+    """
+    where = location.describe()
+    if location.url is None:
+        assert location.folder is not None
+        params = await asyncio.to_thread(_start_embedded, location.folder)
+    else:
+        params = read_url(location.url)
+    with driver_errors(where):
+        if location.owner_url is not None:
+            async with dedicated(read_url(location.owner_url)) as owner:
+                await migrate(owner, where)
+        async with dedicated(params) as connection:
+            login = await fetch_login(connection)
+            if login.is_owner:
+                await migrate(connection, where)
+                return await ensure_pool_login(connection, params, where)
+            if not login.has_schema:
+                raise SchemaError(
+                    f"the schema memory_context is missing and login {login.name!r} may not create it: give the URL "
+                    f"of a login that may, in {OWNER_URL_ENV}, and start once ({where})"
+                )
+            refuse_unsafe(login, where)
+            if not await is_current(connection, where):
+                raise SchemaError(
+                    f"the schema memory_context is older than this version and login {login.name!r} may not change "
+                    f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"
+                )
+            return params
+
+
+def _start_embedded(folder: Path) -> dict[str, str]:
+    from .embedded import start  # its import is slow, and nobody with a URL needs it
+
+    return start(folder)

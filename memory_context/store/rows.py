@@ -1,0 +1,112 @@
+"""Items as they go into the store and come out of it, and their form as rows.
+
+Promise: whatever the strings hold, a row made here is one that Postgres takes, and reading it gives the same strings.
+Content that `text` takes is stored as it is; any other as bytes; the short columns and the metadata are escaped.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from memory_context.escaping import escape, escape_json, is_plain, to_utf8, unescape, unescape_json
+
+__all__ = ["NewMemory", "StoredMemory", "content_of", "memory_from_row", "row_for"]
+
+
+@dataclass(frozen=True)
+class NewMemory:
+    """An item to store.
+
+    Attributes:
+        memory_key: Its key, unique within the user.
+        content: Any str.
+        summary: What it is, for people and models.
+        token_count: Tokens of the whole content.
+        memory_type: Such as "command_output".
+        source: Where it came from, such as a tool's name; at most 512 bytes, like `agent_id` and `session_id`.
+        agent_id: Whose item; empty when it belongs to no agent.
+        session_id: Of which session; empty when it belongs to none.
+        tags: Words to find it by.
+        metadata: JSON-native values.
+    """
+
+    memory_key: str
+    content: str = field(repr=False)
+    summary: str
+    token_count: int
+    memory_type: str
+    source: str = ""
+    agent_id: str = ""
+    session_id: str = ""
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class StoredMemory(NewMemory):
+    """An item that was stored.
+
+    Attributes:
+        content_bytes: Bytes of the content's UTF-8 form.
+        created_at: When it was first stored, in UTC.
+        updated_at: When it was last stored again or changed, in UTC.
+        is_active: False once it was forgotten; its content is then empty.
+    """
+
+    content_bytes: int = field(kw_only=True)
+    created_at: datetime = field(kw_only=True)
+    updated_at: datetime = field(kw_only=True)
+    is_active: bool = field(kw_only=True)
+
+
+def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
+    """Return the parameters of `upsert_memory`."""
+    data = to_utf8(memory.content)
+    plain = is_plain(memory.content)
+    return {
+        "user_id": escape(user_id),
+        "memory_key": escape(memory.memory_key),
+        "agent_id": escape(memory.agent_id),
+        "session_id": escape(memory.session_id),
+        "memory_type": escape(memory.memory_type),
+        "source": escape(memory.source),
+        "summary": escape(memory.summary),
+        "content": memory.content if plain else None,
+        "content_raw": None if plain else data,
+        "content_bytes": len(data),
+        "token_count": memory.token_count,
+        "content_sha256": hashlib.sha256(data).digest(),
+        "tags": [escape(tag) for tag in memory.tags],
+        "metadata": Jsonb(escape_json(dict(memory.metadata))),
+    }
+
+
+def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
+    """Return the item of a row of `fetch_memory`."""
+    return StoredMemory(
+        memory_key=unescape(row["memory_key"]),
+        content=content_of(row),
+        summary=unescape(row["summary"]),
+        token_count=row["token_count"],
+        memory_type=unescape(row["memory_type"]),
+        source=unescape(row["source"]),
+        agent_id=unescape(row["agent_id"]),
+        session_id=unescape(row["session_id"]),
+        tags=tuple(unescape(tag) for tag in row["tags"]),
+        metadata=unescape_json(row["content_metadata"]),
+        content_bytes=row["content_bytes"],
+        created_at=row["created_at"].astimezone(timezone.utc),
+        updated_at=row["updated_at"].astimezone(timezone.utc),
+        is_active=row["is_active"],
+    )
+
+
+def content_of(row: Mapping[str, Any]) -> str:
+    """Return the content of a row; empty for a forgotten item."""
+    if row["content_raw"] is not None:
+        return bytes(row["content_raw"]).decode("utf-8", "surrogatepass")
+    return row["content"] or ""

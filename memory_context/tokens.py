@@ -1,0 +1,295 @@
+"""Token counts that are exact, never raise, and never need the network.
+
+The counts are those of `o200k_base`; its ranks ship with the package. tiktoken alone does not do: its regular
+expression overflows (a Rust panic, printed to stderr) on a million spaces, as `\\s+(?!\\S)` keeps one stack entry for
+each character. So text is cut here first, only where the expression ends a piece whatever stands around it, and
+overlong runs of white space are counted as the one piece they are.
+"""
+
+import asyncio
+import base64
+import hashlib
+import lzma
+import math
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+__all__ = [
+    "EXACT_LIMIT_BYTES",
+    "INLINE_LIMIT_CHARACTERS",
+    "O200kTokenCounter",
+    "TokenCounter",
+    "count_off_loop",
+    "cut_to_tokens",
+    "default_token_counter",
+    "is_over_off_loop",
+]
+
+EXACT_LIMIT_BYTES = 2 * 1024 * 1024
+"""Up to this many UTF-8 bytes a count is exact, above it is estimated."""
+
+INLINE_LIMIT_CHARACTERS = 16_384
+"""Up to this length counting (a few milliseconds at worst) may run on the event loop."""
+
+_RANKS_FILE = "o200k_base.tiktoken.xz"
+_RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+_PATTERN = "|".join(
+    (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+_LONGEST_TOKEN_BYTES = 128  # of o200k_base: 128 spaces
+
+# The white space of Rust's \s, which unlike Python's leaves out U+001C to U+001F; without and with the line ends.
+_BLANK = r"\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE = _BLANK + r"\r\n"
+# Where a piece always ends, whatever came before and comes after. Only characters whose class no version of
+# Unicode will change are used, as Python's tables and Rust's differ.
+_BOUNDARY = re.compile(
+    rf"[^{_SPACE}](?=[{_BLANK}])"
+    r"|[A-Za-z0-9](?=[\r\n!-&(-/:-@\[-`{-~])"  # not before an apostrophe: 're, 'll
+    rf"|[\r\n](?=[^{_SPACE}/])"  # punctuation draws line ends and slashes behind it into its piece
+    r"|[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])"
+    r"|[a-z][a-z](?=[A-Z])"  # two letters, as one may belong to 'rE or 'lL
+    r"|[\u4e00-\u9fff](?=[，。、；：！？])"
+)
+_CHUNK_CHARACTERS = 16_384
+_LONGEST_RUN = 16_384
+_LONG_RUN = re.compile(rf"(?<![{_BLANK}])[{_BLANK}]{{{_LONGEST_RUN},}}")
+
+_SAMPLES = 64
+_SAMPLE_CHARACTERS = 16_384
+
+_T = TypeVar("_T")
+
+
+class TokenCounter(Protocol):
+    """How tokens are counted; give your own to count for another model. Neither method may raise for any str."""
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of `text`."""
+        ...
+
+    def is_over(self, text: str, limit_tokens: int) -> bool:
+        """Return whether `text` has more than `limit_tokens` tokens; may stop as soon as that is certain."""
+        ...
+
+
+class O200kTokenCounter:
+    """Counts tokens of `o200k_base`, exactly up to 2 MB of text and estimated above.
+
+    The estimate counts 64 evenly spread stretches of 16,384 characters (at deterministic places), extrapolates their
+    mean, and adds two standard errors, so that it is seldom below the truth and then by little. A lone surrogate
+    counts as U+FFFD, the way tiktoken takes it. Special tokens such as `<|endoftext|>` are ordinary text here.
+    """
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the ranks are in memory; loading them takes about half a second, once per process."""
+        return _encodings is not None
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of `text`."""
+        text, size_bytes = _measure(text)
+        if size_bytes is None:
+            return _estimate(text, None)
+        return sum(map(_count_chunk, _chunks(text)))
+
+    def is_over(self, text: str, limit_tokens: int) -> bool:
+        """Return whether `count(text) > limit_tokens`, reading no more of the text than the answer needs."""
+        if len(text) > _LONGEST_TOKEN_BYTES * limit_tokens:  # a character is at least one byte
+            return bool(text) or limit_tokens < 0
+        if 4 * len(text) <= limit_tokens:  # a character is at most four bytes, a token at least one
+            return False
+        text, size_bytes = _measure(text)
+        if size_bytes is None:
+            return _estimate(text, limit_tokens) > limit_tokens
+        if size_bytes <= limit_tokens:
+            return False
+        total = 0
+        for chunk in _chunks(text):
+            total += _count_chunk(chunk)
+            if total > limit_tokens:
+                return True
+        return False
+
+
+@cache
+def default_token_counter() -> O200kTokenCounter:
+    """Return the counter this process shares."""
+    return O200kTokenCounter()
+
+
+async def count_off_loop(counter: TokenCounter, text: str) -> int:
+    """Return `counter.count(text)`; in a thread when that may take long, so that the event loop goes on."""
+    return await _off_loop(counter, text, lambda: counter.count(text))
+
+
+async def is_over_off_loop(counter: TokenCounter, text: str, limit_tokens: int) -> bool:
+    """Return `counter.is_over(text, limit_tokens)`; in a thread when that may take long."""
+    return await _off_loop(counter, text, lambda: counter.is_over(text, limit_tokens))
+
+
+def cut_to_tokens(text: str, limit_tokens: int, counter: TokenCounter, side: Literal["start", "end"] = "start") -> str:
+    """Return about the longest prefix (or suffix) of `text` that has at most `limit_tokens` tokens.
+
+    Never over the limit by the counter's own count; the whole text if it fits; "" for a limit of 0 or less. The
+    work depends on the limit, not on the length of the text.
+
+    Args:
+        text: What to cut.
+        limit_tokens: The most tokens the result may have.
+        counter: Any counter.
+        side: Which end of the text to keep.
+    """
+    if limit_tokens <= 0:
+        return ""
+    size = 4 * limit_tokens + 64
+    while True:
+        window = text[:size] if side == "start" else text[-size:]
+        if counter.is_over(window, limit_tokens):
+            break
+        if size >= len(text):
+            return text
+        size *= 2
+
+    def part(length: int) -> str:
+        return window[:length] if side == "start" else window[len(window) - length :]
+
+    fits, fits_tokens = 0, 0
+    over, over_tokens = len(window), counter.count(window)
+    step = 0
+    while over - fits > 1 and fits_tokens < limit_tokens:
+        step += 1
+        if step % 3:  # tokens grow about evenly with the text, so aim; halve now and then in case they do not
+            share = (limit_tokens - fits_tokens + 0.5) / max(over_tokens - fits_tokens, 1)
+            length = min(max(fits + int((over - fits) * share), fits + 1), over - 1)
+        else:
+            length = (fits + over) // 2
+        tokens = counter.count(part(length))
+        if tokens <= limit_tokens:
+            fits, fits_tokens = length, tokens
+        else:
+            over, over_tokens = length, tokens
+    return part(fits)
+
+
+class _Encodings(NamedTuple):
+    text: "Encoding"
+    piece: "Encoding"  # takes any text as one piece
+
+
+_encodings: _Encodings | None = None
+_loading = threading.Lock()
+
+
+def _load() -> _Encodings:
+    global _encodings
+    if _encodings is None:
+        with _loading:
+            if _encodings is None:
+                _encodings = _read_encodings()
+    return _encodings
+
+
+def _read_encodings() -> _Encodings:
+    from tiktoken import Encoding  # here, as importing this module should cost nothing
+
+    file = files("memory_context") / "data" / _RANKS_FILE
+    try:
+        data = lzma.decompress(file.read_bytes())
+    except (OSError, lzma.LZMAError) as error:
+        raise RuntimeError(f"{file} is missing or damaged ({error}); reinstall memory-context") from error
+    if (digest := hashlib.sha256(data).hexdigest()) != _RANKS_SHA256:
+        raise RuntimeError(f"{file} has sha256 {digest}, not {_RANKS_SHA256}; reinstall memory-context")
+    ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, data.splitlines())}
+    return _Encodings(
+        Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}),
+        Encoding("o200k_base_piece", pat_str=r"(?s:.+)", mergeable_ranks=ranks, special_tokens={}),
+    )
+
+
+def _measure(text: str) -> tuple[str, int | None]:
+    """Return the text as tiktoken takes it and its size in bytes; None for more than is counted exactly."""
+    if len(text) > EXACT_LIMIT_BYTES:
+        return text, None
+    if text.isascii():
+        return text, len(text)
+    text = _without_surrogates(text)
+    size_bytes = len(text.encode())
+    return text, size_bytes if size_bytes <= EXACT_LIMIT_BYTES else None
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """Yield the text in parts whose counts add up exactly to the count of the whole."""
+    start = 0
+    while len(text) - start > _CHUNK_CHARACTERS and (end := _BOUNDARY.search(text, start + _CHUNK_CHARACTERS)):
+        yield text[start : end.end()]
+        start = end.end()
+    yield text[start:]
+
+
+def _count_chunk(chunk: str) -> int:
+    encodings = _load()
+    total = start = 0
+    if len(chunk) > _LONGEST_RUN:
+        for run in _LONG_RUN.finditer(chunk):
+            follower = chunk[run.end() : run.end() + 1]
+            if follower in ("\r", "\n"):
+                continue  # `\s*[\r\n]+` takes the run, and takes it without a stack
+            # The last character of the run goes with what follows it.
+            end = run.end() - 1 if follower else run.end()
+            total += len(encodings.text.encode_ordinary(chunk[start : run.start()]))
+            total += len(encodings.piece.encode_ordinary(chunk[run.start() : end]))
+            start = end
+    return total + len(encodings.text.encode_ordinary(chunk[start:]))
+
+
+def _estimate(text: str, limit_tokens: int | None) -> int:
+    """Return the estimate for a long text; with a limit, anything above it as soon as the estimate must be above."""
+    stratum = len(text) / _SAMPLES
+    length = min(_SAMPLE_CHARACTERS, math.ceil(stratum))
+    # Places jump about within their strata, lest they fall into step with a period of the text.
+    places = random.Random(len(text))
+    counts: list[int] = []
+    total = 0
+    for index in range(_SAMPLES):
+        start = int(index * stratum + places.random() * max(stratum - length, 0))
+        sample = _without_surrogates(text[start : start + length])
+        counts.append(sum(map(_count_chunk, _chunks(sample))))
+        total += counts[-1]
+        if limit_tokens is not None and total > limit_tokens:
+            return total
+    mean = total / _SAMPLES
+    variance = sum((count - mean) ** 2 for count in counts) / (_SAMPLES - 1)
+    unseen = max(0.0, 1 - length / stratum)
+    return math.ceil((mean + 2 * math.sqrt(variance / _SAMPLES * unseen)) * max(stratum / length, 1.0))
+
+
+async def _off_loop(counter: TokenCounter, text: str, call: Callable[[], _T]) -> _T:
+    is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
+    if is_ready and len(text) <= INLINE_LIMIT_CHARACTERS:
+        return call()
+    return await asyncio.to_thread(call)

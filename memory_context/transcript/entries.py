@@ -1,0 +1,201 @@
+"""What a transcript holds: entries (messages with their measured parts) and decisions.
+
+A decision is a recorded event that changes how the view is rendered. Decisions are values, taken once and kept: the same entries
+and decisions always render the same bytes, in this process and after a load in another.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from autogen_core.models import LLMMessage
+
+from ..messages import Address, texts_of, with_texts
+from ..references import MemoryRef
+
+__all__ = [
+    "Cleared",
+    "Compacted",
+    "Decision",
+    "Entry",
+    "Folded",
+    "Offloaded",
+    "Part",
+    "PartId",
+    "Redelivered",
+    "Shown",
+    "Shrunk",
+    "Stored",
+]
+
+MESSAGE_OVERHEAD_TOKENS = 4
+
+PartId = tuple[int, Address]
+"""A part of the transcript: the position of its entry and its address in the message."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the process keeps of a part whose content is committed.
+
+    Attributes:
+        refs: The items it went to: one, or one for each long string of a call's arguments; none for the answer of a
+            memory tool, whose content is stored already.
+        compacted: What is shown once the part is consumed, placeholder included.
+        excerpt: What is shown first when the part is too long to be shown in full; None if it is not.
+    """
+
+    refs: tuple[MemoryRef, ...]
+    compacted: str
+    compacted_tokens: int
+    excerpt: str | None = None
+    excerpt_tokens: int = 0
+
+
+@dataclass
+class Part:
+    """One measured text (or image) of a message.
+
+    Attributes:
+        tokens: Tokens of the whole of it; stays when the text is dropped.
+        overhead_tokens: Tokens of names and ids beside it, which are never shortened.
+        is_result: Whether it is a tool result (or code output), which is compacted once consumed.
+        stored: What is kept once the content is committed; None before.
+    """
+
+    address: Address
+    tokens: int
+    overhead_tokens: int = 0
+    is_result: bool = False
+    stored: Stored | None = None
+
+
+@dataclass(eq=False)
+class Entry:
+    """One message of the transcript.
+
+    Attributes:
+        position: Its place, from 0, for ever.
+        message: A private copy; the texts of parts in `dropped` are blank.
+        added_at: When it came, in UTC.
+        carries_result: Whether its text is the output of code that the message before it asked to run.
+        parts: Its texts, measured; None until then. Measuring is a function of the message, not a decision.
+        dropped: Parts whose text is only in the store now.
+        revision: Grows with every change of how the entry is shown, so that a rendering can be kept.
+    """
+
+    position: int
+    message: LLMMessage
+    added_at: datetime
+    carries_result: bool = False
+    parts: list[Part] | None = None
+    dropped: set[Address] = field(default_factory=set[Address])
+    revision: int = 0
+
+    @property
+    def measured(self) -> list[Part]:
+        """The parts; empty while not measured."""
+        return self.parts or []
+
+    @property
+    def full_tokens(self) -> int:
+        """Tokens of the message as it came."""
+        return MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in self.measured)
+
+    def part(self, address: Address) -> Part:
+        """Return the part at an address of this message."""
+        return next(part for part in self.measured if part.address == address)
+
+    def text(self, address: Address) -> str | None:
+        """Return what a part says; None if only the store has it."""
+        return None if address in self.dropped else dict(texts_of(self.message))[address]
+
+    def drop_texts(self, addresses: Iterable[Address]) -> None:
+        """Forget texts that the view no longer shows and the store has."""
+        gone = set(addresses) - self.dropped
+        if gone:
+            self.message = with_texts(self.message, dict.fromkeys(gone, ""))
+            self.dropped |= gone
+
+    def restore_texts(self, texts: dict[Address, str]) -> None:
+        """Take texts back that were dropped, as they came from the store."""
+        self.message = with_texts(self.message, texts)
+        self.dropped -= set(texts)
+        self.revision += 1
+
+
+# --- decisions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Offloaded:
+    """The content of a part is committed. The entry's part keeps `stored`; the log keeps only that it happened."""
+
+    position: int
+    address: Address
+    stored: Stored
+    kind: Literal["offloaded"] = "offloaded"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A view was handed out that reached to `upto` (exclusive)."""
+
+    upto: int
+    kind: Literal["shown"] = "shown"
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """A planned compaction: these parts are shown compacted from now on.
+
+    `reason` is `late` for results whose content could be stored only after they were consumed, `budget` when the view was too large,
+    `unavailable` for results that could not be fetched again after a load.
+    """
+
+    parts: tuple[PartId, ...]
+    reason: Literal["late", "budget", "unavailable"]
+    kind: Literal["compacted"] = "compacted"
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Entries before `upto`, except `kept`, are shown as one placeholder. Replaces the fold before it."""
+
+    upto: int
+    kept: tuple[int, ...]
+    ref: MemoryRef
+    text: str
+    tokens: int
+    kind: Literal["folded"] = "folded"
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """A part is shown as this shorter text, because not even the newest step fitted the budget whole."""
+
+    position: int
+    address: Address
+    text: str
+    tokens: int
+    kind: Literal["shrunk"] = "shrunk"
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """The view begins after this position."""
+
+    position: int
+    kind: Literal["cleared"] = "cleared"
+
+
+@dataclass(frozen=True)
+class Redelivered:
+    """A message came again that stands unanswered at `position`; it was not added twice."""
+
+    position: int
+    kind: Literal["redelivered"] = "redelivered"
+
+
+Decision = Offloaded | Shown | Compacted | Folded | Shrunk | Cleared | Redelivered

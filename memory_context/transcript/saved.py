@@ -1,0 +1,98 @@
+"""A transcript as JSON and back.
+
+What is saved is what cannot be had elsewhere: messages without the results the store has, and the decisions. Loading replays the
+same events, so the standing (and with it the view) is the same as before, without being saved itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ..escaping import escape_json, unescape_json
+from ..messages import Address, message_from_json, message_to_json, with_texts
+from .entries import Cleared, Decision, Entry, Offloaded, Part
+from .transcript import Transcript
+
+__all__ = ["STATE_VERSION", "load_transcript", "save_transcript"]
+
+STATE_VERSION = 1
+
+_DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
+_PART: TypeAdapter[Part] = TypeAdapter(Part)
+
+
+def save_transcript(transcript: Transcript) -> dict[str, Any]:
+    """Return the transcript since its last clear, JSON-native, without committed results; it does not grow with outputs."""
+    first = transcript.standing.start
+    log = transcript.log
+    cleared = max((i for i, (_, decision) in enumerate(log) if isinstance(decision, Cleared)), default=-1)
+    return {
+        "version": STATE_VERSION,
+        "first_position": first,
+        "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first)],
+        "decisions": [
+            [at, escape_json(_decision_to_json(decision, transcript))]
+            for at, decision in log[cleared + 1 :]
+            if not isinstance(decision, Offloaded) or decision.position >= first
+        ],
+    }
+
+
+def load_transcript(saved: Mapping[str, Any]) -> Transcript:
+    """Return the transcript that `save_transcript` was given; texts of committed results are in the store only.
+
+    Raises:
+        ValueError: The data was saved by a newer version, or is no saved transcript.
+    """
+    version = saved.get("version")
+    if version != STATE_VERSION:
+        raise ValueError(f"this state has version {version!r}; this memory_context reads version {STATE_VERSION}")
+    transcript = Transcript(first_position=saved["first_position"])
+    decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
+    entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]
+    upcoming = 0
+    for entry in [*entries, None]:
+        while upcoming < len(decisions) and (entry is None or decisions[upcoming][0] <= transcript.end):
+            transcript.replay(*decisions[upcoming])
+            upcoming += 1
+        if entry is not None:
+            transcript.take(entry)
+    return transcript
+
+
+def _decision_to_json(decision: Decision, transcript: Transcript) -> dict[str, Any]:
+    if isinstance(decision, Offloaded):
+        # the part's own record is shorter by now if its excerpt is no longer needed
+        stored = transcript[decision.position].part(decision.address).stored
+        decision = Offloaded(decision.position, decision.address, stored or decision.stored)
+    return asdict(decision)
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    # a committed result is fetched again on loading if a view still shows it; other parts are shown whole until a
+    # planned compaction and stay with the message
+    in_store = {part.address for part in entry.measured if part.is_result and part.stored and part.stored.refs}
+    missing = in_store | entry.dropped
+    return {
+        "message": message_to_json(with_texts(entry.message, dict.fromkeys(missing, ""))),
+        "added_at": entry.added_at.isoformat(),
+        "carries_result": entry.carries_result,
+        "parts": None
+        if entry.parts is None
+        else [{key: value for key, value in asdict(part).items() if key != "stored"} for part in entry.parts],
+        "missing": [asdict(address) for address in sorted(missing, key=lambda address: (address.kind, address.index))],
+    }
+
+
+def _entry_from_json(data: Mapping[str, Any], position: int) -> Entry:
+    return Entry(
+        position,
+        message_from_json(data["message"]),
+        datetime.fromisoformat(data["added_at"]),
+        carries_result=data["carries_result"],
+        parts=None if data["parts"] is None else [_PART.validate_python(part) for part in data["parts"]],
+        dropped={Address(**address) for address in data["missing"]},
+    )

@@ -1,0 +1,235 @@
+"""The transcript: everything that happened, in order, never rewritten, and what follows from it.
+
+Entries and decisions only come at the end. What they add up to (what is consumed, compacted, folded) is derived as they
+come, by the rules in `append` and `decide` and nowhere else, so replaying the same events gives the same standing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+
+from ..messages import Pairing, copy_message, source_of
+from .entries import (
+    Cleared,
+    Compacted,
+    Decision,
+    Entry,
+    Folded,
+    Offloaded,
+    Part,
+    PartId,
+    Redelivered,
+    Shown,
+    Shrunk,
+)
+
+__all__ = ["Standing", "Transcript"]
+
+
+@dataclass
+class Standing:
+    """What the events so far add up to.
+
+    Attributes:
+        start: Position where the view begins: 0, or after the last clear.
+        shown: Entries before it have been handed out in a view.
+        consumed: Entries before it have been handed out and answered.
+        answered: Position after the last assistant message.
+        compacted: Parts that are shown compacted.
+        shrunk: Parts that are shown as a shorter text.
+        late: Results that could be stored only after they were consumed; shown in full until a planned compaction.
+        fold: The fold in force.
+    """
+
+    start: int = 0
+    shown: int = 0
+    consumed: int = 0
+    answered: int = 0
+    compacted: set[PartId] = field(default_factory=set[PartId])
+    shrunk: dict[PartId, Shrunk] = field(default_factory=dict[PartId, Shrunk])
+    late: set[PartId] = field(default_factory=set[PartId])
+    fold: Folded | None = None
+
+    def is_folded(self, position: int) -> bool:
+        """Whether the entry is behind the fold's placeholder."""
+        return self.fold is not None and position < self.fold.upto and position not in self.fold.kept
+
+
+class Transcript:
+    """Messages and decisions of one session, append-only.
+
+    Attributes:
+        log: The decisions, each with the number of entries there were when it was taken.
+        standing: What all of it adds up to.
+    """
+
+    def __init__(self, first_position: int = 0) -> None:
+        self._first = first_position
+        self._entries: list[Entry] = []
+        self._redelivery = 0
+        self.log: list[tuple[int, Decision]] = []
+        self.pairing = Pairing()
+        self.standing = Standing(
+            start=first_position, shown=first_position, consumed=first_position, answered=first_position
+        )
+
+    # --- reading
+
+    @property
+    def end(self) -> int:
+        """The position the next message will have."""
+        return self._first + len(self._entries)
+
+    @property
+    def first(self) -> int:
+        """The position of the oldest entry held."""
+        return self._first
+
+    def __getitem__(self, position: int) -> Entry:
+        return self._entries[position - self._first]
+
+    def entries(self, start: int | None = None, end: int | None = None) -> list[Entry]:
+        """Return the entries from `start` (the view's beginning if None) up to `end` (exclusive)."""
+        start = self.standing.start if start is None else start
+        return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
+
+    def has_answer(self) -> bool:
+        """Whether an assistant message ever came since the view's beginning."""
+        return self.standing.answered > self.standing.start
+
+    # --- writing
+
+    def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry | None:
+        """Add a copy of a message; None if it is a re-delivery of one that stands unanswered at the end.
+
+        An assistant message consumes what was shown before it. In a context that never receives one, any message does.
+        """
+        if self._is_redelivered(message):
+            return None
+        entry = Entry(
+            self.end,
+            copy_message(message),
+            added_at or datetime.now(timezone.utc),
+            carries_result=self._is_code_output(message),
+        )
+        self.take(entry)
+        return entry
+
+    def take(self, entry: Entry) -> None:
+        """Add an entry that belongs at the end as it is: for loading."""
+        self._consume(entry.message)
+        self._entries.append(entry)
+        self.pairing.add(entry.position, entry.message)
+        if isinstance(entry.message, AssistantMessage):
+            self.standing.answered = self.end
+
+    def decide(self, decision: Decision) -> None:
+        """Record a decision and let it take effect."""
+        self.replay(self.end, decision)
+
+    def replay(self, at: int, decision: Decision) -> None:
+        """Let a decision take effect again that was taken when there were `at` entries."""
+        self._apply(decision)
+        if isinstance(decision, Offloaded):  # its texts are with the part, and only as long as they are shown
+            decision = replace(decision, stored=replace(decision.stored, excerpt=None, excerpt_tokens=0))
+        self.log.append((at, decision))
+
+    def _apply(self, decision: Decision) -> None:
+        standing = self.standing
+        if isinstance(decision, Offloaded):
+            if decision.position >= self._first:
+                self._store(self[decision.position], decision)
+        elif isinstance(decision, Shown):
+            standing.shown = decision.upto
+        elif isinstance(decision, Compacted):
+            self._compact(decision.parts)
+        elif isinstance(decision, Folded):
+            standing.fold = decision
+            standing.late = {part for part in standing.late if not standing.is_folded(part[0])}
+            for entry in self.entries(end=decision.upto):
+                if standing.is_folded(entry.position):
+                    self._drop_stored_texts(entry, entry.measured)
+        elif isinstance(decision, Shrunk):
+            standing.shrunk[decision.position, decision.address] = decision
+            self[decision.position].revision += 1
+        elif isinstance(decision, Cleared):
+            self._clear(decision.position)
+        # Redelivered changes nothing: it only tells why a message is not there twice
+
+    # --- rules
+
+    def _is_redelivered(self, message: LLMMessage) -> bool:
+        """After a failed run AutoGen delivers again, from the first on, what was not answered. Only that is recognised."""
+        standing = self.standing
+        if isinstance(message, UserMessage) and (self.has_answer() or standing.consumed == standing.start):
+            unanswered = [
+                entry
+                for entry in self.entries(start=standing.answered)
+                if isinstance(entry.message, UserMessage) and not entry.carries_result
+            ]
+            if self._redelivery < len(unanswered) and _equal(unanswered[self._redelivery], message):
+                self.decide(Redelivered(unanswered[self._redelivery].position))
+                self._redelivery += 1
+                return True
+        self._redelivery = 0
+        return False
+
+    def _is_code_output(self, message: LLMMessage) -> bool:
+        """Whether an agent itself reports, right after its own words: CodeExecutorAgent gives its output back like this."""
+        previous = self._entries[-1].message if self._entries else None
+        return (
+            isinstance(message, UserMessage)
+            and isinstance(previous, AssistantMessage)
+            and source_of(message) == source_of(previous)
+        )
+
+    def _store(self, entry: Entry, decision: Offloaded) -> None:
+        part = entry.part(decision.address)
+        part.stored = decision.stored
+        entry.revision += 1
+        if entry.position < self.standing.start or self.standing.is_folded(entry.position):
+            self._drop_stored_texts(entry, [part])
+        elif part.is_result and entry.position < self.standing.consumed:
+            self.standing.late.add((entry.position, part.address))
+
+    def _consume(self, message: LLMMessage) -> None:
+        standing = self.standing
+        if standing.shown <= standing.consumed:
+            return
+        if isinstance(message, AssistantMessage) or not self.has_answer():
+            seen = self.entries(start=standing.consumed, end=standing.shown)
+            standing.consumed = standing.shown
+            self._compact(
+                [(e.position, part.address) for e in seen for part in e.measured if part.is_result and part.stored]
+            )
+
+    def _compact(self, parts: Iterable[PartId]) -> None:
+        for position, address in parts:
+            self.standing.compacted.add((position, address))
+            self.standing.late.discard((position, address))
+            entry = self[position]
+            self._drop_stored_texts(entry, [entry.part(address)])
+
+    @staticmethod
+    def _drop_stored_texts(entry: Entry, parts: list[Part]) -> None:
+        """Keep no text in the process that the store has and no view will show again."""
+        entry.revision += 1
+        stored = [part for part in parts if part.stored]
+        entry.drop_texts(part.address for part in stored)
+        for part in stored:
+            part.stored = replace(part.stored, excerpt=None, excerpt_tokens=0) if part.stored else None
+
+    def _clear(self, position: int) -> None:
+        self.standing = Standing(start=position, shown=position, consumed=position, answered=position)
+        self._redelivery = 0
+        self.pairing.forget_open_calls()
+        for entry in self.entries(start=self._first, end=position):
+            self._drop_stored_texts(entry, entry.measured)
+
+
+def _equal(entry: Entry, message: LLMMessage) -> bool:
+    return not entry.dropped and entry.message == message
+
+

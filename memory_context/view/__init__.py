@@ -1,0 +1,27 @@
+"""Rendering within the budget: what the model sees, a pure function of transcript and policy."""
+
+from .budget import Budget, session_tag
+from .history import HistoryPage, history_text, positions_of_fold_key, read_history
+from .render import MEMORY_SOURCE, PartState, Renderer, Segment, View, ViewMessage, current_task, render
+from .report import SegmentChange, ViewReport, report, stable_tokens
+
+__all__ = [
+    "MEMORY_SOURCE",
+    "Budget",
+    "HistoryPage",
+    "PartState",
+    "Renderer",
+    "Segment",
+    "SegmentChange",
+    "View",
+    "ViewMessage",
+    "ViewReport",
+    "current_task",
+    "history_text",
+    "positions_of_fold_key",
+    "read_history",
+    "render",
+    "report",
+    "session_tag",
+    "stable_tokens",
+]

@@ -1,0 +1,242 @@
+"""Keeping the view inside its budget: which parts are compacted, which steps fold, what shrinks at last.
+
+`fit` takes decisions, in the order of what they cost the agent, until the view fits: remaining consumed parts are compacted; the
+oldest steps fold into one placeholder, down to a share of the budget so that this happens rarely; fresh results shrink;
+the newest step folds too; at the very end the task itself is shortened. Every decision is recorded in the transcript, so the next view starts
+from it, and a replay of the transcript comes to the same.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+from autogen_core.models import SystemMessage
+
+from ..compaction import excerpt, render_passages
+from ..messages import Address
+from ..policy import ContextPolicy
+from ..references import MemoryRef
+from ..tokens import TokenCounter
+from ..transcript import Compacted, Decision, Entry, Folded, Part, Shrunk, Transcript
+from .history import fold_key, fold_text
+from .render import Renderer, View, current_task, text_in_view
+
+__all__ = ["Budget", "session_tag"]
+
+FOLD_TEXT_LIMIT_TOKENS = 500
+LEAST_EXCERPT_TOKENS = 200
+"""Below this an excerpt says less than the placeholder."""
+
+_Step = Callable[[Transcript, View], list[Decision]]
+
+
+def session_tag(session_id: str) -> str:
+    """Return the few characters that tell one session's fold keys from another's."""
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+
+
+class Budget:
+    """Fits views of one session into the budget of its policy.
+
+    Args:
+        policy: Says the budget.
+        counter: Counts tokens.
+        renderer: Renders the views.
+        tag: Tells this session's fold keys from another's.
+    """
+
+    def __init__(self, policy: ContextPolicy, counter: TokenCounter, renderer: Renderer, tag: str) -> None:
+        self._policy = policy
+        self._counter = counter
+        self._renderer = renderer
+        self.tag = tag
+
+    def fit(self, transcript: Transcript) -> View:
+        """Return a view that fits, after recording the decisions that make it fit."""
+        late = transcript.standing.late
+        if late:
+            transcript.decide(Compacted(_sorted(late), "late"))
+        view = self._renderer.render(transcript)
+        limit = self._policy.view_limit_tokens
+        if limit is None or view.tokens <= limit:
+            return view
+        rare_enough = int(limit * self._policy.fold_to_ratio)
+        steps: list[tuple[_Step, int]] = [
+            (self._compact_consumed, rare_enough),
+            (self._fold_consumed, limit),
+            (self._shrink_fresh("result"), limit),
+            (self._shrink_fresh("text", "thought"), limit),
+            (self._shrink_fresh("arguments", "image"), limit),
+            (self._fold_fresh, limit),
+            (self._shrink_kept, limit),
+            (self._fold_all, limit),
+        ]
+        for take_decisions, enough in steps:
+            decisions = take_decisions(transcript, view)
+            for decision in decisions:
+                transcript.decide(decision)
+            if decisions:
+                view = self._renderer.render(transcript)
+            if view.tokens <= enough:
+                break
+        return view
+
+    # --- steps: each returns the decisions it takes
+
+    def _compact_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
+        """Compact what is answered, stored and still shown in full; arguments stay, since models copy what they see there."""
+        task = current_task(transcript, self._policy)
+        parts = [
+            (entry.position, part.address)
+            for entry in transcript.entries(end=transcript.standing.consumed)
+            if entry.position != task and not transcript.standing.is_folded(entry.position)
+            for part in entry.measured
+            if part.stored
+            and part.address.kind != "arguments"
+            and (entry.position, part.address) not in transcript.standing.compacted
+        ]
+        decisions: list[Decision] = [Compacted(tuple(parts), "budget")] if parts else []
+        if task is not None and task < transcript.standing.consumed:
+            # what of a task is always whole has a limit; the rest of a longer one gives way first
+            limit = self._policy.first_view_limit_tokens
+            entry = transcript[task]
+            decisions += [
+                self._shortened(entry, part, limit)
+                for part in entry.measured
+                if part.address.kind == "text"
+                and part.tokens > limit
+                and (task, part.address) not in transcript.standing.shrunk
+            ]
+        return decisions
+
+    def _fold_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
+        limit = self._policy.view_limit_tokens or 0
+        return self._fold(transcript, view, transcript.standing.consumed, int(limit * self._policy.fold_to_ratio))
+
+    def _fold_fresh(self, transcript: Transcript, view: View) -> list[Decision]:
+        return self._fold(transcript, view, transcript.end, self._policy.view_limit_tokens or 0)
+
+    def _fold_all(self, transcript: Transcript, view: View) -> list[Decision]:
+        folded = [entry.position for entry in transcript.entries()]
+        return [self._folded(transcript, folded, ())]
+
+    def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
+        """Fold the oldest whole steps before `end` until the view is down to the target, or no more can be."""
+        standing = transcript.standing
+        kept = self._kept(transcript)
+        tokens: dict[int, int] = {}
+        for message in view.messages:
+            tokens[message.position] = tokens.get(message.position, 0) + message.tokens
+        text_limit = self._fold_text_limit()
+        size = view.tokens + text_limit
+        if standing.fold is not None:
+            size -= standing.fold.tokens
+        upto = standing.fold.upto if standing.fold else standing.start
+        for step_end in self._step_ends(transcript, upto, end):
+            if size <= target:
+                break
+            size -= sum(tokens.get(position, 0) for position in range(upto, step_end) if position not in kept)
+            upto = step_end
+        folded = [p for p in range(standing.start, upto) if p not in kept]
+        if not folded or all(standing.is_folded(p) for p in folded):
+            return []
+        return [self._folded(transcript, folded, tuple(p for p in kept if p < upto), upto)]
+
+    def _folded(
+        self, transcript: Transcript, folded: list[int], kept: tuple[int, ...], upto: int | None = None
+    ) -> Folded:
+        entries = [transcript[position] for position in folded]
+        steps = sum(position in transcript.pairing.answers for position in folded)
+        began, ended = (entry.added_at.strftime("%Y-%m-%d %H:%M") for entry in (entries[0], entries[-1]))
+        ref = MemoryRef(
+            fold_key(self.tag, folded[0], folded[-1]),
+            f"messages {folded[0] + 1}-{folded[-1] + 1} of this session with {steps} tool steps, {began} to {ended} UTC",
+            sum(entry.full_tokens for entry in entries),
+        )
+        text = fold_text(entries, ref, self._policy.user_sources, self._fold_text_limit(), self._counter)
+        return Folded(transcript.end if upto is None else upto, kept, ref, text, self._counter.count(text))
+
+    def _shrink_fresh(self, *kinds: str) -> _Step:
+        """Make the step that gives each unanswered part of these kinds an equal share of what the budget leaves."""
+
+        def step(transcript: Transcript, view: View) -> list[Decision]:
+            entries = transcript.entries(start=max(transcript.standing.consumed, transcript.standing.start))
+            kept = self._kept(transcript)
+            return self._shrink(transcript, view, [e for e in entries if e.position not in kept], kinds)
+
+        return step
+
+    def _shrink_kept(self, transcript: Transcript, view: View) -> list[Decision]:
+        kept = [transcript[position] for position in self._kept(transcript)]
+        return self._shrink(transcript, view, kept, ("text", "image"))
+
+    def _shrink(
+        self, transcript: Transcript, view: View, entries: Iterable[Entry], kinds: tuple[str, ...]
+    ) -> list[Decision]:
+        shown = [
+            (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
+            for entry in entries
+            for part in entry.measured
+            if part.address.kind in kinds and not transcript.standing.is_folded(entry.position)
+        ]
+        budget = (self._policy.view_limit_tokens or 0) - (view.tokens - sum(tokens for _, _, tokens in shown))
+        share = _equal_share([tokens for _, _, tokens in shown], budget)
+        return [self._shortened(entry, part, share) for entry, part, tokens in shown if tokens > share]
+
+    def _shortened(self, entry: Entry, part: Part, limit_tokens: int) -> Decision:
+        """Show a part within a limit: by an excerpt where that says enough, else by its placeholder."""
+        content = entry.text(part.address) if part.address.kind != "image" else None
+        has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None
+        if part.stored and (not has_room or part.address.kind == "arguments"):
+            return Compacted(((entry.position, part.address),), "budget")
+        if part.address.kind == "image":
+            text = "[image left out to fit the budget]"
+        elif part.address.kind == "arguments":
+            text = '{"shortened": "these arguments were left out to fit the budget; read_history shows them"}'
+        elif has_room and content is not None:
+            key = part.stored.refs[0].render() if part.stored and part.stored.refs else f"{part.tokens} tokens, see read_history"
+            passages = excerpt(content, limit_tokens - self._counter.count(key) - 10, self._counter)
+            text = f"Shortened to fit the budget: {key}\n" + render_passages(content, passages)
+        else:
+            text = f"[{part.tokens} tokens left out to fit the budget; read_history(first_message={entry.position + 1}) shows them]"
+        return Shrunk(entry.position, part.address, text, self._counter.count(text))
+
+    # --- what folds and what does not
+
+    def _kept(self, transcript: Transcript) -> list[int]:
+        """Positions that never fold before all else has: the instructions at the beginning and the current task."""
+        kept: list[int] = []
+        for entry in transcript.entries():
+            if not isinstance(entry.message, SystemMessage):
+                break
+            kept.append(entry.position)
+        task = current_task(transcript, self._policy)
+        return kept if task is None or task in kept else [*kept, task]
+
+    @staticmethod
+    def _step_ends(transcript: Transcript, start: int, end: int) -> list[int]:
+        """Return the positions after each whole step: no call may be parted from its results."""
+        ends: list[int] = []
+        open_until = start
+        for position in range(start, end):
+            open_until = max(open_until, transcript.pairing.last_answer(position) + 1)
+            if position + 1 >= open_until:
+                ends.append(position + 1)
+        return ends
+
+    def _fold_text_limit(self) -> int:
+        return min(FOLD_TEXT_LIMIT_TOKENS, (self._policy.view_limit_tokens or 0) // 4)
+
+
+def _equal_share(sizes: list[int], budget: int) -> int:
+    """Return the limit for each so that all together fit: small ones keep their size, large ones get the same."""
+    remaining, count = max(budget, 0), len(sizes)
+    for size in sorted(sizes):
+        if size * count > remaining:
+            return remaining // count
+        remaining -= size
+        count -= 1
+    return max(sizes, default=0)
+
+
+def _sorted(parts: Iterable[tuple[int, Address]]) -> tuple[tuple[int, Address], ...]:
+    return tuple(sorted(parts, key=lambda part: (part[0], part[1].kind, part[1].index)))

@@ -1,0 +1,150 @@
+"""The transcript as text for a model to read: what `read_history` pages and what a fold's reference opens.
+
+A stored part shows its placeholder (its content is one `retrieve_memory` away); everything else is verbatim.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autogen_core.models import AssistantMessage
+
+from ..messages import calls_of, results_of, source_of, texts_of
+from ..references import MemoryRef, one_line
+from ..tokens import TokenCounter, cut_to_tokens
+from ..transcript import Entry, Transcript
+
+__all__ = ["HistoryPage", "fold_key", "fold_text", "history_text", "positions_of_fold_key", "read_history"]
+
+_FOOTER_TOKENS = 80
+_OLDER_LINE_TOKENS = 20
+_WORDS_LIMIT = 120
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """One page of the transcript.
+
+    Attributes:
+        text: The page with a last line that says what follows and how to read it.
+        first: Number of the first message on it, from 1.
+        last: Number of the last message on it.
+    """
+
+    text: str
+    first: int
+    last: int
+
+
+def fold_key(session_tag: str, first: int, last: int) -> str:
+    """Return the key of folded entries, by position; it opens in the session that shows it."""
+    return f"history_{first + 1}-{last + 1}_{session_tag}"
+
+
+def positions_of_fold_key(session_tag: str, key: str) -> range | None:
+    """Return the positions behind a fold's key of this session, else None."""
+    stem, _, tag = key.rpartition("_")
+    first, _, last = stem.removeprefix("history_").partition("-")
+    if tag != session_tag or not stem.startswith("history_") or not (first.isdecimal() and last.isdecimal()):
+        return None
+    return range(int(first) - 1, int(last))
+
+
+def history_text(entry: Entry) -> str:
+    """Return one message as text: a line that says who and what, then the texts, stored ones as placeholders."""
+    number = entry.position + 1
+    calls, results = calls_of(entry.message), results_of(entry.message)
+    lines: list[str] = []
+    for address, text in texts_of(entry.message):
+        if address.kind == "result":
+            result = results[address.index]
+            outcome = ", an error" if result.is_error else ""
+            lines.append(f"({number}) result of {result.name}{outcome}:")
+        elif address.kind == "arguments":
+            lines.append(f"({number}) {source_of(entry.message)} called {calls[address.index].name} with:")
+        elif address.kind == "thought":
+            lines.append(f"({number}) {source_of(entry.message)} thought:")
+        else:
+            role = "said" if not isinstance(entry.message, AssistantMessage) else "answered"
+            lines.append(f"({number}) {source_of(entry.message) or 'system'} {role}:")
+        stored = next((part.stored for part in entry.measured if part.address == address), None)
+        lines.append(stored.compacted if stored else text)
+    return "\n".join(lines)
+
+
+def read_history(
+    transcript: Transcript, first_message: int, limit_tokens: int, counter: TokenCounter, first_character: int = 1
+) -> HistoryPage:
+    """Return a page of the transcript since its last clear.
+
+    Args:
+        transcript: The transcript.
+        first_message: Number of the first message wanted, from 1.
+        limit_tokens: What the page may take.
+        counter: Counts tokens.
+        first_character: Where in the first message to begin, from 1, to continue a long one.
+
+    Raises:
+        ValueError: There is no such message; says which there are.
+    """
+    begin, end = transcript.standing.start, transcript.end
+    if not begin < first_message <= end:
+        available = f"messages {begin + 1}-{end}" if end > begin else "no messages yet"
+        raise ValueError(f"there is no message {first_message}; this session has {available}")
+    budget = limit_tokens - _FOOTER_TOKENS
+    texts: list[str] = []
+    for position in range(first_message - 1, end):
+        text = history_text(transcript[position])
+        offset = first_character - 1 if position == first_message - 1 else 0
+        tokens = counter.count(text[offset:]) if len(text) - offset < budget * 16 else budget + 1
+        if tokens <= budget:
+            texts.append(text[offset:])
+            budget -= tokens
+            continue
+        if texts:
+            return _page(texts, first_message, position, f"read_history(first_message={position + 1})", end)
+        piece = cut_to_tokens(text[offset:], budget, counter) or text[offset : offset + 1]
+        after = offset + len(piece)
+        call = f"read_history(first_message={position + 1}, first_character={after + 1})"
+        footer = f"[message {position + 1}: characters {offset + 1}-{after} of {len(text)}. Next: {call}]"
+        return HistoryPage(f"{piece}\n{footer}", first_message, position + 1)
+    return _page(texts, first_message, end, None, end)
+
+
+def _page(texts: list[str], first: int, last: int, next_call: str | None, end: int) -> HistoryPage:
+    footer = f"[messages {first}-{last} of {end}." + (f" Next: {next_call}]" if next_call else " That is all.]")
+    return HistoryPage("\n".join([*texts, footer]), first, last)
+
+
+def fold_text(
+    folded: Sequence[Entry], ref: MemoryRef, user_sources: Sequence[str], limit_tokens: int, counter: TokenCounter
+) -> str:
+    """Return what stands for folded entries: their reference, what the user asked, and the keys of what was stored in them.
+
+    The newest lines that fit are kept; the rest is counted, and one `read_history` away.
+    """
+    head = (
+        f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
+        f"read_history(first_message={folded[0].position + 1}) pages it, retrieve_memory(memory_key=…) opens what was stored:"
+    )
+    lines = [line for entry in folded for line in _gist(entry, user_sources)]
+    budget = limit_tokens - counter.count(head) - _OLDER_LINE_TOKENS
+    kept: list[str] = []
+    for line in reversed(lines):
+        budget -= counter.count(line) + 1
+        if budget < 0:
+            break
+        kept.append(line)
+    if len(kept) < len(lines):
+        kept.append(f"- ({len(lines) - len(kept)} older ones are in the history)")
+    return "\n".join([head, *reversed(kept)])
+
+
+def _gist(entry: Entry, user_sources: Sequence[str]) -> list[str]:
+    """What is worth a line of a folded entry: the user's words and the keys of what was stored."""
+    lines: list[str] = []
+    source = source_of(entry.message)
+    if source in user_sources and not entry.dropped:
+        said = " ".join(text for _, text in texts_of(entry.message))
+        lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
+    lines += [f"- {ref.key}: {ref.description}" for part in entry.measured if part.stored for ref in part.stored.refs]
+    return lines

@@ -1,0 +1,133 @@
+"""What the model saw and why: `explain()`'s answer, derived from the last two views and the decisions between them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..transcript import Cleared, Compacted, Transcript
+from .render import PartState, Segment, View
+
+__all__ = ["SegmentChange", "ViewReport", "report", "stable_tokens"]
+
+
+@dataclass(frozen=True)
+class SegmentChange:
+    """One difference between a view and the one before it.
+
+    Attributes:
+        position: Position of the entry in the transcript, from 0.
+        kind: result, text, thought, arguments, image or fold.
+        before: Its state in the view before; None if it was not there.
+        after: Its state now; None if it is not there.
+        reason: The decision behind it, such as `consumed`, `budget`, `late`, `folded`, `cleared`, `added`.
+    """
+
+    position: int
+    kind: str
+    before: PartState | None
+    after: PartState | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class ViewReport:
+    """What the last view held, segment by segment, and what changed since the one before.
+
+    Attributes:
+        segments: Every rendered text, in order, with source, tokens and state.
+        tokens: Tokens of the whole view.
+        stable_tokens: Tokens of the messages at its head that are the same as in the view before.
+        token_budget: What it may take; None is unlimited.
+        changes: What differs from the view before it.
+    """
+
+    segments: tuple[Segment, ...]
+    tokens: int
+    stable_tokens: int
+    token_budget: int | None
+    changes: tuple[SegmentChange, ...]
+
+    def __str__(self) -> str:
+        """Return a table for people."""
+        budget = f" of {self.token_budget:,}" if self.token_budget is not None else ""
+        lines = [f"view: {self.tokens:,} tokens{budget}, {self.stable_tokens:,} unchanged at its head"]
+        for s in self.segments:
+            shown = f"{s.tokens:>7,}" if s.tokens == s.full_tokens else f"{s.tokens:>7,} of {s.full_tokens:,}"
+            lines.append(f"{s.position + 1:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {' '.join(s.keys)}".rstrip())
+        lines += [
+            f"changed: message {c.position + 1} {c.kind}: {c.before or '-'} -> {c.after or '-'} ({c.reason})"
+            for c in self.changes
+        ]
+        return "\n".join(lines)
+
+
+def stable_tokens(before: View, after: View) -> int:
+    """Return the tokens of the messages at the head of `after` that are the same as in `before`."""
+    tokens = 0
+    for old, new in zip(before.messages, after.messages, strict=False):
+        if old is not new and old.message != new.message:
+            break
+        tokens += new.tokens
+    return tokens
+
+
+def report(transcript: Transcript, before: View, after: View, token_budget: int | None) -> ViewReport:
+    """Return the report on `after`, which was handed out after `before`."""
+    return ViewReport(
+        segments=tuple(_segments(after)),
+        tokens=after.tokens,
+        stable_tokens=stable_tokens(before, after),
+        token_budget=token_budget,
+        changes=tuple(_changes(transcript, _segments(before), _segments(after))),
+    )
+
+
+def _segments(view: View) -> list[Segment]:
+    return [segment for message in view.messages for segment in message.segments]
+
+
+def _changes(transcript: Transcript, before: Sequence[Segment], after: Sequence[Segment]) -> list[SegmentChange]:
+    old, new = {s.place: s for s in before}, {s.place: s for s in after}
+    planned = {
+        (position, address.kind, address.index): decision.reason
+        for _, decision in transcript.log
+        if isinstance(decision, Compacted)
+        for position, address in decision.parts
+    }
+    changes: list[SegmentChange] = []
+    for place in sorted(old.keys() | new.keys()):
+        was, now = old.get(place), new.get(place)
+        if was and now and (was.state, was.tokens) == (now.state, now.tokens):
+            continue
+        sample = now or was
+        assert sample is not None
+        changes.append(
+            SegmentChange(
+                sample.position,
+                sample.kind,
+                was.state if was else None,
+                now.state if now else None,
+                _reason(transcript, sample, was, now, planned),
+            )
+        )
+    return changes
+
+
+def _reason(
+    transcript: Transcript,
+    sample: Segment,
+    was: Segment | None,
+    now: Segment | None,
+    planned: dict[tuple[int, str, int], str],
+) -> str:
+    standing = transcript.standing
+    if sample.position < standing.start and any(isinstance(decision, Cleared) for _, decision in transcript.log):
+        return "cleared"
+    if sample.kind == "fold" or standing.is_folded(sample.position):
+        return "folded"
+    if now is None:
+        return "repeated"
+    if now.state == "shortened":
+        return "budget"
+    if was is not None and now.state == "placeholder":
+        return planned.get((sample.position, sample.kind, sample.index), "consumed")
+    return "added" if was is None else "answered" if was.state == "interrupted" else "stored"

@@ -1,0 +1,38 @@
+-- Who may log in as what. Names and passwords in braces are composed by the driver: utility statements take no parameters.
+
+-- name: fetch_login :one
+-- What the current login may do: whether it can prepare the database, and whether row-level security holds for it.
+SELECT
+    current_user::text AS name,
+    current_database()::text AS database,
+    rolsuper AS is_superuser,
+    rolbypassrls AS bypasses_rls,
+    rolcreaterole AS may_create_roles,
+    has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
+    to_regnamespace('memory_context') IS NOT NULL AS has_schema,
+    EXISTS (
+        SELECT FROM pg_namespace WHERE nspname = 'memory_context' AND pg_has_role(nspowner, 'MEMBER')
+        UNION ALL
+        SELECT FROM pg_class WHERE relnamespace = to_regnamespace('memory_context') AND pg_has_role(relowner, 'MEMBER')
+        UNION ALL
+        SELECT FROM pg_proc WHERE pronamespace = to_regnamespace('memory_context') AND pg_has_role(proowner, 'MEMBER')
+    ) AS owns_schema,
+    COALESCE(pg_has_role(to_regrole('memory_context_app'), 'USAGE'), false) AS is_app_member
+FROM pg_roles
+WHERE rolname = current_user;
+
+-- name: fetch_role_exists :one
+-- Whether a login of this name is there already.
+SELECT to_regrole(%(name)s) IS NOT NULL AS exists;
+
+-- name: create_login :exec
+-- The login of the pool: an ordinary one.
+CREATE ROLE {login} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD {password};
+
+-- name: update_login_password :exec
+-- After the owner's password changed, the one derived from it has to follow.
+ALTER ROLE {login} PASSWORD {password};
+
+-- name: grant_app_role :exec
+-- All rights of the pool come from the group role.
+GRANT memory_context_app TO {login};

@@ -1,0 +1,25 @@
+-- Bringing a database up to date. Run once per process, before the pool opens.
+
+-- name: fetch_server :one
+-- What this server has: refuse early, with the remedy, what cannot work.
+SELECT
+    current_setting('server_version_num')::integer AS server_version,
+    current_setting('server_encoding') AS encoding,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector_version,
+    to_regclass('memory_context.schema_migrations') IS NOT NULL AS has_schema;
+
+-- name: select_applied_migrations :many
+-- The migrations this database has seen.
+SELECT version, name, checksum FROM memory_context.schema_migrations ORDER BY version;
+
+-- name: lock_migrations :exec
+-- One migrating process per database; the number says nothing, it only has to be ours. Ends with the transaction.
+SELECT pg_advisory_xact_lock(6290471330157282);
+
+-- name: create_vector_extension :exec
+-- Asked for only when it is missing, since even IF NOT EXISTS may need rights.
+CREATE EXTENSION IF NOT EXISTS vector;
+
+-- name: insert_migration :exec
+-- Remember a migration in the transaction that ran it.
+INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (%(version)s, %(name)s, %(checksum)s);

@@ -1,0 +1,121 @@
+"""A real Postgres with pgvector for every test: one server per test process, one migrated template, a copy per test."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from memory_context.store import MemoryStore, embedded
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Server:
+    """The Postgres server of this test process."""
+
+    folder: Path
+    params: dict[str, str]
+
+    def url(self, database: str, **others: str) -> str:
+        """Return the superuser's address of a database."""
+        return make_conninfo(**{**self.params, "dbname": database, **others})
+
+    def execute(self, statement: str, database: str = "postgres", **names: str) -> list[tuple[object, ...]]:
+        """Run one statement as the superuser; `{name}` in it stands for an identifier."""
+        query = sql.SQL(statement).format(**{key: sql.Identifier(name) for key, name in names.items()})
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(query)
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))  # sockets need a short path
+    server = Server(folder, embedded.start(folder))
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        server.execute(f"ALTER SYSTEM SET {setting} = off")
+    server.execute("SELECT pg_reload_conf()")
+    yield server
+    embedded.release(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> str:
+    """The name of a database with the schema in it."""
+
+    async def migrate() -> None:
+        async with MemoryStore(server.url("template_migrated")):
+            pass
+
+    server.execute("CREATE DATABASE template_migrated")
+    asyncio.run(migrate())
+    return "template_migrated"
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def empty_database_url(server: Server) -> Iterator[str]:
+    """The superuser's address of a database with nothing in it."""
+    name = f"empty_{next(_numbers)}"
+    server.execute("CREATE DATABASE {name}", name=name)
+    yield server.url(name)
+    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+
+
+@pytest.fixture
+def database_url(server: Server, template: str) -> Iterator[str]:
+    """The superuser's address of a database with the schema and no rows."""
+    name = f"test_{next(_numbers)}"
+    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
+    yield server.url(name)
+    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[MemoryStore]:
+    """An open store of an empty database."""
+    async with MemoryStore(database_url) as store:
+        yield store
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for an embedded server of its own, chosen by MEMORY_CONTEXT_HOME."""
+    folder = Path(tempfile.mkdtemp(prefix="mc-home-", dir="/tmp"))
+    monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(folder))
+    monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
+    yield folder
+    embedded.release(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+Spawn = Callable[..., "asyncio.subprocess.Process"]
+
+
+async def spawn_python(script: str, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
+    """Start a fresh Python process with this package, all its streams piped."""
+    paths = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+    )
