@@ -13,12 +13,10 @@ from typing import Any, cast
 from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage
-from autogen_core.tools import BaseTool
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import Self
 
 from .compaction import GenericCompactor
-from .errors import StoreError
 from .memory import AgentMemory, MemoryTransform, MemoryType
 from .messages import message_from_json, message_to_json
 from .offload import Offloader
@@ -26,7 +24,7 @@ from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
 from .tokens import TokenCounter, default_token_counter
-from .tools import INSTRUCTIONS, announce, retrieve_item, tools_of
+from .tools import INSTRUCTIONS, MemoryTool, announce, retrieve_item, tools_of
 from .transcript import Cleared, Shown, Transcript, load_transcript, save_transcript
 from .view import Budget, Renderer, View, ViewReport, report, session_tag, stable_tokens
 
@@ -37,12 +35,14 @@ _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
 
 
 class MemoryContextConfig(BaseModel):
-    """A context as component data. It holds no secret: a database with a password is named by an environment variable."""
+    """A context as component data, without secrets: a database with a password is named by an environment variable."""
 
     user_id: str
     agent_id: str
     session_id: str
-    policy: dict[str, Any] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
+    policy: dict[
+        str, Any
+    ] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
     memory_store: dict[str, str | None] = {}
     initial_messages: list[dict[str, Any]] = []
 
@@ -56,7 +56,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         user_id: Whose session it is; no other user's data is ever seen.
         agent_id: The agent that holds the context.
         session_id: The conversation; None for a new one, readable as `context.session_id`.
-        memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the embedded Postgres).
+        memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the
+            embedded Postgres).
         policy: The settings.
         token_counter: Counts tokens; None for o200k_base.
         initial_messages: Messages it begins with.
@@ -135,7 +136,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     # --- state --------------------------------------------------------------------------------------------------
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return the session as JSON-native data; committed results are references, so loading needs the same database."""
+        """Return the session, JSON-native; committed results are references, so loading needs the same database."""
         await self._offloader.settle()
         return {
             "user_id": self.user_id,
@@ -233,7 +234,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """
         return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params)))[0]
 
-    def tools(self) -> list[BaseTool[Any, Any]]:
+    def tools(self) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory: store_memory, retrieve_memory, read_history."""
         return tools_of(self)
 

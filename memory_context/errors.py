@@ -50,7 +50,5 @@ class TransformError(MemoryContextError):
     """The transform cannot be applied; the text says what to send instead."""
 
 
-for _error in list(globals().values()):  # tracebacks name the public module
-    if isinstance(_error, type) and issubclass(_error, MemoryContextError):
-        _error.__module__ = "memory_context"
-del _error
+for _name in __all__:  # tracebacks name the public module
+    globals()[_name].__module__ = "memory_context"

@@ -18,7 +18,7 @@ _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 
 def is_plain(text: str) -> bool:
     """Whether Postgres `text` and UTF-8 take this string as it is."""
-    return text.isascii() and "\x00" not in text or _REFUSED.search(text) is None
+    return (text.isascii() and "\x00" not in text) or _REFUSED.search(text) is None
 
 
 def escape(text: str) -> str:

@@ -1,7 +1,8 @@
 """The parts of AutoGen's messages: found, replaced, copied, paired, written as JSON.
 
 Everything here is a pure function of messages. A *part* is one text of a message that can be stored and shown shorter:
-a tool result, a text, a thought, the arguments of a call; an image is a part that can only be left out. What a part says is found and replaced by its address, so no other module needs to know the four message types.
+a tool result, a text, a thought, the arguments of a call; an image is a part that can only be left out. What a part
+says is found and replaced by its address, so no other module needs to know the four message types.
 """
 
 import json
@@ -116,7 +117,7 @@ def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
 
 
 def copy_message(message: LLMMessage) -> LLMMessage:
-    """Return a copy that shares nothing mutable with the message but its images (about 20 times faster than pydantic's)."""
+    """Return a copy that shares nothing mutable with the message but its images; far faster than pydantic's."""
     return with_texts(message, {})
 
 
@@ -186,9 +187,13 @@ def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
         *path, last = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
         target: Any = parsed
         for step in path:
-            target = target[int(step)] if isinstance(target, list) else target[step]
-        target[int(last) if isinstance(target, list) else last] = text
+            target = target[_index(target, step)]
+        target[_index(target, last)] = text
     return json.dumps(parsed, ensure_ascii=False)
+
+
+def _index(container: Any, step: str) -> Any:
+    return int(step) if isinstance(container, list) else step
 
 
 def _collect_strings(value: Any, pointer: str, least_characters: int, found: list[tuple[str, str]]) -> None:
@@ -213,15 +218,18 @@ def _collect_strings(value: Any, pointer: str, least_characters: int, found: lis
 class Pairing:
     """Which result answers which call, kept up to date as messages come.
 
-    Call ids may be empty or used again, so a result belongs to the newest unanswered call with its id; among calls of one message the first of
-    that name comes first.
+    Call ids may be empty or used again, so a result belongs to the newest unanswered call with its id; among calls of
+    one message the first of that name comes first.
 
     Attributes:
-        answers: For each message with calls (by position): for each call, where its result stands, as (position, index), or None.
+        answers: For each message with calls (by position): for each call, where its result stands, as (position,
+            index), or None.
+        callers: The same from the other side: for each result that answers a call, where that call stands.
         orphans: For each message with results: the indexes of results that answer no call.
     """
 
     answers: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict[int, list[tuple[int, int] | None]])
+    callers: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     orphans: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     _open: list[tuple[int, int, FunctionCall]] = field(default_factory=list[tuple[int, int, FunctionCall]])
 
@@ -237,6 +245,7 @@ class Pairing:
                 self.orphans.setdefault(position, []).append(index)
             else:
                 self.answers[slot[0]][slot[1]] = (position, index)
+                self.callers[position, index] = slot
 
     def forget_open_calls(self) -> None:
         """Let no later result answer a call made before now."""

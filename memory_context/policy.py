@@ -22,10 +22,10 @@ class ContextPolicy(BaseModel):
     Attributes:
         offload_threshold_tokens: A part with more tokens than this is stored as an item.
         first_view: How a stored tool result looks until the agent has answered it: `full` (up to
-            `first_view_limit_tokens`, beyond that its excerpt), `excerpt` (its excerpt within `offload_threshold_tokens`), or
-            `placeholder` (compacted at once).
-        first_view_limit_tokens: The most that one tool result takes in its first view; also how much of the current user
-            message is always whole. In effect at most a quarter of the budget for a result.
+            `first_view_limit_tokens`, beyond that its excerpt), `excerpt` (its excerpt within
+            `offload_threshold_tokens`), or `placeholder` (compacted at once).
+        first_view_limit_tokens: The most that one tool result takes in its first view; also how much of the current
+            user message is always whole. In effect at most a quarter of the budget for a result.
         token_budget: The most tokens `get_messages` returns, all sections included; None is unlimited.
         reserved_tokens: Part of the budget kept free for what the context does not see: system prompt, tool schemas.
         fold_to_ratio: A fold takes the view down to this share of the budget, not just under it, so that folds are
@@ -55,7 +55,7 @@ class ContextPolicy(BaseModel):
             return self
         if self.token_budget < _LEAST_VIEW_TOKENS:
             raise ValueError(
-                f"token_budget={self.token_budget!r} is too small for a view: use at least {_LEAST_VIEW_TOKENS}, or None"
+                f"token_budget={self.token_budget!r} is too small: use at least {_LEAST_VIEW_TOKENS}, or None"
             )
         if self.token_budget - self.reserved_tokens < _LEAST_VIEW_TOKENS:
             raise ValueError(

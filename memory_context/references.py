@@ -39,7 +39,9 @@ class MemoryRef:
 
     def __post_init__(self) -> None:
         if not KEY_PATTERN.fullmatch(self.key):
-            raise ValueError(f"{self.key!r} is no memory key: use 1-64 letters, digits, '_', '.', '-', starting with a letter or digit")
+            raise ValueError(
+                f"{self.key!r} is no memory key: use 1-64 of A-Z a-z 0-9 _ . -, beginning with a letter or digit"
+            )
         if self.token_count < 0:
             raise ValueError(f"token_count must not be negative, got {self.token_count!r}")
         object.__setattr__(self, "description", one_line(self.description))
@@ -68,7 +70,8 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
     """Return the key of a content in its place: readable from its source, the same whenever it is asked for.
 
     Deterministic on purpose: storing the same content again in the same place, or again after an answer was lost,
-    gives the same key. Two contents meet in one key once in about 2^30 pairs; the store notices and a longer suffix is taken.
+    gives the same key. Two contents meet in one key once in about 2^30 pairs; the store notices and a longer suffix
+    is taken.
 
     Args:
         source: Where the content came from, such as a tool's name.

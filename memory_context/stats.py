@@ -19,7 +19,8 @@ class ContextStats:
         raw_tokens_total: Sum over all views of what keeping everything would have sent.
         view_tokens_total: Sum over all views of what was sent.
         peak_view_tokens: The largest view.
-        stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before, which a prompt cache serves at a fraction of the price.
+        stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before,
+            which a prompt cache serves at a fraction of the price.
         offloads: Parts stored.
         compactions: Planned compactions.
         folds: Folds.

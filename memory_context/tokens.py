@@ -285,7 +285,7 @@ def _estimate(text: str, limit_tokens: int | None) -> int:
     mean = total / _SAMPLES
     variance = sum((count - mean) ** 2 for count in counts) / (_SAMPLES - 1)
     unseen = max(0.0, 1 - length / stratum)
-    return math.ceil((mean + 2 * math.sqrt(variance / _SAMPLES * unseen)) * max(stratum / length, 1.0))
+    return math.ceil((mean + 2 * math.sqrt(variance / _SAMPLES * unseen)) * max(len(text) / length, _SAMPLES))
 
 
 async def _off_loop(counter: TokenCounter, text: str, call: Callable[[], _T]) -> _T:

@@ -1,13 +1,14 @@
 """What a model may call: store, retrieve, read the history.
 
-Each tool answers in text a model can act on, within the limit of a first view, so that the answer is never cut again. What a tool answered is remembered by its hash: the context shows it once and then lets it collapse to what it
-was a look at, instead of storing it as something new.
+Each tool answers in text a model can act on, within the limit of a first view, so that the answer is never cut again.
+What a tool answered is remembered by its hash: the context shows it once and then lets it collapse to what it was a
+look at, instead of storing it as something new.
 
 The tools are Components. A loaded one finds its context by user, agent and session among those alive in the process.
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, cast
 from weakref import WeakValueDictionary
 
 from autogen_core import CancellationToken, Component
@@ -97,7 +98,7 @@ class MemoryToolConfig(BaseModel):
     session_id: str
 
 
-class MemoryTool(BaseTool[Any, str], Component[MemoryToolConfig]):
+class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     """A tool that belongs to one context; a subclass says what it is called, takes and answers.
 
     Args:
@@ -111,11 +112,11 @@ class MemoryTool(BaseTool[Any, str], Component[MemoryToolConfig]):
     args_model: ClassVar[type[BaseModel]]
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost | None = None) -> None:
-        super().__init__(self.args_model, str, self.tool_name, self.tool_description)
+        super().__init__(self.args_model, cast(type[BaseModel], str), self.tool_name, self.tool_description)
         self._config = config
         self._own_host = host
 
-    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> str:
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Return the answer as text; problems are told in the text, never raised."""
         config = self._config
         host = self._own_host or _hosts.get((config.user_id, config.agent_id, config.session_id))
@@ -156,8 +157,8 @@ class StoreMemoryTool(MemoryTool):
     args_model = StoreMemoryArgs
     tool_name = "store_memory"
     tool_description = (
-        "Keep a text outside of the conversation, exactly. Returns a [MemoryRef: …] whose key opens it with retrieve_memory. "
-        "Tool results need not be stored: they are kept anyway."
+        "Keep a text outside of the conversation, exactly. Returns a [MemoryRef: …] whose key opens it with "
+        "retrieve_memory. Tool results need not be stored: they are kept anyway."
     )
 
     async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> str:
@@ -184,8 +185,12 @@ class RetrieveMemoryArgs(BaseModel):
     start_char: int | None = Field(default=None, description="excerpt: first character, from 1.")
     end_char: int | None = Field(default=None, description="excerpt: last character.")
     n: int | None = Field(default=None, description="first_n, last_n: how many.")
-    unit: Literal["lines", "tokens"] | None = Field(default=None, description="first_n, last_n: lines (default) or tokens.")
-    pattern: str | None = Field(default=None, description="filtered: a regular expression (RE2), searched line by line.")
+    unit: Literal["lines", "tokens"] | None = Field(
+        default=None, description="first_n, last_n: lines (default) or tokens."
+    )
+    pattern: str | None = Field(
+        default=None, description="filtered: a regular expression (RE2), searched line by line."
+    )
     ignore_case: bool | None = Field(default=None, description="filtered: whether case is ignored.")
     context_lines: int | None = Field(default=None, description="filtered: lines shown around each match (default 2).")
     context_chars: int | None = Field(
@@ -193,7 +198,9 @@ class RetrieveMemoryArgs(BaseModel):
     )
     max_matches: int | None = Field(default=None, description="filtered: how many matches are shown (default 20).")
     first_match: int | None = Field(default=None, description="filtered: number of the first match shown, to page on.")
-    json_path: str | None = Field(default=None, description="filtered: a JSONPath such as $.items[0].id, for JSON content.")
+    json_path: str | None = Field(
+        default=None, description="filtered: a JSONPath such as $.items[0].id, for JSON content."
+    )
 
 
 class RetrieveMemoryTool(MemoryTool):
@@ -203,8 +210,8 @@ class RetrieveMemoryTool(MemoryTool):
     args_model = RetrieveMemoryArgs
     tool_name = "retrieve_memory"
     tool_description = (
-        "Open what a [MemoryRef: key - …] stands for. Prefer transform='filtered' with a pattern, or an excerpt, over the "
-        "full text of something large."
+        "Open what a [MemoryRef: key - …] stands for. Prefer transform='filtered' with a pattern, or an excerpt, "
+        "over the full text of something large."
     )
 
     async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> str:
@@ -226,7 +233,9 @@ class RetrieveMemoryTool(MemoryTool):
 class ReadHistoryArgs(BaseModel):
     """Arguments of `read_history`."""
 
-    first_message: int | None = Field(default=None, description="Number of the message to begin with; default the first.")
+    first_message: int | None = Field(
+        default=None, description="Number of the message to begin with; default the first."
+    )
     first_character: int = Field(default=1, ge=1, description="Where in that message to begin, to go on in a long one.")
 
 
@@ -253,7 +262,7 @@ class ReadHistoryTool(MemoryTool):
         return page.text
 
 
-def tools_of(host: ToolHost) -> list[BaseTool[Any, Any]]:
+def tools_of(host: ToolHost) -> list[MemoryTool]:
     """Return the tools of one context."""
     config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, session_id=host.session_id)
     return [tool(config, host) for tool in (StoreMemoryTool, RetrieveMemoryTool, ReadHistoryTool)]

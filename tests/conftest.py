@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from memory_context.store import MemoryStore, embedded
 
@@ -37,6 +37,11 @@ class Server:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             cursor = connection.execute(query)
             return cursor.fetchall() if cursor.description else []
+
+
+def database_of(url: str) -> str:
+    """Return the name of an address's database."""
+    return str(conninfo_to_dict(url)["dbname"])
 
 
 @pytest.fixture(scope="session")
@@ -103,19 +108,30 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-Spawn = Callable[..., "asyncio.subprocess.Process"]
+StartPython = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
 
-async def spawn_python(script: str, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
-    """Start a fresh Python process with this package, all its streams piped."""
-    paths = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        script,
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths, **environment},
-    )
+@pytest.fixture
+async def start_python() -> AsyncIterator[StartPython]:
+    """Start a script in a fresh Python with this package: `await start_python(script, NAME=value)`, streams piped."""
+    processes: list[asyncio.subprocess.Process] = []
+
+    async def start(script: str, **environment: str) -> asyncio.subprocess.Process:
+        paths = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            script,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths, **environment},
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()

@@ -1,7 +1,7 @@
 """What survives of a result beside its placeholder.
 
-A compactor reads a result once and says, within a limit of tokens, whether it succeeded, what it is, which lines are worth keeping, and
-which passages to show first when it is too long to be shown whole. It is pure and deterministic.
+A compactor reads a result once and says, within a limit of tokens, whether it succeeded, what it is, which lines are
+worth keeping, and which passages to show first when it is too long to be shown whole. It is pure and deterministic.
 """
 
 from .excerpt import Passage, excerpt, render_passages

@@ -1,8 +1,8 @@
 """The passages of a long text that are shown when it cannot be shown whole, with what lies between them said exactly.
 
-Most of what an agent uses at once stands near the head or the tail of an output; what does not is mostly an error. So an excerpt is a
-head, the lines that report errors, and a tail. What is left out is named by its lines (characters, where a line itself is too long),
-so that the agent can ask for just that.
+Most of what an agent uses at once stands near the head or the tail of an output; what does not is mostly an error. So
+an excerpt is a head, the lines that report errors, and a tail. What is left out is named by its lines (characters,
+where a line itself is too long), so that the agent can ask for just that.
 """
 
 import re

@@ -16,7 +16,9 @@ DEFAULT_FACTS_LIMIT_TOKENS = 60
 
 _ARGUMENT_LIMIT = 60
 _LINE_LIMIT = 100
-_EXIT_STATUS = re.compile(r"exit(?:ed)?(?: with)?[ _-]?(?:status|code)[ :=]*(-?\d+)|\bis_?error[\"']?\s*[=:]\s*(true)", re.IGNORECASE)
+_EXIT_STATUS = re.compile(
+    r"exit(?:ed)?(?: with)?[ _-]?(?:status|code)[ :=]*(-?\d+)|\bis_?error[\"']?\s*[=:]\s*(true)", re.IGNORECASE
+)
 _STATUS_WINDOW = 600
 
 
@@ -108,7 +110,7 @@ def _description(result: Result) -> str:
 
 def _short_arguments(arguments: str) -> str:
     try:
-        parsed = json.loads(arguments) if arguments else {}
+        parsed: Any = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return one_line(arguments, _ARGUMENT_LIMIT)
     if not isinstance(parsed, dict):
@@ -126,7 +128,8 @@ def _facts(content: str) -> str:
     first = next((line.strip() for line in window[0].split("\n") if line.strip()), "")
     last = next((line.strip() for line in reversed(window[1].split("\n")) if line.strip()), "")
     errors = [
-        one_line(content[passage.start : passage.end], _LINE_LIMIT) for passage in error_lines(content, 0, len(content), 2)
+        one_line(content[passage.start : passage.end], _LINE_LIMIT)
+        for passage in error_lines(content, 0, len(content), 2)
     ]
     named = [("First line: ", first), *(("", error) for error in errors), ("Last line: ", last)]
     facts: list[str] = []

@@ -1,7 +1,7 @@
 """Items of one scope: stored with a readable key, read whole or cut.
 
-The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from the content and its
-place (see `memory_key_for`), so storing the same again gives the same reference.
+The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from the content and
+its place (see `memory_key_for`), so storing the same again gives the same reference.
 """
 
 import asyncio
@@ -128,7 +128,8 @@ class AgentMemory:
         Args:
             key: The `memory_key` of a placeholder, such as `run_shell_k3f9x2`.
             transform: How to cut. Line numbers and characters count from 1.
-            answer_limit_tokens: The most the returned content may take; it then ends with how to go on. None is unlimited.
+            answer_limit_tokens: The most the returned content may take; it then ends with how to go on. None is
+                unlimited.
 
         Raises:
             TransformError: The pattern or range is unusable; says what to send instead.
@@ -138,9 +139,15 @@ class AgentMemory:
         if stored is None:
             return None
         if transform == FULL and answer_limit_tokens is None:
-            return _item(stored, stored.content, True, "")
+            return _item(stored, stored.content, True, "all of")
         shown = await asyncio.to_thread(
-            cut, stored.content, transform, key=key, counter=self._counter, answer_limit_tokens=answer_limit_tokens
+            cut,
+            stored.content,
+            transform,
+            key=key,
+            counter=self._counter,
+            answer_limit_tokens=answer_limit_tokens,
+            token_count=stored.token_count,
         )
         return _item(stored, shown.text, shown.is_whole, shown.label)
 

@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_context.errors import TransformError
-from memory_context.tokens import TokenCounter, cut_to_tokens
+from ..errors import TransformError
+from ..tokens import TokenCounter, cut_to_tokens
 
 __all__ = ["Cut", "Reading", "call_text"]
 
@@ -70,10 +70,6 @@ class Reading:
             return self.range(0, size, keep)
         start, end = self._align(*((0, len(part)) if keep == "start" else (size - len(part), size)), keep)
         return self.range(start, end, keep)
-
-    def summary(self, summary: str) -> Cut:
-        footer = f"[summary of {self.described()}. Next: {call_text(self.key, 'full', {})}]"
-        return Cut(self.within_limit(summary, footer), False, "summary of")
 
     def range(self, start: int, end: int, keep: Literal["start", "end"] = "start", by_lines: bool = True) -> Cut:
         """Show the characters from `start` up to `end`, or as much of them as the limit allows."""

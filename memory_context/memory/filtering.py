@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memory_context.errors import TransformError
-from memory_context.escaping import to_utf8
-
+from ..errors import TransformError
+from ..escaping import to_utf8
 from .patterns import LinePattern, OutOfTimeError
 
 __all__ = ["Found", "find_matches"]

@@ -57,7 +57,7 @@ class MemoryItem:
         ref: Its reference.
         content: The content, or the cut that was asked for.
         is_whole: Whether `content` is all of it.
-        label: What the cut shows, such as `lines 120-180 of`; empty if whole.
+        label: What the cut shows, such as `lines 120-180 of`, or `all of`.
         type: What sort of memory it is.
         source: Where it came from.
         agent_id: The agent that stored it.

@@ -17,8 +17,7 @@ from jsonpath.filter import BaseExpression, FilterQuery
 from jsonpath.function_extensions import ExpressionType, FilterFunction
 from jsonpath.selectors import Filter, JSONPathSelector
 
-from memory_context.errors import TransformError
-
+from ..errors import TransformError
 from .filtering import Found
 from .patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs] - google-re2 ships none; the protocols below say what is used
 
-from memory_context.errors import TransformError
-from memory_context.escaping import to_utf8
+from ..errors import TransformError
+from ..escaping import to_utf8
 
 __all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPattern"]
 
@@ -23,7 +23,7 @@ _LACKS = (
     ("invalid perl operator: (?!", "look-around", "match the wanted lines only, or read the context lines"),
     ("invalid perl operator: (?<", "look-behind", "match the words themselves and read the context lines"),
     ("invalid perl operator: (?>", "atomic groups", "use (?:…), which cannot run away here"),
-    ("invalid perl operator: (?P=", "back-references", "write the repeated text out"),
+    ("invalid perl operator: (?P", "back-references", "write the repeated text out (a group is (?P<name>…))"),
     ("invalid perl operator: (?#", "comments", "leave the comment out"),
     ("invalid perl operator: (?", "this group", "use (?:…), (?i), (?s) or (?P<name>…)"),
     (

@@ -8,28 +8,25 @@ says what is shown, how much there is, and the exact call that goes on; followin
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast, get_args
 
-from memory_context.errors import TransformError
-from memory_context.references import one_line
-from memory_context.tokens import TokenCounter
-
+from ..errors import TransformError
+from ..references import one_line
+from ..tokens import TokenCounter
 from .cutting import Cut, Reading, call_text
 from .filtering import Found, find_matches
 from .json_paths import find_values
 
 __all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "cut"]
 
-TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
+TransformName = Literal["full", "excerpt", "first_n", "last_n", "filtered"]
 Unit = Literal["lines", "tokens"]
 
 _MOST_MATCHES = 1000
 _MOST_CONTEXT_LINES = 100
 _MOST_CONTEXT_CHARACTERS = 5000
-_SUMMARY_STAND_IN_LINES = 20
 
 # The parameters each transform takes, and a call that is right.
 _PARAMS: dict[str, tuple[str, ...]] = {
     "full": (),
-    "summary": (),
     "excerpt": ("start_line", "end_line", "start_char", "end_char"),
     "first_n": ("n", "unit"),
     "last_n": ("n", "unit"),
@@ -40,12 +37,12 @@ _PARAMS: dict[str, tuple[str, ...]] = {
 }
 _EXAMPLES = {
     "full": 'transform="full"',
-    "summary": 'transform="summary"',
     "excerpt": 'transform="excerpt", start_line=1, end_line=50 (or start_char=1, end_char=2000)',
     "first_n": 'transform="first_n", n=50 (unit="lines" or "tokens")',
     "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
     "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
 }
+_SINGULAR = {"matches": "match", "values": "value"}
 _KINDS: dict[str, type] = dict.fromkeys(("unit", "pattern", "json_path"), str) | {"ignore_case": bool}
 
 
@@ -95,11 +92,6 @@ class MemoryTransform:
     def full(cls) -> "MemoryTransform":
         """Return the transform that gives the content exactly as it came in."""
         return cls()
-
-    @classmethod
-    def summary(cls) -> "MemoryTransform":
-        """Return the transform that gives the stored summary; without one, the first lines."""
-        return cls("summary")
 
     @classmethod
     def excerpt(
@@ -227,7 +219,6 @@ def cut(
     counter: TokenCounter,
     answer_limit_tokens: int | None = None,
     token_count: int | None = None,
-    summary: str = "",
 ) -> Cut:
     """Return what a transform shows of a content. CPU work only; for long content call it in a thread.
 
@@ -238,7 +229,6 @@ def cut(
         counter: Counts tokens.
         answer_limit_tokens: The most tokens of `Cut.text`, footer included; None is unlimited.
         token_count: Tokens of the content if known, which saves counting them.
-        summary: The stored summary, for the transform of that name.
 
     Raises:
         TransformError: The pattern, path or range is unusable on this content; says what to send instead.
@@ -251,10 +241,6 @@ def cut(
         if not content and transform.name == "excerpt":
             raise TransformError('the content is empty; there is no range to send, only transform="full"')
         return reading.range(0, len(content))
-    if transform.name == "summary" and summary:
-        return reading.summary(summary)
-    if transform.name == "summary":
-        return reading.lines(1, _SUMMARY_STAND_IN_LINES)
     if transform.name == "excerpt" and transform.start_char is None and transform.end_char is None:
         return reading.lines(transform.start_line or 1, transform.end_line)
     if transform.name == "excerpt":
@@ -318,8 +304,10 @@ def _matches_footer(
     last = first + count - 1
     total = f"{'' if found.is_total_exact else 'at least '}{found.total:,}"
     shown = f"{noun} {first:,}-{last:,} of {total} in {reading.described()}"
-    shown += f"; {noun[:-1]} {first} is cut, see it by excerpt" if is_cut else ""
+    shown += f"; {_SINGULAR[noun]} {first} is cut" if is_cut else ""
     note = f" {found.note}" if found.note else ""
+    if last >= found.total and not found.is_total_exact:
+        return f"[{shown}.{note} The search stopped there as it took too long; a simpler one reaches further]"
     if last >= found.total:
         return f"[{shown}.{note} That is the last.]"
     call = transform.call(reading.key, first_match=last + 1)

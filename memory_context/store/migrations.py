@@ -111,7 +111,7 @@ async def _applied(connection: Connection) -> dict[int, str]:
 
 async def _fetch_server(connection: Connection) -> dict[str, Any]:
     row = await (await connection.execute(_QUERIES["fetch_server"])).fetchone()
-    assert row is not None  # a SELECT without FROM
+    assert row is not None  # it has exactly one row
     return row
 
 

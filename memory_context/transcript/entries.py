@@ -1,7 +1,7 @@
 """What a transcript holds: entries (messages with their measured parts) and decisions.
 
-A decision is a recorded event that changes how the view is rendered. Decisions are values, taken once and kept: the same entries
-and decisions always render the same bytes, in this process and after a load in another.
+A decision is a recorded event that changes how the view is rendered. Decisions are values, taken once and kept: the
+same entries and decisions always render the same bytes, in this process and after a load in another.
 """
 
 from collections.abc import Iterable
@@ -150,8 +150,8 @@ class Shown:
 class Compacted:
     """A planned compaction: these parts are shown compacted from now on.
 
-    `reason` is `late` for results whose content could be stored only after they were consumed, `budget` when the view was too large,
-    `unavailable` for results that could not be fetched again after a load.
+    `reason` is `late` for results whose content could be stored only after they were consumed, `budget` when the view
+    was too large, `unavailable` for results that could not be fetched again after a load.
     """
 
     parts: tuple[PartId, ...]

@@ -1,7 +1,7 @@
 """A transcript as JSON and back.
 
-What is saved is what cannot be had elsewhere: messages without the results the store has, and the decisions. Loading replays the
-same events, so the standing (and with it the view) is the same as before, without being saved itself.
+What is saved is what cannot be had elsewhere: messages without the results the store has, and the decisions. Loading
+replays the same events, so the standing (and with it the view) is the same as before, without being saved itself.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _PART: TypeAdapter[Part] = TypeAdapter(Part)
 
 
 def save_transcript(transcript: Transcript) -> dict[str, Any]:
-    """Return the transcript since its last clear, JSON-native, without committed results; it does not grow with outputs."""
+    """Return the transcript since its last clear, JSON-native; committed results are references only."""
     first = transcript.standing.start
     log = transcript.log
     cleared = max((i for i, (_, decision) in enumerate(log) if isinstance(decision, Cleared)), default=-1)

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
-from ..messages import Pairing, copy_message, source_of
+from ..messages import Pairing, calls_of, copy_message, source_of
 from .entries import (
     Cleared,
     Compacted,
@@ -99,6 +100,11 @@ class Transcript:
         """Whether an assistant message ever came since the view's beginning."""
         return self.standing.answered > self.standing.start
 
+    def call_answered_by(self, position: int, index: int) -> FunctionCall | None:
+        """Return the call that a result answers; None for an orphan."""
+        caller = self.pairing.callers.get((position, index))
+        return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
+
     # --- writing
 
     def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry | None:
@@ -161,7 +167,7 @@ class Transcript:
     # --- rules
 
     def _is_redelivered(self, message: LLMMessage) -> bool:
-        """After a failed run AutoGen delivers again, from the first on, what was not answered. Only that is recognised."""
+        """After a failed run AutoGen delivers the unanswered messages again, from the first on; only that counts."""
         standing = self.standing
         if isinstance(message, UserMessage) and (self.has_answer() or standing.consumed == standing.start):
             unanswered = [
@@ -177,7 +183,7 @@ class Transcript:
         return False
 
     def _is_code_output(self, message: LLMMessage) -> bool:
-        """Whether an agent itself reports, right after its own words: CodeExecutorAgent gives its output back like this."""
+        """Whether an agent reports right after its own words, as CodeExecutorAgent does with the output of its code."""
         previous = self._entries[-1].message if self._entries else None
         return (
             isinstance(message, UserMessage)
@@ -231,5 +237,3 @@ class Transcript:
 
 def _equal(entry: Entry, message: LLMMessage) -> bool:
     return not entry.dropped and entry.message == message
-
-

@@ -1,9 +1,9 @@
 """Keeping the view inside its budget: which parts are compacted, which steps fold, what shrinks at last.
 
-`fit` takes decisions, in the order of what they cost the agent, until the view fits: remaining consumed parts are compacted; the
-oldest steps fold into one placeholder, down to a share of the budget so that this happens rarely; fresh results shrink;
-the newest step folds too; at the very end the task itself is shortened. Every decision is recorded in the transcript, so the next view starts
-from it, and a replay of the transcript comes to the same.
+`fit` takes decisions, in the order of what they cost the agent, until the view fits: remaining consumed parts are
+compacted; the oldest steps fold into one placeholder, down to a share of the budget so that this happens rarely;
+fresh results shrink; the newest step folds too; at the very end the task itself is shortened. Every decision is
+recorded in the transcript, so the next view starts from it, and a replay of the transcript comes to the same.
 """
 
 import hashlib
@@ -83,7 +83,7 @@ class Budget:
     # --- steps: each returns the decisions it takes
 
     def _compact_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
-        """Compact what is answered, stored and still shown in full; arguments stay, since models copy what they see there."""
+        """Compact what is answered and stored; not arguments, since models copy what they see there."""
         task = current_task(transcript, self._policy)
         parts = [
             (entry.position, part.address)
@@ -149,7 +149,7 @@ class Budget:
         began, ended = (entry.added_at.strftime("%Y-%m-%d %H:%M") for entry in (entries[0], entries[-1]))
         ref = MemoryRef(
             fold_key(self.tag, folded[0], folded[-1]),
-            f"messages {folded[0] + 1}-{folded[-1] + 1} of this session with {steps} tool steps, {began} to {ended} UTC",
+            f"messages {folded[0] + 1}-{folded[-1] + 1} of this session, {steps} tool steps, {began} to {ended} UTC",
             sum(entry.full_tokens for entry in entries),
         )
         text = fold_text(entries, ref, self._policy.user_sources, self._fold_text_limit(), self._counter)
@@ -184,6 +184,7 @@ class Budget:
 
     def _shortened(self, entry: Entry, part: Part, limit_tokens: int) -> Decision:
         """Show a part within a limit: by an excerpt where that says enough, else by its placeholder."""
+        reread = f"read_history(first_message={entry.position + 1})"
         content = entry.text(part.address) if part.address.kind != "image" else None
         has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None
         if part.stored and (not has_room or part.address.kind == "arguments"):
@@ -193,11 +194,12 @@ class Budget:
         elif part.address.kind == "arguments":
             text = '{"shortened": "these arguments were left out to fit the budget; read_history shows them"}'
         elif has_room and content is not None:
-            key = part.stored.refs[0].render() if part.stored and part.stored.refs else f"{part.tokens} tokens, see read_history"
-            passages = excerpt(content, limit_tokens - self._counter.count(key) - 10, self._counter)
-            text = f"Shortened to fit the budget: {key}\n" + render_passages(content, passages)
+            whole = part.stored.refs[0].render() if part.stored and part.stored.refs else reread
+            headline = f"Shortened to fit the budget; whole: {whole}"
+            passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter)
+            text = f"{headline}\n{render_passages(content, passages)}"
         else:
-            text = f"[{part.tokens} tokens left out to fit the budget; read_history(first_message={entry.position + 1}) shows them]"
+            text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
         return Shrunk(entry.position, part.address, text, self._counter.count(text))
 
     # --- what folds and what does not

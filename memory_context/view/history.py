@@ -118,13 +118,14 @@ def _page(texts: list[str], first: int, last: int, next_call: str | None, end: i
 def fold_text(
     folded: Sequence[Entry], ref: MemoryRef, user_sources: Sequence[str], limit_tokens: int, counter: TokenCounter
 ) -> str:
-    """Return what stands for folded entries: their reference, what the user asked, and the keys of what was stored in them.
+    """Return what stands for folded entries: their reference, what the user asked, the keys of what was stored.
 
     The newest lines that fit are kept; the rest is counted, and one `read_history` away.
     """
     head = (
         f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
-        f"read_history(first_message={folded[0].position + 1}) pages it, retrieve_memory(memory_key=…) opens what was stored:"
+        f"read_history(first_message={folded[0].position + 1}) pages it, "
+        "retrieve_memory(memory_key=…) opens what was stored:"
     )
     lines = [line for entry in folded for line in _gist(entry, user_sources)]
     budget = limit_tokens - counter.count(head) - _OLDER_LINE_TOKENS

@@ -1,8 +1,9 @@
 """The view: what the model sees, rendered from transcript and policy alone.
 
-For each part exactly one *state* is in force (`state_of`); a message is its parts in these states. Calls and results are paired here: a call
-whose result never came gets one that says so, a result without its call is told as a user message, folded entries are
-one placeholder. Nothing here decides anything: what is compacted or folded was decided before.
+For each part exactly one *state* is in force (`state_of`); a message is its parts in these states. Calls and results
+are paired here: a call whose result never came gets one that says so, a result without its call is told as a user
+message, folded entries are one placeholder. Nothing here decides anything: what is compacted or folded was decided
+before.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,7 +62,8 @@ class Segment:
         source: Who said it: a source, or a tool's name.
         kind: result, text, thought, arguments, image or fold.
         index: Which part of that kind it is in its message.
-        state: How it is shown: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded; interrupted (a result that never came).
+        state: How it is shown: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded;
+            interrupted (a result that never came).
         tokens: What it takes, names and ids included.
         full_tokens: What the whole content takes.
         keys: The items it refers to.
@@ -115,7 +117,7 @@ class View:
 
 
 def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
-    """Return the position of the current task: the user's latest word, or, if the user never spoke, the first message to the agent."""
+    """Return the position of the current task: the user's latest word, else the first message to the agent; or None."""
     first: int | None = None
     for entry in reversed(transcript.entries()):
         message = entry.message
@@ -151,7 +153,7 @@ def render(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter)
 
 
 class Renderer:
-    """Renders views, keeping each message it rendered until the entry changes; what it returns is as if it kept nothing."""
+    """Renders views. Messages are kept until their entry changes; what is returned is as if nothing were kept."""
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
         self._policy = policy
@@ -256,7 +258,10 @@ class Renderer:
         address = Address("result", index)
         segment = self._segment(transcript, entry, entry.part(address), result.name, texts)
         return FunctionExecutionResult.model_construct(
-            content=texts.get(address, result.content), name=result.name, call_id=result.call_id, is_error=result.is_error
+            content=texts.get(address, result.content),
+            name=result.name,
+            call_id=result.call_id,
+            is_error=result.is_error,
         ), segment
 
     def _segment(

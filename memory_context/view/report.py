@@ -52,7 +52,9 @@ class ViewReport:
         lines = [f"view: {self.tokens:,} tokens{budget}, {self.stable_tokens:,} unchanged at its head"]
         for s in self.segments:
             shown = f"{s.tokens:>7,}" if s.tokens == s.full_tokens else f"{s.tokens:>7,} of {s.full_tokens:,}"
-            lines.append(f"{s.position + 1:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {' '.join(s.keys)}".rstrip())
+            lines.append(
+                f"{s.position + 1:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {' '.join(s.keys)}".rstrip()
+            )
         lines += [
             f"changed: message {c.position + 1} {c.kind}: {c.before or '-'} -> {c.after or '-'} ({c.reason})"
             for c in self.changes

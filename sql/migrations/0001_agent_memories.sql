@@ -4,10 +4,10 @@
 -- creating the same role right now. IF NOT EXISTS of CREATE SCHEMA asks for rights even when there is nothing to do.
 DO $$
 BEGIN
-    IF to_regnamespace('memory_context') IS NULL THEN
+    IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'memory_context') THEN
         CREATE SCHEMA memory_context;
     END IF;
-    IF to_regrole('memory_context_app') IS NULL THEN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'memory_context_app') THEN
         BEGIN
             CREATE ROLE memory_context_app NOLOGIN;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN

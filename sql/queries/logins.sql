@@ -22,8 +22,9 @@ FROM pg_roles
 WHERE rolname = current_user;
 
 -- name: fetch_role_exists :one
--- Whether a login of this name is there already.
-SELECT to_regrole(%(name)s) IS NOT NULL AS exists;
+-- Whether a login of this name is there already. Reads the table: to_regrole answers from a cache that does not hear of
+-- what another process committed while this one waited for the lock.
+SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %(name)s) AS exists;
 
 -- name: create_login :exec
 -- The login of the pool: an ordinary one.

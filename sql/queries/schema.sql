@@ -2,11 +2,16 @@
 
 -- name: fetch_server :one
 -- What this server has: refuse early, with the remedy, what cannot work.
+-- Reads the tables: to_regclass answers from a cache that does not hear of what another process committed while this
+-- one waited for the lock.
 SELECT
     current_setting('server_version_num')::integer AS server_version,
     current_setting('server_encoding') AS encoding,
     (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector_version,
-    to_regclass('memory_context.schema_migrations') IS NOT NULL AS has_schema;
+    EXISTS (
+        SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = 'memory_context' AND relname = 'schema_migrations'
+    ) AS has_schema;
 
 -- name: select_applied_migrations :many
 -- The migrations this database has seen.

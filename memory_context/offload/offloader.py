@@ -1,37 +1,24 @@
 """Which parts leave the context, and how: measured, compacted, stored in one transaction, and only then referred to.
 
-`settle` brings every entry that is not yet settled as far as it can go. It never fails and never waits longer than the policy
-says: what cannot be stored now stays inline and is tried again with a later message.
+`settle` brings every entry that is not yet settled as far as it can go. It never fails and never waits longer than
+the policy says: what cannot be stored now stays inline and is tried again with a later message.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
-from autogen_core.models import AssistantMessage
-
-from .compaction import Compacted as Survivors
-from .compaction import Compactor, Result, render_passages
-from .compaction.excerpt import Passage
-from .errors import MemoryContextError
-from .memory import AgentMemory, Draft, MemoryType, is_too_large
-from .messages import (
-    Address,
-    calls_of,
-    images_of,
-    long_strings,
-    overhead_texts,
-    replace_strings,
-    results_of,
-    source_of,
-    texts_of,
-)
-from .policy import ContextPolicy
-from .references import Lookup, MemoryRef
-from .tokens import TokenCounter, count_off_loop
-from .transcript import Compacted, Entry, Offloaded, Part, PartId, Stored, Transcript
+from ..compaction import Compactor
+from ..errors import MemoryContextError
+from ..memory import AgentMemory, is_too_large
+from ..messages import images_of, overhead_texts, texts_of
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter, count_off_loop
+from ..transcript import Compacted, Entry, Offloaded, Part, PartId, Transcript
+from .parts import Packer, Piece
 
 __all__ = ["Offloader"]
 
@@ -39,18 +26,8 @@ _logger = logging.getLogger("memory_context")
 
 _OFF_LOOP_CHARACTERS = 50_000
 _RESTORE_SECONDS = 5.0
-_EXCERPT_OVERHEAD_TOKENS = 80
-"""Room in a first view for the status and the placeholder above an excerpt."""
 
-
-@dataclass
-class _Piece:
-    """What of a part goes to the store: the content and what survives of it. A call's arguments give several."""
-
-    content: str
-    compacted: Survivors
-    type: MemoryType
-    pointer: str = ""
+_T = TypeVar("_T")
 
 
 class Offloader:
@@ -78,7 +55,7 @@ class Offloader:
         self._memory = memory
         self._policy = policy
         self._counter = counter
-        self._compactor = compactor
+        self._packer = Packer(policy, counter, compactor)
         self._clock = clock
         self._unmeasured: list[Entry] = [entry for entry in transcript.entries() if entry.parts is None]
         self._waiting: dict[int, Entry] = {
@@ -110,7 +87,7 @@ class Offloader:
             await self._store_within(timeout_seconds, is_asked=True)
 
     async def restore(self) -> None:
-        """Fetch, after a load, the results that the next view shows in full; those that cannot be had are compacted."""
+        """Fetch, after a load, the results that the next view shows; those that cannot be had are compacted."""
         standing = self._transcript.standing
         missing = [
             (entry, part)
@@ -119,7 +96,6 @@ class Offloader:
             for part in entry.measured
             if part.address in entry.dropped
             and part.stored is not None
-            and part.stored.excerpt is None
             and (entry.position, part.address) not in standing.compacted
         ]
         if not missing:
@@ -169,7 +145,9 @@ class Offloader:
         return [
             part
             for part in entry.measured
-            if part.tokens > self._policy.offload_threshold_tokens and part.stored is None and part.address.kind != "image"
+            if part.tokens > self._policy.offload_threshold_tokens
+            and part.stored is None
+            and part.address.kind != "image"
         ]
 
     # --- storing
@@ -222,123 +200,31 @@ class Offloader:
 
     async def _stored(self, work: Sequence[tuple[Entry, Part]]) -> list[Offloaded]:
         """Store the parts in one transaction and return what to record about each."""
-        pieces: list[tuple[Entry, Part, list[_Piece]]] = []
+        packed: list[tuple[Entry, Part, list[Piece]]] = []
         decisions: list[Offloaded] = []
         for entry, part in work:
             text = entry.text(part.address)
             if text is None:
                 continue
             lookup = self._memory.memory_store.lookups.find(self._memory.user_id, text)
-            if lookup is not None:
-                decisions.append(self._looked_up(entry, part, lookup))
+            if lookup is not None:  # its content is stored already; it is only a look at it
+                stored = self._packer.stored((), lookup.label)
+                decisions.append(Offloaded(entry.position, part.address, stored))
             elif is_too_large(text):
                 _logger.warning("a part of %s characters is too large to be stored; it stays inline", f"{len(text):,}")
             else:
-                found = await _off_loop_if_long(text, lambda e=entry, p=part, t=text: self._pieces(e, p, t))
-                if found:
-                    pieces.append((entry, part, found))
-        drafts = [self._draft(entry, part, piece) for entry, part, found in pieces for piece in found]
+                pieces = await _off_loop_if_long(text, partial(self._packer.pack, self._transcript, entry, part, text))
+                if pieces:
+                    packed.append((entry, part, pieces))
+        drafts = [piece.draft for _, _, pieces in packed for piece in pieces]
         if drafts:
             refs = iter(await self._memory.store_all(drafts))
             self.transactions += 1
-            for entry, part, found in pieces:
-                own = [(piece, next(refs)) for piece in found]
-                decisions.append(Offloaded(entry.position, part.address, self._kept(entry, part, own)))
+            for entry, part, pieces in packed:
+                kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
+                decisions.append(Offloaded(entry.position, part.address, kept))
         return decisions
 
-    def _pieces(self, entry: Entry, part: Part, text: str) -> list[_Piece]:
-        if part.address.kind == "arguments":
-            threshold = self._policy.offload_threshold_tokens
-            return [
-                _Piece(value, self._described(value, f"argument {pointer[1:]} of a call", 0), "custom", pointer)
-                for pointer, value in long_strings(text, threshold)
-                if self._counter.is_over(value, threshold)
-            ]
-        if not part.is_result:
-            source = source_of(entry.message) or "system"
-            what = "thought" if part.address.kind == "thought" else "message"
-            return [_Piece(text, self._described(text, f"{what} of {source}", 0), "custom")]
-        limit = self._policy.result_limit_tokens
-        if self._policy.first_view == "excerpt":
-            limit = min(limit, self._policy.offload_threshold_tokens)
-        result = self._result(entry, part, text)
-        compacted = self._compactor.compact(result, limit - _EXCERPT_OVERHEAD_TOKENS, self._counter)
-        if part.tokens <= limit:
-            compacted = Survivors(compacted.status, compacted.description, compacted.facts)
-        return [_Piece(text, compacted, "command_output" if entry.carries_result else "action_result")]
 
-    def _described(self, text: str, what: str, excerpt_limit_tokens: int) -> Survivors:
-        lines = text.count("\n") + 1
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        return Survivors("", f"{what}, {size}, begins: {text[:80].strip()}", "")
-
-    def _result(self, entry: Entry, part: Part, text: str) -> Result:
-        if part.address.kind != "result":
-            return Result(text, source_of(entry.message) or "code", "", None)
-        result = results_of(entry.message)[part.address.index]
-        return Result(text, result.name or "tool", self._arguments_of(entry.position, part.address), result.is_error)
-
-    def _arguments_of(self, position: int, address: Address) -> str:
-        for caller, answers in reversed(self._transcript.pairing.answers.items()):
-            if (position, address.index) in answers and caller >= self._transcript.first:
-                return calls_of(self._transcript[caller].message)[answers.index((position, address.index))].arguments
-        return ""
-
-    def _draft(self, entry: Entry, part: Part, piece: _Piece) -> Draft:
-        message = entry.message
-        metadata: dict[str, object] = {"message": entry.position + 1, "part": part.address.kind}
-        if part.address.kind == "result":
-            result = results_of(message)[part.address.index]
-            source = result.name or "tool"
-            metadata |= {"call_id": result.call_id, "is_error": result.is_error}
-        elif part.address.kind == "arguments":
-            call = calls_of(message)[part.address.index]
-            source = f"{call.name}_{piece.pointer.rpartition('/')[2]}"
-            metadata |= {"call_id": call.id, "pointer": piece.pointer}
-        else:
-            source = source_of(message) or "system"
-            if isinstance(message, AssistantMessage) and part.address.kind == "thought":
-                source += "_thought"
-        tokens = part.tokens if not piece.pointer else self._counter.count(piece.content)
-        return Draft(piece.content, piece.compacted.description, tokens, piece.type, source, (), metadata)
-
-    # --- what is kept in the process
-
-    def _kept(self, entry: Entry, part: Part, pieces: list[tuple[_Piece, MemoryRef]]) -> Stored:
-        refs = tuple(ref for _, ref in pieces)
-        if part.address.kind == "arguments":
-            shortened = {
-                piece.pointer: f"{ref.render()} (the call was made with the whole text; it was shortened here afterwards)"
-                for piece, ref in pieces
-            }
-            compacted = replace_strings(entry.text(part.address) or "{}", shortened)
-            return Stored(refs, compacted, self._counter.count(compacted))
-        piece, ref = pieces[0]
-        survives = piece.compacted
-        headline = " ".join(text for text in (survives.status, ref.render()) if text)
-        compacted = "\n".join(text for text in (headline, survives.facts) if text)
-        if not survives.excerpt:
-            return Stored(refs, compacted, self._counter.count(compacted))
-        excerpt = f"{headline}\n{_excerpt_text(piece.content, survives.excerpt, ref)}"
-        return Stored(refs, compacted, self._counter.count(compacted), excerpt, self._counter.count(excerpt))
-
-    def _looked_up(self, entry: Entry, part: Part, lookup: Lookup) -> Offloaded:
-        compacted = lookup.label
-        return Offloaded(
-            entry.position, part.address, Stored((), compacted, self._counter.count(compacted))
-        )
-
-
-def _excerpt_text(content: str, passages: Sequence[Passage], ref: MemoryRef) -> str:
-    def elision(what: str) -> str:
-        unit, _, span = what.partition(" ")
-        start, _, end = span.partition("-")
-        name = "char" if unit == "characters" else "line"
-        call = f'retrieve_memory(memory_key="{ref.key}", transform="excerpt", start_{name}={start}, end_{name}={end or start})'
-        return f"[… {what} left out: {call} …]"
-
-    return render_passages(content, passages, elision)
-
-
-async def _off_loop_if_long(text: str, make: Callable[[], list[_Piece]]) -> list[_Piece]:
+async def _off_loop_if_long(text: str, make: Callable[[], _T]) -> _T:
     return await asyncio.to_thread(make) if len(text) > _OFF_LOOP_CHARACTERS else make()

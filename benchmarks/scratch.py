@@ -1,0 +1,104 @@
+"""Databases for measuring: one that is gone afterwards, one that is never to be touched, and rows written by hand.
+
+The server is the one users get, with its settings as they are (fsync on), so that commits cost what they cost.
+"""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
+
+from memory_context.store import MemoryStore, embedded
+
+__all__ = ["RawTable", "UntouchedStore", "scratch_store"]
+
+_CREATE = "CREATE TABLE public.raw_memories (LIKE memory_context.agent_memories INCLUDING ALL)"
+_COLUMNS = (
+    "user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes, "
+    "token_count, content_sha256, tags, content_metadata"
+)
+
+
+@asynccontextmanager
+async def scratch_store() -> AsyncIterator[tuple[MemoryStore, str]]:
+    """Yield an open store of an empty database, and the superuser's address of that database."""
+    folder = Path(tempfile.mkdtemp(prefix="mc-bench-", dir="/tmp"))  # sockets need a short path
+    try:
+        url = make_conninfo(**await asyncio.to_thread(embedded.start, folder))
+        async with MemoryStore(url) as store:
+            yield store, url
+    finally:
+        await asyncio.to_thread(embedded.release, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class UntouchedStore(MemoryStore):
+    """A store without a database that counts the attempts to reach it."""
+
+    def __init__(self) -> None:
+        super().__init__("postgresql://nobody@127.0.0.1:1/nowhere")
+        self.accesses = 0
+
+    async def _ready(self) -> NoReturn:
+        self.accesses += 1
+        raise AssertionError("the store was touched")
+
+
+class RawTable:
+    """A table of the same shape as the items', written by psycopg alone: the least that storing a row costs.
+
+    Four statements in one pipeline, as the store does: BEGIN, a setting like `act_as`, INSERT, COMMIT.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self._connection = connection
+        self._insert = (
+            f"INSERT INTO public.raw_memories ({_COLUMNS}) VALUES "
+            f"({', '.join(f'%({name})s' for name in _COLUMNS.split(', '))})"
+        )
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator["RawTable"]:
+        """Create the table in this database and yield it."""
+        async with await AsyncConnection.connect(url, autocommit=True, prepare_threshold=None) as connection:
+            await connection.execute(_CREATE)
+            yield cls(connection)
+
+    @staticmethod
+    def row(content: str) -> dict[str, Any]:
+        """Return a row for a content; made before the clock runs."""
+        data = content.encode()
+        return {
+            "user_id": "micro",
+            "memory_key": f"tail_{uuid.uuid4().hex}",
+            "agent_id": "agent",
+            "session_id": "session",
+            "memory_type": "action_result",
+            "source": "tail",
+            "summary": "lines=500, 400 lines",
+            "content": content,
+            "content_raw": None,
+            "content_bytes": len(data),
+            "token_count": len(data) // 4,
+            "content_sha256": hashlib.sha256(data).digest(),
+            "tags": [],
+            "content_metadata": Jsonb({"message": 3, "part": "result", "call_id": "call", "is_error": False}),
+        }
+
+    async def insert(self, row: Mapping[str, Any]) -> None:
+        """Insert a row and commit."""
+        async with self._connection.pipeline():
+            await self._connection.execute("BEGIN READ WRITE")
+            await self._connection.execute("SELECT set_config('memory_context.user_id', %s, true)", [row["user_id"]])
+            await self._connection.execute(self._insert, row)
+            await self._connection.execute("COMMIT")

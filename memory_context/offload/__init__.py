@@ -1,0 +1,5 @@
+"""Which parts leave the context, in what order, and what stays of them."""
+
+from .offloader import Offloader
+
+__all__ = ["Offloader"]

@@ -1,0 +1,170 @@
+"""What of a part goes to the store, and what of it stays in the process.
+
+Pure functions of a message, its measured part and the policy; `Packer` only carries what they have in common. A part
+gives one piece; the arguments of a call give one for each long string in them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autogen_core.models import AssistantMessage
+
+from ..compaction import Compacted, Compactor, Passage, Result, render_passages
+from ..memory import Draft, MemoryType
+from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
+from ..policy import ContextPolicy
+from ..references import MemoryRef
+from ..tokens import TokenCounter
+from ..transcript import Entry, Part, Stored, Transcript
+
+__all__ = ["Packer", "Piece"]
+
+_EXCERPT_OVERHEAD_TOKENS = 80
+"""Room in a first view for the status and the placeholder above an excerpt."""
+
+_SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
+"""Said inside shortened arguments: models copy what they see there, and would write placeholders into files."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One content to be stored.
+
+    Attributes:
+        content: What is stored.
+        survives: What survives of it beside the reference.
+        draft: The item it becomes.
+        pointer: Of a string in a call's arguments: where it stands, as a JSON pointer.
+    """
+
+    content: str
+    survives: Compacted
+    draft: Draft
+    pointer: str = ""
+
+
+class Packer:
+    """Turns parts into pieces, and pieces with their references into what the process keeps.
+
+    Args:
+        policy: Thresholds and limits.
+        counter: Counts tokens.
+        compactor: Says what survives of a result.
+    """
+
+    def __init__(self, policy: ContextPolicy, counter: TokenCounter, compactor: Compactor) -> None:
+        self._policy = policy
+        self._counter = counter
+        self._compactor = compactor
+
+    def pack(self, transcript: Transcript, entry: Entry, part: Part, text: str) -> list[Piece]:
+        """Return the pieces of a part: none for arguments without a long string."""
+        if part.address.kind == "arguments":
+            return self._pack_arguments(entry, part, text)
+        if part.is_result:
+            return [self._pack_result(transcript, entry, part, text)]
+        source = source_of(entry.message) or "system"
+        is_thought = part.address.kind == "thought"
+        return [
+            self._pack_text(
+                entry,
+                part,
+                text,
+                what=f"{'thought' if is_thought else 'message'} of {source}",
+                source=f"{source}_thought" if is_thought and isinstance(entry.message, AssistantMessage) else source,
+                tokens=part.tokens,
+            )
+        ]
+
+    def keep(self, entry: Entry, part: Part, pieces: Sequence[tuple[Piece, MemoryRef]]) -> Stored:
+        """Return what is kept of a part whose pieces are committed under these references."""
+        refs = tuple(ref for _, ref in pieces)
+        if part.address.kind == "arguments":
+            replacements = {piece.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for piece, ref in pieces}
+            return self.stored(refs, replace_strings(entry.text(part.address) or "{}", replacements))
+        piece, ref = pieces[0]
+        headline = f"{piece.survives.status} {ref.render()}".strip()
+        compacted = f"{headline}\n{piece.survives.facts}".strip()
+        if not piece.survives.excerpt:
+            return self.stored(refs, compacted)
+        return self.stored(refs, compacted, f"{headline}\n{_excerpt_text(piece.content, piece.survives.excerpt, ref)}")
+
+    def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:
+        """Return a record with its texts counted."""
+        return Stored(
+            refs,
+            compacted,
+            self._counter.count(compacted),
+            excerpt,
+            0 if excerpt is None else self._counter.count(excerpt),
+        )
+
+    def _pack_arguments(self, entry: Entry, part: Part, text: str) -> list[Piece]:
+        call = calls_of(entry.message)[part.address.index]
+        threshold = self._policy.offload_threshold_tokens
+        return [
+            self._pack_text(
+                entry,
+                part,
+                value,
+                what=f"argument {pointer[1:]} of a {call.name} call",
+                source=f"{call.name}_{pointer.rpartition('/')[2]}",
+                tokens=self._counter.count(value),
+                pointer=pointer,
+            )
+            for pointer, value in long_strings(text, least_characters=threshold)
+            if self._counter.is_over(value, threshold)
+        ]
+
+    def _pack_text(
+        self, entry: Entry, part: Part, text: str, what: str, source: str, tokens: int, pointer: str = ""
+    ) -> Piece:
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        description = f"{what}, {size}, begins: {text[:80].strip()}"
+        metadata = _audit(entry, part) | ({"pointer": pointer} if pointer else {})
+        draft = Draft(text, description, tokens, "custom", source, metadata=metadata)
+        return Piece(text, Compacted("", description, ""), draft, pointer)
+
+    def _pack_result(self, transcript: Transcript, entry: Entry, part: Part, text: str) -> Piece:
+        result = _result(transcript, entry, part, text)
+        limit = self._policy.result_limit_tokens
+        if self._policy.first_view == "excerpt":
+            limit = min(limit, self._policy.offload_threshold_tokens)
+        survives = self._compactor.compact(result, limit - _EXCERPT_OVERHEAD_TOKENS, self._counter)
+        if part.tokens <= limit:  # shown whole first: it is only the room for an excerpt's headline that is missing
+            survives = Compacted(survives.status, survives.description, survives.facts)
+        type_: MemoryType = "command_output" if entry.carries_result else "action_result"
+        draft = Draft(
+            text, survives.description, part.tokens, type_, result.source, metadata=_audit(entry, part, result.is_error)
+        )
+        return Piece(text, survives, draft)
+
+
+def _result(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
+    if part.address.kind != "result":
+        return Result(text, source_of(entry.message) or "code")
+    result = results_of(entry.message)[part.address.index]
+    call = transcript.call_answered_by(entry.position, part.address.index)
+    return Result(text, result.name or "tool", call.arguments if call else "", result.is_error)
+
+
+def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:
+    """Say in an item's metadata which message and call it came from."""
+    where: dict[str, object] = {"message": entry.position + 1, "part": part.address.kind}
+    if part.address.kind == "result":
+        where |= {"call_id": results_of(entry.message)[part.address.index].call_id, "is_error": is_error}
+    elif part.address.kind == "arguments":
+        where |= {"call_id": calls_of(entry.message)[part.address.index].id}
+    return where
+
+
+def _excerpt_text(content: str, passages: Sequence[Passage], ref: MemoryRef) -> str:
+    def elision(what: str) -> str:
+        unit, _, span = what.partition(" ")
+        start, _, end = span.partition("-")
+        name = "char" if unit == "characters" else "line"
+        span_arguments = f"start_{name}={start}, end_{name}={end or start}"
+        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", transform="excerpt", {span_arguments}) …]'
+
+    return render_passages(content, passages, elision)

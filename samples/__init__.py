@@ -1,0 +1,1 @@
+"""Samples of `memory_context`; README.md says where to begin."""

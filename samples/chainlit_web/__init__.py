@@ -1,0 +1,1 @@
+"""What a Chainlit application takes from `memory_context`; plain Python so far, without a page."""

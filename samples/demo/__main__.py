@@ -1,0 +1,12 @@
+"""Starts the demo: `python -m samples.demo` in the checkout, or `python <checkout>/samples/demo` from anywhere."""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # started by its path: Python looks for modules in this folder, not in the checkout
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from samples.demo.run import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""The story of the demo, from top to bottom."""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_context import MemoryStore, StoreError
+
+from .chart import draw_chart
+from .display import Display
+from .recorder import LEAST_CACHED_TOKENS, Call, Recorder, as_bytes, cost_share, results_in
+from .script import TASKS, exploration_script
+from .stage import ROOT, USER_ID, Stage, choose_model, demo_policy, output_folder, stage
+
+__all__ = ["main"]
+
+CHART, SESSION = "demo_tokens.png", "demo_session.json"
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the text says why."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the closing table says beside the calls."""
+
+    items: int
+    write_transactions: int
+
+
+async def _tell(display: Display, token_budget: int | None) -> None:
+    started = time.monotonic()
+    policy = demo_policy(token_budget)
+    display.heading("memory_context: an agent explores AutoGen's own code")
+    await _open_store(display)
+    model, is_live = choose_model(exploration_script, display.is_watched)
+    display.say(
+        "The model is live, named by OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL."
+        if is_live
+        else "The model's decisions are scripted (set OPENAI_API_KEY for a live one); tools and outputs are real."
+    )
+    budget = "no limit" if policy.token_budget is None else f"{policy.token_budget:,} tokens"
+    display.say(f"Policy: results over {policy.offload_threshold_tokens} tokens leave after one look; budget {budget}.")
+    display.legend()
+    folder = output_folder()
+    async with stage(model, display, policy) as on:
+        for number, task in enumerate(TASKS, 1):
+            display.begin_turn(f"Turn {number}", task)
+            display.end_turn(await on.turn(number, task))
+        _show_placeholder(display, on.recorder)
+        _show_lookup(display, on.recorder)
+        result = await _continue_elsewhere(display, on, folder / SESSION, token_budget)
+        calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
+        store = on.context.memory_store
+        items = await store.select_keys(USER_ID, session_id=on.context.session_id, limit=10_000)
+        totals = Totals(len(items), store.write_transactions + result["write_transactions"])
+    _close(display, calls, totals)
+    draw_chart(calls, folder / CHART)
+    display.say(f"\nChart    {folder / CHART}\nSession  {folder / SESSION}")
+    display.say(f"All of this took {time.monotonic() - started:.0f} s.", style="grey62")
+
+
+async def _open_store(display: Display) -> None:
+    display.working("Starting Postgres…")
+    started = time.monotonic()
+    store = MemoryStore.default()
+    try:
+        await store.open()
+    except StoreError as error:
+        raise DemoError(f"The store cannot be opened: {error}.") from error
+    display.say(f"Store: {store.describe()}, ready in {time.monotonic() - started:.1f} s.")
+
+
+def _show_placeholder(display: Display, recorder: Recorder) -> None:
+    """Show a result the way it stands in the last view: the largest of those that were read before."""
+    display.heading("What became of a result")
+    gone = [s for s in recorder.segments if s.kind == "result" and s.state == "placeholder" and s.keys]
+    if not gone:
+        display.say("The model asked for nothing large, so everything still stands in its view.")
+        return
+    largest = max(gone, key=lambda segment: segment.full_tokens)
+    text = next(r.content for r in results_in(recorder.views[-1]) if f"[MemoryRef: {largest.keys[0]} -" in r.content)
+    display.say(
+        f"{largest.source} had found {largest.full_tokens:,} tokens. After one look this is what the model sees of it, "
+        f"{largest.tokens:,} tokens, exactly as in call {recorder.calls[-1].number}:"
+    )
+    display.quote(text)
+
+
+def _show_lookup(display: Display, recorder: Recorder) -> None:
+    display.heading("A detail again, without running the tool again")
+    regex = [(asked, answer) for asked, answer in recorder.lookups if asked.get("pattern")]
+    if not regex:
+        display.say("The model needed nothing again.")
+        return
+    asked, answer = regex[0]
+    arguments = ", ".join(f"{name}={value!r}" for name, value in asked.items())
+    display.say("The agent called")
+    display.quote(f"retrieve_memory({arguments})", style="bold")
+    display.say("and was answered")
+    display.quote(answer, most_lines=14)
+
+
+async def _continue_elsewhere(
+    display: Display, on: Stage, session_file: Path, token_budget: int | None
+) -> dict[str, Any]:
+    """Save the session, let a second process go on with it, and return what that one did."""
+    display.heading("The same session in a second process")
+    view = as_bytes(await on.context.get_messages())
+    session = {
+        "process": os.getpid(),
+        "calls": len(on.recorder.calls),
+        "token_budget": token_budget,
+        "view_sha256": hashlib.sha256(view).hexdigest(),
+        "agent": await on.agent.save_state(),
+    }
+    saved = json.dumps(session)
+    session_file.write_text(saved, encoding="utf-8")
+    display.say(
+        f"Process {os.getpid()} has saved the session: {len(saved.encode()):,} bytes for a history of "
+        f"{on.recorder.calls[-1].raw_tokens:,} tokens."
+    )
+    with tempfile.TemporaryDirectory(prefix="memory_context_demo_") as scratch:
+        result_file = Path(scratch) / "result.json"
+        arguments = ["-m", "samples.demo.continued", str(session_file), str(result_file)]
+        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        sys.stdout.flush()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, env={**os.environ, "PYTHONPATH": paths}
+        )
+        try:
+            status = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+        if status != 0:
+            raise DemoError(f"The second process ended with status {status}.")
+        return json.loads(result_file.read_text(encoding="utf-8"))
+
+
+def _close(display: Display, calls: list[Call], totals: Totals) -> None:
+    raw, view = sum(call.raw_tokens for call in calls), sum(call.view_tokens for call in calls)
+    largest = max(call.raw_tokens for call in calls), max(call.view_tokens for call in calls)
+    display.heading("What it came to")
+    display.table(
+        ("", "everything kept", "memory_context"),
+        [
+            (f"tokens sent in {len(calls)} model calls", f"{raw:,}", f"{view:,}"),
+            ("largest view, tokens", f"{largest[0]:,}", f"{largest[1]:,}"),
+            ("relative cost of input", "1.00", f"{cost_share(calls):.2f}"),
+            ("folds", "-", f"{max(call.folds for call in calls)}"),
+            ("items stored", "-", f"{totals.items:,}"),
+            ("write transactions", "-", f"{totals.write_transactions:,}"),
+        ],
+    )
+    display.say(
+        "Tokens of messages (o200k_base), without system prompt and tool schemas, which are the same in both. Cost: a "
+        "token in the unchanged head since the call before counts 0.1, any other 1.25; heads under "
+        f"{LEAST_CACHED_TOKENS:,} tokens count as new, and so does everything in the first call of a process.",
+        style="grey62",
+    )
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="samples.demo", description=__doc__)
+    parser.add_argument(
+        "--token-budget", type=int, help="tokens a view may take (default 100000); try 9000 to see folding"
+    )
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Tell the story and return the exit status."""
+    arguments = _arguments(argv)
+    with Display() as display:
+        try:
+            asyncio.run(_tell(display, arguments.token_budget))
+        except KeyboardInterrupt:
+            display.problem("Stopped. What was stored stays stored.")
+            return 130
+        except (DemoError, ValueError) as error:
+            display.problem(str(error))
+            return 1
+    return 0

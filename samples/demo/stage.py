@@ -1,0 +1,92 @@
+"""What both processes of the demo share: the agent with its context and recorder, the model, the places of files."""
+
+import logging
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import autogen_agentchat
+from autogen_core import EVENT_LOGGER_NAME
+from autogen_core.models import ChatCompletionClient
+
+from memory_context import ContextPolicy, MemoryContext
+from samples.code_agent import CodeAgent, model_client_from_env
+
+from .display import Display
+from .recorder import Recorder
+from .script import ScriptedClient, Step
+
+__all__ = ["CODE_ROOT", "ROOT", "USER_ID", "Stage", "choose_model", "demo_policy", "output_folder", "stage"]
+
+USER_ID = "memory-context-demo"
+AGENT = "coder"
+ROOT = Path(__file__).resolve().parents[2]
+CODE_ROOT = Path(autogen_agentchat.__file__).resolve().parents[1]
+PACE_SECONDS = 0.2
+
+# AutoGen's replay client counts words of plain texts only, and says so at every call; matplotlib tells that it builds
+# its font cache. Neither is of interest here.
+for _name in (EVENT_LOGGER_NAME, "matplotlib"):
+    logging.getLogger(_name).setLevel(logging.ERROR)
+
+
+def demo_policy(token_budget: int | None) -> ContextPolicy:
+    """Return the default policy, with another budget if one was asked for."""
+    return ContextPolicy() if token_budget is None else ContextPolicy(token_budget=token_budget)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An agent at work, watched."""
+
+    agent: CodeAgent
+    context: MemoryContext
+    recorder: Recorder
+
+    async def turn(self, number: int, task: str) -> str:
+        """Run one turn and return the agent's answer."""
+        self.recorder.turn = number
+        result = await self.agent.run(task=task)
+        return str(result.messages[-1].content)  # type: ignore[union-attr]  # the last one is a chat message
+
+
+@asynccontextmanager
+async def stage(
+    client: ChatCompletionClient, display: Display, policy: ContextPolicy, first_number: int = 1
+) -> AsyncIterator[Stage]:
+    """Give an agent whose calls are recorded and displayed; afterwards nothing of it is left but what it stored."""
+    recorder = Recorder(client, display.begin_call, display.end_call, first_number)
+    context = MemoryContext(user_id=USER_ID, agent_id=AGENT, policy=policy)
+    recorder.context = context
+    agent = CodeAgent(AGENT, recorder, model_context=context, code_root=CODE_ROOT)
+    try:
+        yield Stage(agent, context, recorder)
+    finally:
+        display.rest()
+        await agent.close()
+        await context.close()
+        await recorder.close()
+
+
+def choose_model(
+    script: Callable[[], Sequence[Step]], is_watched: bool, first_number: int = 1
+) -> tuple[ChatCompletionClient, bool]:
+    """Return the model and whether it is a live one: that of OPENAI_API_KEY, else the script."""
+    live = model_client_from_env()
+    if live is not None:
+        return live, True
+    # a script decides in no time at all; somebody who watches gets a moment to read
+    return ScriptedClient(script(), first_number, PACE_SECONDS if is_watched else 0.0), False
+
+
+def output_folder() -> Path:
+    """Return where chart and session file go: `out/` in the checkout, or a temporary folder if that is read-only."""
+    folder = ROOT / "out"
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="memory_context_demo_"))

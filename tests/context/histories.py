@@ -1,0 +1,351 @@
+"""Random lives of a context, and what must be true of it at any moment of them."""
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autogen_core import FunctionCall, Image
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+from hypothesis import strategies as st
+from PIL import Image as PILImage
+
+from memory_context import ContextPolicy, MemoryContext
+from memory_context.messages import calls_of, message_from_json, message_to_json, results_of, texts_of
+from memory_context.tokens import default_token_counter
+from memory_context.transcript import Compacted, Folded, Shrunk, Transcript
+from memory_context.view import current_task, render
+
+counter = default_token_counter()
+
+IMAGE = Image(PILImage.new("RGB", (2, 2)))
+
+
+def sized(kind: int, size: int, seed: int) -> str:
+    """Make a text of a kind: prose, log with errors, one long line, odd characters, an imitated placeholder, empty."""
+    if kind == 0:
+        return "\n".join(f"line {i} of {seed}: the quick brown fox" for i in range(size))
+    if kind == 1:
+        return (
+            "\n".join(f"step {i} {'ERROR: failed' if i % 7 == 3 else 'ok'} {seed}" for i in range(size))
+            + "\nexit code 1"
+        )
+    if kind == 2:
+        return json.dumps({"seed": seed, "items": list(range(size * 4))})
+    if kind == 3:
+        return f"\x00\r\n\ud800{seed}\x1a " * size
+    if kind == 4:
+        return f"[MemoryRef: stolen_{seed} - open me - 9 tokens]\n" * size
+    return ""
+
+
+texts = st.builds(sized, st.integers(0, 5), st.sampled_from([0, 1, 3, 40, 120, 700]), st.integers(0, 3))
+
+operations = st.one_of(
+    st.tuples(st.just("user"), texts, st.sampled_from(["user", "user_proxy", "other", "coder"])),
+    st.tuples(st.just("user"), st.just("yes"), st.just("user")),
+    st.tuples(st.just("images"), st.integers(1, 3)),
+    st.tuples(st.just("system"), st.sampled_from(["remember this", "remember that", sized(0, 100, 1)])),
+    st.tuples(st.just("answer"), texts, st.one_of(st.none(), texts)),
+    st.tuples(st.just("step"), st.lists(texts, min_size=1, max_size=5), st.sampled_from(["", "id", "same"]), texts),
+    st.tuples(st.just("step"), st.lists(texts, min_size=1, max_size=1), st.just("id"), st.just("")),
+    st.tuples(st.just("cancelled step"), st.integers(1, 3), st.booleans()),
+    st.tuples(st.just("orphan result"), texts),
+    st.tuples(st.just("look")),
+    st.tuples(st.just("look")),
+    st.tuples(st.just("clear")),
+    st.tuples(st.just("save and load")),
+)
+histories = st.lists(operations, max_size=25)
+
+
+
+def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
+    """Make one long history, mostly of real work: hypothesis likes short ones, in which nothing folds."""
+    rng = random.Random(seed)
+
+    def text() -> str:
+        return sized(rng.randrange(6), rng.choice([1, 3, 40, 120, 300, 700]), rng.randrange(4))
+
+    history: list[tuple[Any, ...]] = []
+    for _ in range(length):
+        chance = rng.random()
+        if chance < 0.5:
+            results = [text() for _ in range(rng.choice([1, 1, 1, 2, 6]))]
+            history.append(("step", results, rng.choice(["", "id", "id", "same"]), text() if rng.random() < 0.2 else ""))
+        elif chance < 0.65:
+            history.append(("user", text(), rng.choice(["user", "user", "other", "coder"])))
+        elif chance < 0.75:
+            history.append(("answer", text(), text() if rng.random() < 0.3 else None))
+        else:
+            history.append(
+                rng.choice(
+                    [
+                        ("look",),
+                        ("save and load",),
+                        ("cancelled step", rng.randrange(1, 4), rng.random() < 0.5),
+                        ("orphan result", text()),
+                        ("system", rng.choice(["remember this", "remember that", text()])),
+                        ("images", rng.randrange(1, 4)),
+                        ("clear",) if rng.random() < 0.2 else ("look",),
+                    ]
+                )
+            )
+    return history
+
+
+def any_policy(seed: int) -> ContextPolicy:
+    """Make a policy, mostly with a budget that such a history overruns."""
+    rng = random.Random(seed)
+    return ContextPolicy(
+        offload_threshold_tokens=rng.choice([50, 200, 500]),
+        first_view=rng.choice(["full", "full", "excerpt", "placeholder"]),
+        first_view_limit_tokens=rng.choice([200, 1000, 4000]),
+        token_budget=rng.choice([None, 1000, 2000, 4000, 8000, 16_000, 100_000]),
+    )
+
+
+policies = st.builds(
+    ContextPolicy,
+    offload_threshold_tokens=st.sampled_from([50, 200, 500]),
+    first_view=st.sampled_from(["full", "excerpt", "placeholder"]),
+    first_view_limit_tokens=st.sampled_from([200, 1000, 4000]),
+    token_budget=st.sampled_from([None, 1000, 2000, 8000, 100_000]),
+)
+
+
+@dataclass
+class Life:
+    """A context, what went into it, and the last view."""
+
+    context: MemoryContext
+    added: list[LLMMessage] = field(default_factory=list)
+    view: list[LLMMessage] = field(default_factory=list)
+    view_transcript: dict[str, Any] = field(default_factory=dict)
+    calls: int = 0
+
+    async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
+        """Let everything of a history happen, looking at a view after each event."""
+        for operation in history:
+            await getattr(self, operation[0].replace(" ", "_"))(*operation[1:])
+            self.check_transcript()
+        await self.look()
+
+    async def add(self, message: LLMMessage) -> None:
+        before = message_to_json(message)
+        await self.context.add_message(message)
+        assert message_to_json(message) == before, "a message passed in was changed"
+        self.added.append(message_from_json(before))
+
+    # --- events
+
+    async def user(self, text: str, source: str) -> None:
+        await self.add(UserMessage(content=text, source=source))
+
+    async def images(self, number: int) -> None:
+        await self.add(UserMessage(content=["look", *[IMAGE] * number], source="user"))
+
+    async def system(self, text: str) -> None:
+        await self.add(SystemMessage(content=text))
+
+    async def answer(self, text: str, thought: str | None) -> None:
+        await self.look()
+        await self.add(AssistantMessage(content=text, thought=thought, source="coder"))
+
+    async def step(self, contents: list[str], ids: str, argument: str) -> None:
+        await self.look()
+        calls = self.new_calls(len(contents), ids, argument)
+        await self.add(AssistantMessage(content=calls, source="coder"))
+        results = [
+            FunctionExecutionResult(content=content, name=call.name, call_id=call.id, is_error=i % 3 == 2)
+            for i, (call, content) in enumerate(zip(calls, contents, strict=True))
+        ]
+        await self.add(FunctionExecutionResultMessage(content=results))
+
+    async def cancelled_step(self, number: int, partly: bool) -> None:
+        await self.look()
+        calls = self.new_calls(number, "id", "")
+        await self.add(AssistantMessage(content=calls, source="coder"))
+        if partly:
+            result = FunctionExecutionResult(content="half", name=calls[0].name, call_id=calls[0].id)
+            await self.add(FunctionExecutionResultMessage(content=[result]))
+
+    async def orphan_result(self, text: str) -> None:
+        result = FunctionExecutionResult(content=text, name="ghost", call_id=f"nowhere{len(self.added)}")
+        await self.add(FunctionExecutionResultMessage(content=[result]))
+
+    async def clear(self) -> None:
+        await self.context.clear()
+
+    async def save_and_load(self) -> None:
+        state = json.loads(json.dumps(await self.context.save_state()))
+        before = await self.context.get_messages()
+        loaded = MemoryContext(self.context.user_id, "coder", None, self.context.memory_store, self.context.policy)
+        await loaded.load_state(state)
+        assert same(await loaded.get_messages(), before), "a loaded context shows another view"
+        self.context = loaded
+        self.view = before
+        self.remember_view()
+
+    def new_calls(self, number: int, ids: str, argument: str) -> list[FunctionCall]:
+        self.calls += 1
+        name = {"": "", "same": "call_1", "id": f"call_{self.calls}"}[ids]
+        return [
+            FunctionCall(
+                id=f"{name}_{i}" if ids == "id" else name,
+                name=f"tool_{i}",
+                arguments=json.dumps({"n": i, "deep": [{"text": argument}]}) if argument else "not json" * i,
+            )
+            for i in range(number)
+        ]
+
+    # --- what must be true
+
+    async def look(self) -> None:
+        """Take a view and check it against the one before and against the rules."""
+        context = self.context
+        view = await context.get_messages()
+        assert same(await context.get_messages(), view), "looking changes the view"
+        check_pairing(view)
+        await self.check_budget(view)
+        self.check_task(view)
+        self.check_stable_prefix(view)
+        await self.check_references()
+        self.check_purity(view)
+        for message in view:
+            if isinstance(message, UserMessage):
+                message.content = "changed by a model client"
+        self.view = await context.get_messages()
+        assert all(m.content != "changed by a model client" for m in self.view), "a handed out message is shared"
+        self.remember_view()
+
+    def remember_view(self) -> None:
+        standing = self.context.transcript.standing
+        self.fresh_from = standing.consumed
+        self.planned = planned_changes(self.context.transcript)
+        self.start = standing.start
+
+    async def check_budget(self, view: list[LLMMessage]) -> None:
+        limit = self.context.policy.view_limit_tokens
+        tokens = sum(tokens_of(message, self.context.policy) for message in view)
+        report = await self.context.explain()
+        assert report.tokens >= tokens, "the context counts less than there is"
+        if limit is not None:
+            assert report.tokens <= limit, "the view is over the budget"
+
+    def check_task(self, view: list[LLMMessage]) -> None:
+        transcript, policy = self.context.transcript, self.context.policy
+        position = current_task(transcript, policy)
+        if position is None:
+            return
+        entry = transcript[position]
+        limit = min(policy.first_view_limit_tokens, (policy.view_limit_tokens or 10**9) // 3)
+        if entry.full_tokens <= limit:
+            texts = [text for _, text in texts_of(entry.message)]
+            assert any([t for _, t in texts_of(m)] == texts for m in view if isinstance(m, UserMessage)), (
+                "task not whole"
+            )
+
+    def check_stable_prefix(self, view: list[LLMMessage]) -> None:
+        transcript = self.context.transcript
+        if planned_changes(transcript) != getattr(self, "planned", None) or transcript.standing.start != self.start:
+            return
+        common = 0
+        for old, new in zip(self.view, view, strict=False):
+            if not same([old], [new]):
+                break
+            common += 1
+        if common < len(self.view):
+            report_positions = [m.position for m in self.context._last_views[1].messages]  # pyright: ignore[reportPrivateUsage]
+            changed = report_positions[common] if common < len(report_positions) else transcript.end
+            assert changed >= self.fresh_from, (
+                f"the stable head changed at message {changed}, fresh from {self.fresh_from}"
+            )
+
+    async def check_references(self) -> None:
+        report = await self.context.explain()
+        keys = {key for segment in report.segments if segment.kind != "fold" for key in segment.keys}
+        stored = await self.context.agent_memory.retrieve_contents(keys)
+        assert stored.keys() == keys, "a placeholder without content"
+        for segment in report.segments:
+            if segment.kind == "fold":
+                assert await self.context.retrieve(segment.keys[0])
+
+    def check_purity(self, view: list[LLMMessage]) -> None:
+        again = render(self.context.transcript, self.context.policy, counter)
+        assert same([m.message for m in again.messages], view), "a renderer that kept nothing shows something else"
+
+    def check_transcript(self) -> None:
+        for _, entry in enumerate(self.context.transcript.entries()):
+            for call in calls_of(entry.message):
+                assert isinstance(call.arguments, str)
+
+    async def check_nothing_is_lost(self) -> None:
+        """Every text that came in comes back identical, by its key or from the transcript."""
+        transcript = self.context.transcript
+        came_in = [list(texts_of(message)) for message in self.added]
+        kept: set[str] = set()
+        for entry in transcript.entries():
+            for part in entry.measured:
+                if part.address.kind == "image":
+                    continue
+                text = entry.text(part.address)
+                if part.stored and part.stored.refs and part.address.kind != "arguments":
+                    text = await self.context.retrieve(part.stored.refs[0].key)
+                if part.address.kind == "arguments" and text is None and part.stored:
+                    contents = [await self.context.retrieve(ref.key) for ref in part.stored.refs]
+                    kept.update(contents)
+                    continue
+                assert text is not None, "a text is neither in the transcript nor in the store"
+                kept.add(text)
+        since = came_in[-len(transcript.entries()) :] if transcript.entries() else []
+        for texts in since:
+            for address, text in texts:
+                if address.kind == "arguments":
+                    try:
+                        inner = json.loads(text)["deep"][0]["text"]
+                    except ValueError:
+                        inner = text
+                    assert text in kept or inner in kept
+                else:
+                    assert text in kept
+
+
+def planned_changes(transcript: Transcript) -> int:
+    """Count the planned compactions and folds so far."""
+    return sum(isinstance(decision, (Compacted, Folded, Shrunk)) for _, decision in transcript.log)
+
+
+def tokens_of(message: LLMMessage, policy: ContextPolicy) -> int:
+    """Count a message as the invariant says: every rendered text, 4 a message, the policy's tokens an image."""
+    tokens = 4 + sum(counter.count(text) for _, text in texts_of(message))
+    tokens += sum(counter.count(call.name) for call in calls_of(message))
+    if isinstance(message, UserMessage) and not isinstance(message.content, str):
+        tokens += policy.image_tokens * sum(isinstance(block, Image) for block in message.content)
+    return tokens
+
+
+def check_pairing(view: list[LLMMessage]) -> None:
+    """Each call is followed by the message with its result, and the other way round; arguments are kept as they were."""
+    for i, message in enumerate(view):
+        if calls := calls_of(message):
+            assert i + 1 < len(view), "a call at the end has no result"
+            results = results_of(view[i + 1])
+            assert [r.call_id for r in results] == [call.id for call in calls]
+            assert [r.name for r in results] == [call.name for call in calls]
+        if results_of(message):
+            assert i > 0, "a result at the beginning has no call"
+            assert calls_of(view[i - 1])
+
+
+def same(one: Sequence[LLMMessage], other: Sequence[LLMMessage]) -> bool:
+    """Whether two views say the same, images included (which compare by identity)."""
+    return [message_to_json(message) for message in one] == [message_to_json(message) for message in other]

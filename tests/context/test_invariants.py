@@ -1,0 +1,29 @@
+"""The invariants, as properties of random histories on a real Postgres."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+
+from .histories import Life, any_policy, histories, long_history, policies
+
+on_one_store = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@on_one_store
+@given(history=histories, policy=policies)
+async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, history, policy: ContextPolicy):
+    """Pairing, budget, stable head, whole task, committed references, purity, saved and loaded at any point."""
+    life = Life(MemoryContext("alice", "coder", None, store, policy))
+    await life.live(history)
+    await life.check_nothing_is_lost()
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_every_view_of_a_long_life_keeps_the_rules(store: MemoryStore, seed: int):
+    """The same, over sixty events of real work, in which steps fold and results shrink."""
+    life = Life(MemoryContext("alice", "coder", None, store, any_policy(seed)))
+    await life.live(long_history(seed))
+    await life.check_nothing_is_lost()

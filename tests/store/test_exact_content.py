@@ -1,0 +1,94 @@
+"""Every str comes back identical: Postgres `text`, `jsonb` and UTF-8 each refuse some."""
+
+import hashlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_context.store import MemoryStore, NewMemory
+
+ANY_TEXT = st.text(st.characters())  # lone surrogates included
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | ANY_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+on_one_database = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+def key_of(content: str) -> str:
+    return "k" + hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "plain",
+        "\x00",
+        "before\x00after",
+        "\ud800",
+        "\udc00\ud800",
+        "\ud83d" + "\ude00",  # two halves that are not one character
+        "😀 עברית 漢字 é é",
+        "a\r\nb\rc\nd\u2028e\x85",
+        "\x1a0000",
+        "\x1a\x00\x1a",
+        "\\x00 \\000 %s %(name)s {name} ' \" ; --",
+        "\ufeff\uffff\U0010ffff",
+    ],
+    ids=ascii,
+)
+async def test_a_text_comes_back_as_it_was(store: MemoryStore, content: str) -> None:
+    """The whole item and the plain content are what came in, and the size is that of the UTF-8 form."""
+    (key,) = await store.insert_memories("alice", [NewMemory("k", content, "a text", 1, "custom")])
+    stored = await store.fetch_memory("alice", key)
+    assert stored is not None
+    assert stored.content == content
+    assert stored.content_bytes == len(content.encode("utf-8", "surrogatepass"))
+    assert await store.fetch_contents("alice", [key]) == {key: content}
+
+
+@pytest.mark.parametrize("piece", ["0123456789abcdé\n", "0123456789abc\x00\ud800\n"], ids=["text", "bytes"])
+async def test_32_megabytes_come_back_as_they_were(store: MemoryStore, piece: str) -> None:
+    """Large content takes the same way, as text and as bytes."""
+    content = piece * (32 * 1024 * 1024 // len(piece.encode("utf-8", "surrogatepass")) + 1)
+    await store.insert_memories("alice", [NewMemory("large", content, "large", 8_000_000, "custom")])
+    assert (await store.fetch_contents("alice", ["large"]))["large"] == content
+
+
+async def test_two_texts_that_escape_alike_stay_two(store: MemoryStore) -> None:
+    """Sameness is decided by the content, not by its form in the database."""
+    memories = [NewMemory("k1", "\x00", "", 1, "custom"), NewMemory("k2", "\x1a0000", "", 1, "custom")]
+    assert await store.insert_memories("alice", memories) == ["k1", "k2"]
+
+
+@on_one_database
+@given(
+    content=ANY_TEXT, summary=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=3), metadata=st.dictionaries(ANY_TEXT, JSON)
+)
+async def test_any_item_comes_back_as_it_was(
+    store: MemoryStore, content: str, summary: str, tags: list[str], metadata: dict[str, object]
+) -> None:
+    """Content, summary, tags and metadata may hold any string."""
+    place = hashlib.sha256(repr((summary, tags, metadata)).encode("utf-8", "surrogatepass")).hexdigest()
+    memory = NewMemory(key_of(content + place), content, summary, 3, "custom", place, tags=tags, metadata=metadata)
+    (key,) = await store.insert_memories("alice", [memory])
+    stored = await store.fetch_memory("alice", key)
+    assert stored is not None
+    assert (stored.content, stored.summary, stored.tags, stored.metadata) == (content, summary, tuple(tags), metadata)
+
+
+@on_one_database
+@given(user=ANY_TEXT.filter(bool), agent=ANY_TEXT, session=ANY_TEXT, source=ANY_TEXT)
+async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: str, session: str, source: str) -> None:
+    """Users, agents, sessions and sources may be called anything."""
+    place = hashlib.sha256(repr((user, agent, session, source)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    memory = NewMemory(place, "content", "", 1, "custom", source, agent, session)
+    await store.insert_memories(user, [memory])
+    stored = await store.fetch_memory(user, place, agent_id=agent, session_id=session)
+    assert stored is not None
+    assert (stored.agent_id, stored.session_id, stored.source) == (agent, session, source)

@@ -1,0 +1,156 @@
+"""One user never sees another's rows, and Postgres enforces it, failing closed."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from memory_context import errors
+from memory_context.store import MemoryStore, NewMemory
+from tests.conftest import Server, database_of
+
+
+@pytest.fixture
+async def database(store: MemoryStore, database_url: str) -> str:
+    """The name of a database in which alice and bob keep one item each under the same key."""
+    for user in ("alice", "bob"):
+        await store.insert_memories(user, [NewMemory("k", f"of {user}", "", 1, "custom")])
+    return database_of(database_url)
+
+
+@pytest.fixture
+def login(server: Server, database: str) -> str:
+    """The name of the pool's login."""
+    rows = server.execute(
+        "SELECT DISTINCT usename::text, datname::text FROM pg_stat_activity WHERE usename <> 'postgres'"
+    )
+    (name,) = [user for user, of in rows if of == database]
+    return str(name)
+
+
+@pytest.fixture
+def pooled(server: Server, database: str, login: str) -> Iterator[psycopg.Connection]:
+    """A bare connection as the pool's login."""
+    with psycopg.connect(server.url(database, user=login), autocommit=True) as connection:
+        yield connection
+
+
+def act_as(connection: psycopg.Connection, user: str) -> None:
+    connection.execute("SELECT memory_context.act_as(%s)", [user])
+
+
+ROWS = "SELECT user_id FROM memory_context.agent_memories"
+
+
+async def test_one_key_of_two_users_is_two_items(store: MemoryStore, database: str) -> None:
+    """Each sees the own one only."""
+    for user in ("alice", "bob"):
+        assert await store.fetch_contents(user, ["k"]) == {"k": f"of {user}"}
+    assert await store.fetch_memory("carol", "k") is None
+    assert await store.select_keys("carol") == []
+
+
+def test_whoever_is_nobody_sees_nothing(pooled: psycopg.Connection) -> None:
+    """Before the first act_as the setting is unset, after a transaction it is empty: neither matches a row."""
+    assert pooled.execute(ROWS).fetchall() == []
+    with pooled.transaction():
+        act_as(pooled, "alice")
+        assert pooled.execute(ROWS).fetchall() == [("alice",)]
+    assert pooled.execute(ROWS).fetchall() == []
+    assert pooled.execute(ROWS + " WHERE user_id = ''").fetchall() == []
+
+
+def test_asking_for_another_user_finds_nothing(pooled: psycopg.Connection) -> None:
+    """A forgotten filter shows the own rows, a wrong one none."""
+    with pooled.transaction():
+        act_as(pooled, "alice")
+        assert pooled.execute(ROWS + " WHERE user_id = 'bob'").fetchall() == []
+        assert (
+            pooled.execute("UPDATE memory_context.agent_memories SET summary = 'x' WHERE user_id = 'bob'").rowcount == 0
+        )
+
+
+@pytest.mark.parametrize("acting", ["alice", None])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        """INSERT INTO memory_context.agent_memories (user_id, memory_key, agent_id, session_id, memory_type, source,
+        summary, content, content_bytes, token_count, content_sha256, tags, content_metadata)
+        VALUES ('bob', 'new', '', '', '', '', '', '', 0, 0, sha256(''), '{}', '{}')""",
+        "UPDATE memory_context.agent_memories SET user_id = 'bob'",
+    ],
+    ids=["insert", "update"],
+)
+def test_nobody_writes_for_another_user(pooled: psycopg.Connection, acting: str | None, statement: str) -> None:
+    """Neither as somebody else nor as nobody, who has no rows to give away."""
+    with pooled.transaction(force_rollback=True):
+        if acting:
+            act_as(pooled, acting)
+        if acting is None and statement.startswith("UPDATE"):
+            assert pooled.execute(statement).rowcount == 0
+            return
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            pooled.execute(statement)
+
+
+async def test_the_empty_user_is_refused(store: MemoryStore, server: Server, database: str) -> None:
+    """By act_as, and for the owner by the table."""
+    with pytest.raises(errors.StoreError, match="act_as needs a user id"):
+        await store.fetch_memory("", "k")
+    with pytest.raises(psycopg.errors.CheckViolation, match="agent_memories_user_id_named"):
+        server.execute("UPDATE memory_context.agent_memories SET user_id = '' WHERE user_id = 'bob'", database)
+
+
+def test_the_pool_logs_in_as_an_ordinary_role(server: Server, database: str, login: str) -> None:
+    """No attribute that lifts row-level security, and nothing that belongs to it."""
+    flags = "rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication"
+    rows = server.execute(f"SELECT rolname::text, {flags} FROM pg_roles")
+    assert dict(rows)[login] is False
+    owned = server.execute(
+        """SELECT r.rolname::text FROM pg_shdepend d JOIN pg_roles r ON r.oid = d.refobjid WHERE d.deptype = 'o'"""
+    )
+    assert (login,) not in owned
+    assert ("memory_context_app",) not in owned
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE memory_context.agent_memories DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY agent_memories_own_rows ON memory_context.agent_memories",
+        "CREATE POLICY all_rows ON memory_context.agent_memories USING (true)",
+        "CREATE TABLE memory_context.mine (id int)",
+        "TRUNCATE memory_context.agent_memories",
+        "DELETE FROM memory_context.schema_migrations",
+        "SET ROLE postgres",
+        "CREATE OR REPLACE FUNCTION memory_context.act_as(acting_user_id text) RETURNS void LANGUAGE sql AS ''",
+    ],
+)
+def test_the_pool_cannot_lift_the_fence(pooled: psycopg.Connection, statement: str) -> None:
+    """Whatever is run through it."""
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        pooled.execute(statement)
+
+
+def test_every_table_is_fenced(server: Server, database: str) -> None:
+    """Row-level security is on for all of them, with a policy."""
+    rows = server.execute(
+        """SELECT relname, relrowsecurity, EXISTS (SELECT FROM pg_policy WHERE polrelid = pg_class.oid)
+        FROM pg_class WHERE relnamespace = 'memory_context'::regnamespace AND relkind = 'r'""",
+        database,
+    )
+    assert rows
+    assert all(enabled and has_policy for _, enabled, has_policy in rows)
+
+
+def test_every_key_starts_with_the_user(server: Server, database: str) -> None:
+    """Primary keys, unique and foreign ones, of every table but the list of migrations."""
+    rows = server.execute(
+        """SELECT conname::text, attname::text
+        FROM pg_constraint JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1]
+        WHERE connamespace = 'memory_context'::regnamespace AND contype IN ('p', 'u', 'f')
+        AND conrelid <> 'memory_context.schema_migrations'::regclass""",
+        database,
+    )
+    assert rows
+    assert {column for _, column in rows} == {"user_id"}

@@ -1,0 +1,136 @@
+"""What happens when the server is down, comes back, or hangs: an error in time, and later calls work by themselves."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from memory_context import errors
+from memory_context.store import MemoryStore, NewMemory, embedded
+from tests.conftest import Server, database_of
+
+ITEM = [NewMemory("k", "content", "", 1, "custom")]
+
+
+@contextmanager
+def hanging(server: Server) -> Iterator[None]:
+    """Stop every process of the server, as a machine that ran out of memory does."""
+    postmaster = psutil.Process(int((server.folder / "postgres" / "postmaster.pid").read_text().split()[0]))
+    pids = [process.pid for process in (postmaster, *postmaster.children())]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_cancelled_call_returns_at_once_and_leaves_nothing_open(server: Server, database_url: str) -> None:
+    """Though the server hangs: neither connection nor transaction stays, and the next call works."""
+    async with MemoryStore(database_url, pool_size=1) as store:
+        await store.insert_memories("alice", ITEM)
+        with hanging(server):
+            for operation in (store.fetch_memory("alice", "k"), store.insert_memories("alice", ITEM)):
+                started = time.monotonic()
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(operation, 0.1)
+                assert time.monotonic() - started < 0.4
+        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+        states = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+        assert server.execute(states) == [(0,)]
+
+
+def test_a_hanging_server_does_not_hold_up_the_end_of_the_program(server: Server, database_url: str) -> None:
+    """Nothing runs in the background that `asyncio.run` would have to wait for."""
+    store = MemoryStore(database_url)
+
+    async def impatient() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(store.open(), 0.1)
+
+    with hanging(server):
+        started = time.monotonic()
+        asyncio.run(impatient())
+        assert time.monotonic() - started < 1
+    asyncio.run(store.insert_memories("alice", ITEM))  # type: ignore[arg-type]
+    asyncio.run(store.close())
+
+
+async def test_an_impatient_first_caller_does_not_undo_the_opening(database_url: str) -> None:
+    """The preparation goes on for the callers that come after."""
+    store = MemoryStore(database_url)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(store.open(), 0.000_001)
+    assert await store.insert_memories("alice", ITEM) == ["k"]
+    await store.close()
+
+
+async def test_connections_that_the_server_closed_are_replaced_unnoticed(store: MemoryStore, server: Server) -> None:
+    """A restart of the server between two calls is no error."""
+    await asyncio.gather(*(store.insert_memories("alice", ITEM) for _ in range(5)))
+    server.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename LIKE 'memory%'")
+    for _ in range(5):
+        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+
+
+async def test_a_server_that_was_down_is_used_when_it_is_there(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The refusal is told at once, not after a timeout; nothing is logged that the error says."""
+    params = embedded.start(home)
+    url = make_conninfo(**params)
+    embedded.release(home)
+    store = MemoryStore(url)
+    for _ in range(2):
+        with pytest.raises(errors.StoreUnavailableError, match="does not answer"):
+            await store.insert_memories("alice", ITEM)
+    embedded.start(home)
+    assert await store.insert_memories("alice", ITEM) == ["k"]
+    embedded.release(home)
+    for _ in range(2):
+        with pytest.raises(errors.StoreUnavailableError):
+            await store.fetch_memory("alice", "k")
+    embedded.start(home)
+    assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+    await store.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_the_embedded_server_is_started_again(home: Path) -> None:
+    """The first call after somebody stopped it may fail, the next one has it back."""
+    async with MemoryStore() as store:
+        await store.insert_memories("alice", ITEM)
+        embedded.release(home)
+        with pytest.raises(errors.StoreUnavailableError):
+            await store.fetch_memory("alice", "k")
+        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+
+
+async def test_a_busy_pool_says_so(database_url: str, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    """Waiting for a connection has a bound."""
+    monkeypatch.setattr("memory_context.store.pool.WAIT_SECONDS", 0.1)
+    async with MemoryStore(database_url, pool_size=1) as store:
+        await store.insert_memories("alice", ITEM)
+        with hanging(server):
+            calls = [asyncio.create_task(store.fetch_contents("alice", ["k"])) for _ in range(2)]
+            (refused,), (served,) = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+            with pytest.raises(errors.StoreUnavailableError, match="busy"):
+                refused.result()
+        assert await served == {"k": "content"}
+
+
+async def test_a_database_that_was_made_anew_gets_its_schema(server: Server, database_url: str) -> None:
+    """The schema is looked at again after an error."""
+    async with MemoryStore(database_url) as store:
+        await store.insert_memories("alice", ITEM)
+        server.execute("DROP SCHEMA memory_context CASCADE", database_of(database_url))
+        with pytest.raises(errors.StoreError):
+            await store.fetch_memory("alice", "k")
+        assert await store.fetch_memory("alice", "k") is None
