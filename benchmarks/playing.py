@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 
 from autogen_core.model_context import UnboundedChatCompletionContext
 from autogen_core.models import (
@@ -106,7 +107,7 @@ async def play(
     policy: ContextPolicy,
     needles: Sequence[Needle] = (),
 ) -> RunFigures:
-    """Play a run in a fresh session of a fresh user and return its figures."""
+    """Play a run as a fresh user and return its figures."""
     player = _Player(run, store, policy)
     for recorded in run.messages:
         if isinstance(recorded.message, AssistantMessage):
@@ -123,7 +124,11 @@ class _Player:
         self.figures = RunFigures(run.id)
         self._policy = policy
         self._context = MemoryContext(
-            user_id=f"benchmark-{uuid.uuid4().hex}", agent_id="assistant", memory_store=store, policy=policy
+            user_id=f"benchmark-{uuid.uuid4().hex}",
+            agent_id="assistant",
+            session_id=sha256(run.id.encode()).hexdigest(),  # keys are made from it: the same ones every time
+            memory_store=store,
+            policy=policy,
         )
         self._unbounded = UnboundedChatCompletionContext()
         self._count = cache(self._context.token_counter.count)

@@ -7,7 +7,7 @@ set divided by the same sum for keeping everything, "per run" the mean of that r
 without the system prompt, which the context does not see but the model does.
 
 "Next", "soon" and "later" are strings of one tool result that a call one, two to three, or more messages after it used:
-how many of them the view before that call showed, and of the last, how many were one or two `retrieve` calls away.
+how many of them the view before that call showed, and how many were visible or one or two `retrieve` calls away.
 """
 
 import argparse
@@ -221,12 +221,12 @@ def print_sets(sets: Sequence[SetFigures], policy: ContextPolicy) -> None:
 
 
 def _promises_row(one: dict[str, Any]) -> list[str]:
-    next_, soon, later = one["needed_next"], one["needed_soon"], one["needed_later"]
+    needed = [one["needed_next"], one["needed_soon"], one["needed_later"]]
+    total = sum(of["total"] for of in needed)
     return [
         one["set"],
-        *(f"{_percent(of['visible'], of['total'])} of {of['total']}" for of in (next_, soon, later)),
-        _percent(later["in_one_step"], later["total"]),
-        _percent(later["in_two_steps"], later["total"]),
+        *(f"{_percent(of['visible'], of['total'])} of {of['total']}" for of in needed),
+        *(_percent(sum(of[steps] for of in needed), total) for steps in ("in_one_step", "in_two_steps")),
         f"{sum(one['violations'].values())}",
         f"{one['write_transactions']:,} / {one['messages_with_offloads']:,}",
         f"{one['add_message_ms']:.2f}",

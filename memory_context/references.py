@@ -13,13 +13,22 @@ from dataclasses import dataclass
 
 from .escaping import to_utf8
 
-__all__ = ["DESCRIPTION_LIMIT", "KEY_PATTERN", "Lookup", "LookupRegister", "MemoryRef", "memory_key_for", "one_line"]
+__all__ = [
+    "DESCRIPTION_LIMIT",
+    "KEY_PATTERN",
+    "Lookup",
+    "LookupRegister",
+    "MemoryRef",
+    "memory_key_for",
+    "one_line",
+    "shorten",
+]
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DESCRIPTION_LIMIT = 160
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
-_NOT_IN_DESCRIPTION = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _NOT_IN_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -60,9 +69,14 @@ class MemoryRef:
 
 
 def one_line(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
-    """Return `text` as a description: one line, no brackets, at most `limit` characters."""
+    """Return `text` as a description: one line, no square brackets, at most `limit` characters."""
+    return shorten(text, limit).replace("[", "(").replace("]", ")")
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text` as one line of at most `limit` characters."""
     # a cut in advance keeps the cost independent of the length of the text
-    line = _NOT_IN_DESCRIPTION.sub(" ", text[: limit * 8]).replace("[", "(").replace("]", ")").strip()
+    line = _NOT_IN_LINE.sub(" ", text[: limit * 8]).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, cast, get_args
 
 from ..errors import TransformError
-from ..references import one_line
+from ..references import shorten
 from ..tokens import TokenCounter
 from .cutting import Cut, Reading, call_text
 from .filtering import Found, find_matches
@@ -266,11 +266,11 @@ def _filtered(reading: Reading, transform: MemoryTransform) -> Cut:
             first_match=transform.first_match,
             max_matches=transform.max_matches,
         )
-        noun, what = "matches", f"matches of '{one_line(transform.pattern, 40)}' in"
+        noun, what = "matches", f"matches of '{shorten(transform.pattern, 40)}' in"
     else:
         path = transform.json_path or "$"
         found = find_values(reading.content, path, first_match=transform.first_match, max_matches=transform.max_matches)
-        noun, what = "values", f"values at '{one_line(path, 40)}' in"
+        noun, what = "values", f"values at '{shorten(path, 40)}' in"
     if not found.total:
         return Cut(reading.within_limit("", _nothing_found(reading, transform)), False, what)
     if not found.shown:
@@ -318,10 +318,10 @@ def _matches_footer(
 
 def _nothing_found(reading: Reading, transform: MemoryTransform) -> str:
     if transform.pattern is None:
-        path = one_line(transform.json_path or "", 80)
+        path = shorten(transform.json_path or "", 80)
         outline = '$.* shows the top level: send json_path="$.*", or a pattern'
         return f"[no value at '{path}' in {reading.described()}. {outline}]"
-    return f"[no match of '{one_line(transform.pattern, 80)}' in {reading.described()}. {_hint(reading, transform)}]"
+    return f"[no match of '{shorten(transform.pattern, 80)}' in {reading.described()}. {_hint(reading, transform)}]"
 
 
 def _hint(reading: Reading, transform: MemoryTransform) -> str:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .recorder import Call
+from .script import TASKS
 
 __all__ = ["draw_chart"]
 
@@ -21,8 +20,9 @@ def draw_chart(calls: Sequence[Call], path: Path) -> None:
     """Draw the calls of a session and save the chart as PNG."""
     numbers = [call.number for call in calls]
     raw, view = [call.raw_tokens for call in calls], [call.view_tokens for call in calls]
-    with pyplot.rc_context({"font.size": 11, "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _FAINT}):
-        figure, axes = pyplot.subplots(figsize=(10, 5.6), dpi=150)
+    with rc_context({"font.size": 11, "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _FAINT}):
+        figure = Figure(figsize=(10, 5.6), dpi=150)
+        axes = figure.subplots()
         axes.fill_between(numbers, raw, view, color=_RAW, alpha=0.10, linewidth=0)
         axes.plot(numbers, raw, color=_RAW, linewidth=2.2, solid_capstyle="round")
         axes.fill_between(numbers, view, color=_VIEW, alpha=0.25, linewidth=0)
@@ -31,7 +31,7 @@ def draw_chart(calls: Sequence[Call], path: Path) -> None:
         for first, name in _beginnings(calls):
             axes.axvline(first, color=_FAINT, linewidth=0.8, linestyle=(0, (2, 3)), zorder=0)
             axes.text(first + 0.15, top * 0.985, name, va="top", fontsize=9.5, color=_FAINT)
-        _mark_folds(calls)
+        _mark_folds(axes, calls)
         for values, name, color in ((raw, "everything kept", _RAW), (view, "what the model read", _VIEW)):
             axes.annotate(
                 f"{name}\n{values[-1]:,}",
@@ -61,26 +61,23 @@ def draw_chart(calls: Sequence[Call], path: Path) -> None:
         )
         figure.tight_layout()
         figure.savefig(path)
-        pyplot.close(figure)
 
 
 def _beginnings(calls: Sequence[Call]) -> list[tuple[int, str]]:
-    firsts = {}
+    firsts: dict[int, int] = {}
     for call in calls:
         firsts.setdefault(call.turn, call.number)
-    return [
-        (number, f"turn {turn}" if turn < max(firsts) or turn < 4 else "2nd process") for turn, number in firsts.items()
-    ]
+    return [(number, f"turn {turn}" if turn <= len(TASKS) else "2nd process") for turn, number in firsts.items()]
 
 
-def _mark_folds(calls: Sequence[Call]) -> None:
+def _mark_folds(axes: Axes, calls: Sequence[Call]) -> None:
     """Mark the calls before which older steps were folded or compacted."""
     before_folds = before_compactions = 0
     for call in calls:
         name = "fold" if call.folds > before_folds else "compaction" if call.compactions > before_compactions else ""
         before_folds, before_compactions = call.folds, call.compactions
         if name:
-            pyplot.annotate(
+            axes.annotate(
                 name,
                 (call.number, call.view_tokens),
                 xytext=(0, 16),

@@ -14,7 +14,7 @@ from typing import Any
 
 from .display import Display
 from .recorder import as_bytes
-from .script import CONTINUED_TASK, continued_script
+from .script import CONTINUED_TASK, TASKS, continued_script
 from .stage import choose_model, demo_policy, stage
 
 __all__ = ["main"]
@@ -34,8 +34,9 @@ async def _continue(session: dict[str, Any], display: Display) -> dict[str, Any]
             f"Process {os.getpid()} has loaded the session. Its view is byte-identical to the one of process "
             f"{session['process']}: {len(view):,} bytes, sha256 {digest[:16]}…"
         )
-        display.begin_turn("Turn 4, in the second process", CONTINUED_TASK)
-        display.end_turn(await on.turn(4, CONTINUED_TASK))
+        turn = len(TASKS) + 1
+        display.begin_turn(f"Turn {turn}, in the second process", CONTINUED_TASK)
+        display.end_turn(await on.turn(turn, CONTINUED_TASK))
         return {
             "is_identical": True,
             "calls": [asdict(call) for call in on.recorder.calls],

@@ -1,5 +1,6 @@
 """What the demo prints: the same lines on a terminal, where the present call moves below them, and in a file."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -15,11 +16,10 @@ from .recorder import Call
 
 __all__ = ["Display"]
 
-CACHED, NEW, NOT_SENT = "▒", "█", "·"
-_STYLES = {CACHED: "steel_blue1", NEW: "dark_orange", NOT_SENT: "grey42"}
-_BAR_CELLS = 12
 _WIDEST = 110
-_NUMBERS = 4 + 2 + 9 + 2 + 8 + 2 + 6 + 2 + _BAR_CELLS
+_BAR_CELLS = 10
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_BESIDE_THE_ACTION = 5 + 8 + 8 + 8 + 2 + _BAR_CELLS
 
 
 class Display:
@@ -63,16 +63,25 @@ class Display:
                 Text(textwrap.fill(line, self._width, break_long_words=False), style=style), soft_wrap=True
             )
 
-    def quote(self, text: str, style: str = "", most_lines: int | None = None) -> None:
-        """Print a text as it is, behind a bar; long lines are wrapped, and lines beyond the most are counted."""
+    def quote(self, text: str, style: str = "") -> None:
+        """Print a text behind a bar, long lines wrapped."""
         self.rest()
-        lines = text.split("\n")
-        shown = lines[:most_lines]
-        for line in shown:
+        for line in text.split("\n"):
             for piece in _wrapped(line, self._width - 2):
-                self._console.print(Text.assemble(("│ ", "grey42"), (piece, style)), soft_wrap=True)
-        if len(lines) > len(shown):
-            self._console.print(Text(f"│ … {len(lines) - len(shown)} more lines", style="grey42"))
+                self._behind_bar(piece, style)
+
+    def quote_lines(self, text: str, most_lines: int) -> None:
+        """Print a long text behind a bar: its first lines, cut if they are long, and its last line."""
+        self.rest()
+        lines = [line.expandtabs(4) for line in text.split("\n")]
+        for line in lines[:-1][:most_lines]:
+            self._behind_bar(line if len(line) <= self._width - 2 else f"{line[: self._width - 3]}…")
+        if len(lines) - 1 > most_lines:
+            self._behind_bar(f"… {len(lines) - 1 - most_lines} lines more", "grey62")
+        self.quote(lines[-1])
+
+    def _behind_bar(self, line: str, style: str = "") -> None:
+        self._console.print(Text.assemble(("│ ", "grey42"), (line, style)), soft_wrap=True)
 
     def working(self, text: str) -> None:
         """Say what goes on; on a terminal this line goes away when something else is printed."""
@@ -96,8 +105,8 @@ class Display:
         """Print who asks what, and the head of the table of calls."""
         self.heading(heading)
         self.quote(task, style="bold")
-        head = f"{'call':>4}  {'the model decides':<{self._action_cells}}{'raw':>9}  {'view':>8}  {'cached':>6}"
-        self._console.print(Text(f"{head}  view in raw", style="grey62"))
+        head = f"call {'the model decides':<{self._action_cells}}{'raw':>8}{'view':>8}{'cached':>8}"
+        self._console.print(Text(f"{head}  view / raw", style="grey62"))
 
     def begin_call(self, number: int, view_tokens: int) -> None:
         """Show that the model is at work; on a terminal only."""
@@ -107,27 +116,28 @@ class Display:
     def end_call(self, call: Call) -> None:
         """Print the line of a call."""
         self.rest()
-        action = _cut(call.action, self._action_cells - 2)
+        action = _cut(call.action, self._action_cells - 1)
+        sent, not_sent = _bar(call)
         line = Text.assemble(
-            (f"{call.number:>4}  ", "grey62"),
+            (f"{call.number:>4} ", "grey62"),
             f"{action:<{self._action_cells}}",
-            (f"{call.raw_tokens:>9,}", "grey62"),
-            (f"  {call.view_tokens:>8,}", "bold"),
-            f"  {call.cached_share:>6.0%}  ",
+            (f"{call.raw_tokens:>8,}", "grey62"),
+            (f"{call.view_tokens:>8,}", "bold"),
+            f"{call.cached_share:>8.0%}  ",
+            (sent, "dark_orange"),
+            (not_sent, "grey42"),
         )
-        for cell in _bar(call):
-            line.append(cell, _STYLES[cell])
         self._console.print(line, soft_wrap=True)
         if self.is_watched and call.action != "answers":
             self.working(f"call {call.number}: {call.action.split(' ')[0]} at work")
 
     def legend(self) -> None:
         """Explain the table of calls."""
-        line = Text("raw: everything kept; view: what the model reads, in tokens; ", style="grey62")
-        for cell, what in ((CACHED, " cached  "), (NEW, " new  "), (NOT_SENT, " not sent")):
-            line.append(cell, _STYLES[cell]).append(what, "grey62")
-        self._console.print()
-        self._console.print(line, width=self._width)
+        self.say(
+            "In tokens of messages: raw is what keeping everything would send, view is what the model reads, cached "
+            "the share of the view that stands unchanged at its head.",
+            style="grey62",
+        )
 
     def end_turn(self, answer: str) -> None:
         """Print the agent's answer."""
@@ -135,7 +145,7 @@ class Display:
 
     @property
     def _action_cells(self) -> int:
-        return max(self._width - _NUMBERS, 16)
+        return max(self._width - _BESIDE_THE_ACTION, 16)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -155,39 +165,37 @@ class Display:
         Console(stderr=True, highlight=False, markup=False).print(Text(text, style="red"), soft_wrap=True)
 
 
-def _bar(call: Call) -> str:
-    """Return what was sent as a share of everything, at least one cell."""
-    if not call.raw_tokens:
-        return NEW * _BAR_CELLS
-    sent = min(_BAR_CELLS, max(1, round(_BAR_CELLS * call.view_tokens / call.raw_tokens)))
-    cached = min(sent, round(sent * call.cached_share))
-    return CACHED * cached + NEW * (sent - cached) + NOT_SENT * (_BAR_CELLS - sent)
+def _bar(call: Call) -> tuple[str, str]:
+    """Return what was sent as a share of everything, in eighths of a cell but at least one, and the rest."""
+    share = min(call.view_tokens / call.raw_tokens, 1.0) if call.raw_tokens else 1.0
+    full, eighths = divmod(max(round(_BAR_CELLS * 8 * share), 1), 8)
+    sent = "█" * full + (_EIGHTHS[eighths] if eighths else "")
+    return sent, "·" * (_BAR_CELLS - len(sent))
 
 
 def _cut(action: str, cells: int) -> str:
     """Shorten an action: of a path the end says most, of anything else the beginning."""
     if len(action) <= cells:
         return action
-    more = action[action.rindex(" (and") :] if action.endswith(" more)") else ""
-    action = action.removesuffix(more)
-    tool, _, rest = action.partition(" ")
-    room = cells - len(tool) - len(more) - 2
-    if tool == "read_file" and " " not in rest:
-        return f"{tool} …{rest[-room:]}{more}" if len(rest) > room else f"{action}{more}"
-    return f"{action[: cells - len(more) - 1]}…{more}"
+    more = re.search(r" \(\+\d+\)$", action)
+    end = more[0] if more else ""
+    action = action.removesuffix(end)
+    tool, _, path = action.partition(" ")
+    if "/" in path and " " not in path:
+        name = path[path.rindex("/") :]
+        return f"{tool} …{name[len(tool) + len(end) + 2 - cells :]}{end}"
+    return f"{action[: cells - len(end) - 1]}…{end}"
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    indent = " " * (len(line) - len(line.lstrip()))
+    """Wrap a line, with the later ones indented like its text: behind a number or a dash of a list."""
+    text = line.expandtabs(4)
+    indent = len(re.match(r"\s*(?:\d+\. |- )?", text)[0])  # type: ignore[index]  # it matches the empty text too
     pieces = textwrap.wrap(
-        line,
+        text,
         width,
-        subsequent_indent=indent if len(indent) < width // 2 else "",
-        break_long_words=True,
+        subsequent_indent=" " * indent if indent < width // 2 else "",
         break_on_hyphens=False,
-        drop_whitespace=True,
         replace_whitespace=False,
-        expand_tabs=True,
-        tabsize=4,
     )
     return pieces or [""]

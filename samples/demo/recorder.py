@@ -8,10 +8,11 @@ its unchanged head. A new process begins without a cache, in both cases.
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from autogen_core import CancellationToken
+from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import (
     ChatCompletionClient,
     CreateResult,
@@ -183,10 +184,11 @@ class Recorder(ChatCompletionClient):
             return "answers"
         for call in answer.content:
             if call.name == "retrieve_memory":
-                self._asked[call.id] = json.loads(call.arguments)
+                with suppress(ValueError):  # a live model may send anything
+                    self._asked[call.id] = json.loads(call.arguments)
         first, *others = answer.content
-        more = f" (and {len(others)} more)" if others else ""
-        return f"{first.name} {_in_short(first.arguments)}{more}"
+        more = f" (+{len(others)})" if others else ""
+        return f"{first.name} {_in_short(first)}{more}"
 
     # --- everything else is the model's ----------------------------------------------------------------------------
 
@@ -229,13 +231,16 @@ def _if_cached(tokens: int) -> int:
     return tokens if tokens >= LEAST_CACHED_TOKENS else 0
 
 
-def _in_short(arguments: str) -> str:
-    """Return the arguments of a call as a person would type them."""
+def _in_short(call: FunctionCall) -> str:
+    """Return the arguments of a call as a person would type them; of a look-up, what is looked for comes first."""
     try:
-        values: Any = json.loads(arguments)
+        arguments: Any = json.loads(call.arguments)
     except ValueError:
-        return arguments
-    if not isinstance(values, dict):
-        return arguments
-    texts = [str(value).replace('cd "$CODE_ROOT" && ', "") for value in values.values()]
-    return " ".join(" ".join(texts).split())
+        return call.arguments
+    if not isinstance(arguments, dict):
+        return call.arguments
+    values = {name: str(value).replace('cd "$CODE_ROOT" && ', "") for name, value in arguments.items()}
+    if call.name == "retrieve_memory":
+        lines = "-".join(values[name] for name in ("start_line", "end_line") if name in values)
+        values = {"what": values.get("pattern") or (f"lines {lines}" if lines else values.get("transform", "full"))}
+    return " ".join(" ".join(values.values()).split())

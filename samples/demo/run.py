@@ -14,7 +14,6 @@ from typing import Any
 
 from memory_context import MemoryStore, StoreError
 
-from .chart import draw_chart
 from .display import Display
 from .recorder import LEAST_CACHED_TOKENS, Call, Recorder, as_bytes, cost_share, results_in
 from .script import TASKS, exploration_script
@@ -30,11 +29,20 @@ class DemoError(Exception):
 
 
 @dataclass(frozen=True)
-class Totals:
-    """What the closing table says beside the calls."""
+class Kept:
+    """What is in the store.
+
+    Attributes:
+        items: Items of the session.
+        write_transactions: Transactions that stored them.
+        large: Results of the first process that were too large to stay in the view.
+        exact: How many of them come back byte for byte.
+    """
 
     items: int
     write_transactions: int
+    large: int
+    exact: int
 
 
 async def _tell(display: Display, token_budget: int | None) -> None:
@@ -60,10 +68,10 @@ async def _tell(display: Display, token_budget: int | None) -> None:
         _show_lookup(display, on.recorder)
         result = await _continue_elsewhere(display, on, folder / SESSION, token_budget)
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
-        store = on.context.memory_store
-        items = await store.select_keys(USER_ID, session_id=on.context.session_id, limit=10_000)
-        totals = Totals(len(items), store.write_transactions + result["write_transactions"])
-    _close(display, calls, totals)
+        kept = await _read_back(on, result["write_transactions"])
+    _close(display, calls, kept)
+    from .chart import draw_chart  # matplotlib takes its time, which nobody waits for at the beginning
+
     draw_chart(calls, folder / CHART)
     display.say(f"\nChart    {folder / CHART}\nSession  {folder / SESSION}")
     display.say(f"All of this took {time.monotonic() - started:.0f} s.", style="grey62")
@@ -90,8 +98,8 @@ def _show_placeholder(display: Display, recorder: Recorder) -> None:
     largest = max(gone, key=lambda segment: segment.full_tokens)
     text = next(r.content for r in results_in(recorder.views[-1]) if f"[MemoryRef: {largest.keys[0]} -" in r.content)
     display.say(
-        f"{largest.source} had found {largest.full_tokens:,} tokens. After one look this is what the model sees of it, "
-        f"{largest.tokens:,} tokens, exactly as in call {recorder.calls[-1].number}:"
+        f"{largest.source} had returned {largest.full_tokens:,} tokens. After one look the model sees this of it, "
+        f"{largest.tokens:,} tokens; exactly as in call {recorder.calls[-1].number}:"
     )
     display.quote(text)
 
@@ -100,14 +108,14 @@ def _show_lookup(display: Display, recorder: Recorder) -> None:
     display.heading("A detail again, without running the tool again")
     regex = [(asked, answer) for asked, answer in recorder.lookups if asked.get("pattern")]
     if not regex:
-        display.say("The model needed nothing again.")
+        display.say("The model looked nothing up by a pattern.")
         return
     asked, answer = regex[0]
     arguments = ", ".join(f"{name}={value!r}" for name, value in asked.items())
     display.say("The agent called")
     display.quote(f"retrieve_memory({arguments})", style="bold")
     display.say("and was answered")
-    display.quote(answer, most_lines=14)
+    display.quote_lines(answer, most_lines=16)
 
 
 async def _continue_elsewhere(
@@ -124,7 +132,7 @@ async def _continue_elsewhere(
         "agent": await on.agent.save_state(),
     }
     saved = json.dumps(session)
-    session_file.write_text(saved, encoding="utf-8")
+    await asyncio.to_thread(session_file.write_text, saved, encoding="utf-8")
     display.say(
         f"Process {os.getpid()} has saved the session: {len(saved.encode()):,} bytes for a history of "
         f"{on.recorder.calls[-1].raw_tokens:,} tokens."
@@ -148,19 +156,30 @@ async def _continue_elsewhere(
         return json.loads(result_file.read_text(encoding="utf-8"))
 
 
-def _close(display: Display, calls: list[Call], totals: Totals) -> None:
+async def _read_back(on: Stage, other_transactions: int) -> Kept:
+    """Read everything back from the store and compare it with what the tools had returned."""
+    store, context = on.context.memory_store, on.context
+    keys = await store.select_keys(USER_ID, session_id=context.session_id, limit=10_000)
+    stored = {await context.retrieve(key) for key in keys}
+    limit = context.policy.offload_threshold_tokens
+    large = [text for text in on.found if context.token_counter.is_over(text, limit)]
+    exact = sum(text in stored for text in large)
+    return Kept(len(keys), store.write_transactions + other_transactions, len(large), exact)
+
+
+def _close(display: Display, calls: list[Call], kept: Kept) -> None:
     raw, view = sum(call.raw_tokens for call in calls), sum(call.view_tokens for call in calls)
-    largest = max(call.raw_tokens for call in calls), max(call.view_tokens for call in calls)
     display.heading("What it came to")
     display.table(
         ("", "everything kept", "memory_context"),
         [
             (f"tokens sent in {len(calls)} model calls", f"{raw:,}", f"{view:,}"),
-            ("largest view, tokens", f"{largest[0]:,}", f"{largest[1]:,}"),
+            ("largest view, tokens", *(f"{size:,}" for size in _largest(calls))),
             ("relative cost of input", "1.00", f"{cost_share(calls):.2f}"),
             ("folds", "-", f"{max(call.folds for call in calls)}"),
-            ("items stored", "-", f"{totals.items:,}"),
-            ("write transactions", "-", f"{totals.write_transactions:,}"),
+            ("items stored", "-", f"{kept.items:,}"),
+            ("write transactions", "-", f"{kept.write_transactions:,}"),
+            ("large results, exact when read back", "-", f"{kept.exact:,} of {kept.large:,}"),
         ],
     )
     display.say(
@@ -169,6 +188,10 @@ def _close(display: Display, calls: list[Call], totals: Totals) -> None:
         f"{LEAST_CACHED_TOKENS:,} tokens count as new, and so does everything in the first call of a process.",
         style="grey62",
     )
+
+
+def _largest(calls: list[Call]) -> tuple[int, int]:
+    return max(call.raw_tokens for call in calls), max(call.view_tokens for call in calls)
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

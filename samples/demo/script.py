@@ -163,7 +163,8 @@ def _recall(thought: str, path: str, pattern: str, context_lines: int = 0) -> St
 
 
 def _around_the_tool_results(seen: Seen) -> tuple[str, list[FunctionCall]]:
-    lines = seen.retrieved("FunctionExecutionResultMessage") or [(1, "")]
+    what = "FunctionExecutionResultMessage"
+    lines = seen.retrieved(what) or [(n, text) for path, n, text in seen.matches(what) if path == _AGENT] or [(26, "")]
     key = seen.key_of(_AGENT)
     start, end = max(lines[0][0] - 25, 1), lines[0][0] + 5
     if key is None:
@@ -228,7 +229,7 @@ def _first_sentences(seen: Seen) -> Iterator[tuple[str, str]]:
     for shown in seen.first_shown.values():
         code = re.sub(r"^\d+\t", "", shown, flags=re.MULTILINE)
         for name, text in re.findall(
-            r'^class (\w+Context)\(ChatCompletionContext.*\n\s+"""([^"]+?)\.\s', code, re.MULTILINE
+            r'^class (\w+Context)\(ChatCompletionContext.*\n\s+"""([^"]+?)\.[\s"]', code, re.MULTILINE
         ):
             yield name, " ".join(text.split()) + "."
 
@@ -240,30 +241,33 @@ def _inside_the_agent(seen: Seen) -> str:
         if "add_message" in shown and "matches " in shown
         for number, text in _FOUND_IN_FILE.findall(shown)
     ] or [(number, text) for path, number, text in seen.matches(r"add_message|model_client\.create") if path == _AGENT]
-    calls = [str(number) for number, text in lines if "model_client.create" in text]
-    writes = [str(number) for number, text in lines if "model_context.add_message" in text]
-    results = [str(number) for number, text in lines if "FunctionExecutionResultMessage" in text]
-    handled = [f"{p.rpartition('/')[2]}:{n}" for p, n, _ in seen.matches(r"^except (asyncio\.)?CancelledError")]
-    return "\n".join(
-        [
-            f"In {_AGENT}:",
-            f"- the model is called in lines {', '.join(calls) or '(none seen)'};",
-            f"- the context is written in lines {', '.join(writes) or '(none seen)'};",
-            f"- the tools' results are written in line {', '.join(results) or '(none seen)'}, after all tools of the step "
-            "are done: a run that ends before leaves a call without a result in the context.",
-            f"CancelledError is caught in {', '.join(handled) or 'no file I searched'}, nowhere in the AssistantAgent."
-            if not any("_assistant_agent" in place for place in handled)
-            else f"CancelledError is caught in {', '.join(handled)}.",
-        ]
+    calls, writes, results = (
+        ", ".join(str(number) for number, text in lines if what in text) or "(none seen)"
+        for what in ("model_client.create", "model_context.add_message", "FunctionExecutionResultMessage")
     )
+    places = [(p, f"{p.rpartition('/')[2]}:{n}") for p, n, _ in seen.matches(r"^except .*CancelledError")]
+    answer = [
+        f"In {_AGENT}:",
+        f"- the model is called in lines {calls};",
+        f"- the context is written in lines {writes};",
+        f"- what the tools found is written in line {results}, after all tools of the step are done: a run that ends "
+        "before leaves a call without its result in the context.",
+    ]
+    if places:
+        elsewhere = "" if _AGENT in dict(places) else "; not in the AssistantAgent"
+        answer.append(f"CancelledError is caught in {', '.join(place for _, place in places)}{elsewhere}.")
+    return "\n".join(answer)
 
 
 def _events(seen: Seen) -> str:
-    names = [text for _, text in seen.retrieved(r"^class \w+\(BaseAgentEvent")]
-    events = [re.sub(r"class (\w+).*", r"\1", name) for name in names]
-    if not events:
+    what = r"^class (\w+)\(BaseAgentEvent"
+    looked_up = [text for _, text in seen.retrieved(what)]
+    found = looked_up or [text for path, _, text in seen.matches(what) if path == _MESSAGES]
+    if not found:
         return "I did not find them."
-    return f"{len(events)} classes are events: {', '.join(events)}. I looked them up in what was read before; no file was opened again."
+    names = ", ".join(name for text in found for name in re.findall(what, text))
+    how = " I looked them up in what the first process had read; no file was opened again." if looked_up else ""
+    return f"{len(found)} classes are events: {names}.{how}"
 
 
 def exploration_script() -> list[Step]:
@@ -328,6 +332,10 @@ def exploration_script() -> list[Step]:
 def continued_script() -> list[Step]:
     """Return the steps of the second process."""
     return [
-        _recall("I read messages.py in the other process; its reference is still here.", _MESSAGES, r"^\d+\tclass "),
+        _recall(
+            "I read messages.py in the other process; its reference is still here.",
+            _MESSAGES,
+            r"class \w+\(BaseAgentEvent",
+        ),
         _events,
     ]

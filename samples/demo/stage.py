@@ -4,10 +4,11 @@ import logging
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import autogen_agentchat
+from autogen_agentchat.messages import ToolCallExecutionEvent
 from autogen_core import EVENT_LOGGER_NAME
 from autogen_core.models import ChatCompletionClient
 
@@ -39,16 +40,25 @@ def demo_policy(token_budget: int | None) -> ContextPolicy:
 
 @dataclass(frozen=True)
 class Stage:
-    """An agent at work, watched."""
+    """An agent at work, watched.
+
+    Attributes:
+        found: What its tools returned, as it came; look-ups in its memory excepted.
+    """
 
     agent: CodeAgent
     context: MemoryContext
     recorder: Recorder
+    found: list[str] = field(default_factory=list[str])
 
     async def turn(self, number: int, task: str) -> str:
         """Run one turn and return the agent's answer."""
         self.recorder.turn = number
         result = await self.agent.run(task=task)
+        own_tools = {tool.name for tool in self.context.tools()}
+        for message in result.messages:
+            if isinstance(message, ToolCallExecutionEvent):
+                self.found.extend(result.content for result in message.content if result.name not in own_tools)
         return str(result.messages[-1].content)  # type: ignore[union-attr]  # the last one is a chat message
 
 

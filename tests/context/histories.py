@@ -67,7 +67,6 @@ operations = st.one_of(
 histories = st.lists(operations, max_size=25)
 
 
-
 def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
     """Make one long history, mostly of real work: hypothesis likes short ones, in which nothing folds."""
     rng = random.Random(seed)
@@ -80,7 +79,9 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
         chance = rng.random()
         if chance < 0.5:
             results = [text() for _ in range(rng.choice([1, 1, 1, 2, 6]))]
-            history.append(("step", results, rng.choice(["", "id", "id", "same"]), text() if rng.random() < 0.2 else ""))
+            history.append(
+                ("step", results, rng.choice(["", "id", "id", "same"]), text() if rng.random() < 0.2 else "")
+            )
         elif chance < 0.65:
             history.append(("user", text(), rng.choice(["user", "user", "other", "coder"])))
         elif chance < 0.75:
@@ -129,8 +130,8 @@ class Life:
     context: MemoryContext
     added: list[LLMMessage] = field(default_factory=list)
     view: list[LLMMessage] = field(default_factory=list)
-    view_transcript: dict[str, Any] = field(default_factory=dict)
     calls: int = 0
+    seen_until: int = 0
 
     async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
         """Let everything of a history happen, looking at a view after each event."""
@@ -145,6 +146,11 @@ class Life:
         assert message_to_json(message) == before, "a message passed in was changed"
         self.added.append(message_from_json(before))
 
+    async def add_answer(self, message: AssistantMessage) -> None:
+        """Answer the view that was looked at just now."""
+        self.seen_until = self.context.transcript.end
+        await self.add(message)
+
     # --- events
 
     async def user(self, text: str, source: str) -> None:
@@ -158,12 +164,12 @@ class Life:
 
     async def answer(self, text: str, thought: str | None) -> None:
         await self.look()
-        await self.add(AssistantMessage(content=text, thought=thought, source="coder"))
+        await self.add_answer(AssistantMessage(content=text, thought=thought, source="coder"))
 
     async def step(self, contents: list[str], ids: str, argument: str) -> None:
         await self.look()
         calls = self.new_calls(len(contents), ids, argument)
-        await self.add(AssistantMessage(content=calls, source="coder"))
+        await self.add_answer(AssistantMessage(content=calls, source="coder"))
         results = [
             FunctionExecutionResult(content=content, name=call.name, call_id=call.id, is_error=i % 3 == 2)
             for i, (call, content) in enumerate(zip(calls, contents, strict=True))
@@ -173,7 +179,7 @@ class Life:
     async def cancelled_step(self, number: int, partly: bool) -> None:
         await self.look()
         calls = self.new_calls(number, "id", "")
-        await self.add(AssistantMessage(content=calls, source="coder"))
+        await self.add_answer(AssistantMessage(content=calls, source="coder"))
         if partly:
             result = FunctionExecutionResult(content="half", name=calls[0].name, call_id=calls[0].id)
             await self.add(FunctionExecutionResultMessage(content=[result]))
@@ -284,9 +290,15 @@ class Life:
         assert same([m.message for m in again.messages], view), "a renderer that kept nothing shows something else"
 
     def check_transcript(self) -> None:
-        for _, entry in enumerate(self.context.transcript.entries()):
-            for call in calls_of(entry.message):
-                assert isinstance(call.arguments, str)
+        """While the store is up, what is large is stored at once, and a result that was answered is compacted."""
+        transcript, policy = self.context.transcript, self.context.policy
+        for entry in transcript.entries():
+            for part in entry.measured:
+                if part.tokens > policy.offload_threshold_tokens and part.address.kind in ("result", "text", "thought"):
+                    assert part.stored is not None, "a large part was not stored"
+                    was_answered = entry.position < self.seen_until and transcript.has_answer()
+                    if part.is_result and was_answered and not transcript.standing.is_folded(entry.position):
+                        assert (entry.position, part.address) in transcript.standing.compacted, "shown more than once"
 
     async def check_nothing_is_lost(self) -> None:
         """Every text that came in comes back identical, by its key or from the transcript."""
