@@ -5,10 +5,12 @@ an excerpt is a head, the lines that report errors, and a tail. What is left out
 where a line itself is too long), so that the agent can ask for just that.
 """
 
-import re
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..escaping import to_utf8
+from ..patterns import LinePattern
 from ..tokens import TokenCounter, cut_to_tokens
 
 __all__ = ["Passage", "error_lines", "excerpt", "render_passages"]
@@ -21,7 +23,7 @@ CHARACTERS_PER_TOKEN = 8
 ELISION_TOKENS = 60
 """What one line about left-out text costs at most."""
 
-_ERROR = re.compile(r"error|exception|traceback|failed|failure|fatal|panic|denied|not found", re.IGNORECASE)
+_ERROR = LinePattern("error|exception|traceback|failed|failure|fatal|panic|denied|not found", ignore_case=True)
 _SEARCHED_CHARACTERS = 2_000_000
 _LONGEST_ERROR_LINE = 300
 
@@ -72,17 +74,27 @@ def _ends(content: str, budget: int, counter: TokenCounter) -> tuple[Passage, Pa
 def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]:
     """Return lines between two characters that report an error; of a very long line, the part around it."""
     found: list[Passage] = []
-    position = start
-    while len(found) < limit:
-        match = _ERROR.search(content, position, min(end, start + _SEARCHED_CHARACTERS))
-        if match is None:
-            break
-        line_start = max(content.rfind("\n", start, match.start()) + 1, start, match.start() - _LONGEST_ERROR_LINE // 2)
-        line_end = content.find("\n", match.end(), end)
+    for match_start, match_end in _error_spans(content, start, min(end, start + _SEARCHED_CHARACTERS)):
+        if found and match_start < found[-1].end:
+            continue
+        line_start = max(content.rfind("\n", start, match_start) + 1, start, match_start - _LONGEST_ERROR_LINE // 2)
+        line_end = content.find("\n", match_end, end)
         line_end = min(end if line_end < 0 else line_end, line_start + _LONGEST_ERROR_LINE)
         found.append(Passage(line_start, line_end))
-        position = max(line_end, match.end())
+        if len(found) == limit:
+            break
     return found
+
+
+def _error_spans(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where a word that reports an error stands, in characters."""
+    window = content[start:end]
+    data = to_utf8(window)
+    for span in _ERROR.spans(data, 0, len(data), deadline=math.inf):
+        if len(data) != len(window):
+            span = (len(data[:offset].decode("utf-8", "surrogatepass")) for offset in span)
+        match_start, match_end = span
+        yield start + match_start, start + match_end
 
 
 def render_passages(

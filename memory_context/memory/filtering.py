@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..errors import TransformError
 from ..escaping import to_utf8
-from .patterns import LinePattern, OutOfTimeError
+from ..patterns import LinePattern, OutOfTimeError
 
 __all__ = ["Found", "find_matches"]
 

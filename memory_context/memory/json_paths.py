@@ -18,8 +18,8 @@ from jsonpath.function_extensions import ExpressionType, FilterFunction
 from jsonpath.selectors import Filter, JSONPathSelector
 
 from ..errors import TransformError
+from ..patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
 from .filtering import Found
-from .patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
 
 __all__ = ["find_values"]
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from types import TracebackType
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.rows import DictRow
@@ -65,7 +64,8 @@ class MemoryStore:
         self._location = Location.in_force(url, owner_url)
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()
+        # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
+        self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     @classmethod
     def default(cls) -> "MemoryStore":

@@ -1,9 +1,9 @@
 """The connections of one event loop, and the one way to use them: a whole transaction in a single pipeline.
 
-Why not psycopg_pool: its workers live in the background. When the server hangs, a worker that is connecting swallows
-the cancellation at the end of `asyncio.run`, which then never returns (tried with 3.3.3); after an outage they wait out a growing back-off
-although the server is there again; and a waiting caller learns of a timeout, not of the refusal behind it. Here
-nothing runs in the background: who needs a connection opens it, and sees why that failed.
+Why not psycopg_pool (3.3.3): its workers live in the background. When the server hangs, a worker that is connecting
+swallows the cancellation at the end of `asyncio.run`, which then never returns; after an outage they wait out a
+growing back-off although the server is there again; and a waiting caller learns of a timeout, not of the refusal
+behind it. Here nothing runs in the background: who needs a connection opens it, and sees why that failed.
 
 Promises: a connection is used again only if its transaction ended well, anything else closes it (the server then
 rolls back); one that the server closed meanwhile is noticed without a round trip; a cancelled operation ends at once

@@ -6,7 +6,10 @@ from pathlib import Path
 if not __package__:  # started by its path: Python looks for modules in this folder, not in the checkout
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from samples.demo.run import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from samples.demo.run import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:  # while Python was still importing
+        sys.exit(130)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .display import Display
-from .recorder import as_bytes
+from .recorder import ModelError, as_bytes
 from .script import CONTINUED_TASK, TASKS, continued_script
 from .stage import choose_model, demo_policy, stage
 
@@ -47,11 +47,14 @@ async def _continue(session: dict[str, Any], display: Display) -> dict[str, Any]
 def main(session_file: str, result_file: str) -> int:
     """Return the exit status: 0 if the session went on as it was."""
     session = json.loads(Path(session_file).read_text(encoding="utf-8"))
-    try:
-        with Display() as display:
+    with Display() as display:
+        try:
             result = asyncio.run(_continue(session, display))
-    except KeyboardInterrupt:  # the first process says so
-        return 130
+        except KeyboardInterrupt:  # the first process says so
+            return 130
+        except ModelError as error:
+            display.problem(str(error))
+            return 1
     Path(result_file).write_text(json.dumps(result), encoding="utf-8")
     return 0 if result["is_identical"] else 1
 

@@ -28,13 +28,17 @@ from pydantic import BaseModel, TypeAdapter
 
 from memory_context import MemoryContext, Segment
 
-__all__ = ["Call", "Recorder", "as_bytes", "cost_share", "results_in"]
+__all__ = ["Call", "ModelError", "Recorder", "as_bytes", "cost_share", "results_in"]
 
 CACHED_PRICE = 0.1
 NEW_PRICE = 1.25
 LEAST_CACHED_TOKENS = 1024
 
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
+
+
+class ModelError(Exception):
+    """The model did not answer; the text says what it said instead."""
 
 
 @dataclass(frozen=True)
@@ -142,21 +146,28 @@ class Recorder(ChatCompletionClient):
         extra_create_args: Mapping[str, Any] = {},
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
-        """Return the model's answer, after recording the call."""
+        """Return the model's answer, after recording the call.
+
+        Raises:
+            ModelError: There is none.
+        """
         assert self.context is not None
         stats, report = self.context.stats, await self.context.explain()
         before = self.calls[-1] if self.calls else None
         self._see(messages[1:], report.segments)
         number = self._number + len(self.calls)
         self._on_begin(number, report.tokens)
-        answer = await self._client.create(
-            messages,
-            tools=tools,
-            tool_choice=tool_choice,
-            json_output=json_output,
-            extra_create_args=extra_create_args,
-            cancellation_token=cancellation_token,
-        )
+        try:
+            answer = await self._client.create(
+                messages,
+                tools=tools,
+                tool_choice=tool_choice,
+                json_output=json_output,
+                extra_create_args=extra_create_args,
+                cancellation_token=cancellation_token,
+            )
+        except Exception as error:  # each client has errors of its own
+            raise ModelError(f"Call {number}: the model did not answer. {type(error).__name__}: {error}") from error
         call = Call(
             number=number,
             turn=self.turn,

@@ -15,7 +15,7 @@ from typing import Any
 from memory_context import MemoryStore, StoreError
 
 from .display import Display
-from .recorder import LEAST_CACHED_TOKENS, Call, Recorder, as_bytes, cost_share, results_in
+from .recorder import LEAST_CACHED_TOKENS, Call, ModelError, Recorder, as_bytes, cost_share, results_in
 from .script import TASKS, exploration_script
 from .stage import ROOT, USER_ID, Stage, choose_model, demo_policy, output_folder, stage
 
@@ -45,7 +45,7 @@ class Kept:
     exact: int
 
 
-async def _tell(display: Display, token_budget: int | None) -> None:
+async def _tell(display: Display, token_budget: int | None, out: Path | None) -> None:
     started = time.monotonic()
     policy = demo_policy(token_budget)
     display.heading("memory_context: an agent explores AutoGen's own code")
@@ -59,7 +59,7 @@ async def _tell(display: Display, token_budget: int | None) -> None:
     budget = "no limit" if policy.token_budget is None else f"{policy.token_budget:,} tokens"
     display.say(f"Policy: results over {policy.offload_threshold_tokens} tokens leave after one look; budget {budget}.")
     display.legend()
-    folder = output_folder()
+    folder = output_folder(out)
     async with stage(model, display, policy) as on:
         for number, task in enumerate(TASKS, 1):
             display.begin_turn(f"Turn {number}", task)
@@ -197,7 +197,10 @@ def _largest(calls: list[Call]) -> tuple[int, int]:
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="samples.demo", description=__doc__)
     parser.add_argument(
-        "--token-budget", type=int, help="tokens a view may take (default 100000); try 9000 to see folding"
+        "--token-budget", type=int, help="tokens a view may take (default 100000); try 6000 to see folding"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="the folder for chart and session file (default: out/ in the checkout)"
     )
     return parser.parse_args(argv)
 
@@ -207,11 +210,11 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _arguments(argv)
     with Display() as display:
         try:
-            asyncio.run(_tell(display, arguments.token_budget))
+            asyncio.run(_tell(display, arguments.token_budget, arguments.out))
         except KeyboardInterrupt:
             display.problem("Stopped. What was stored stays stored.")
             return 130
-        except (DemoError, ValueError) as error:
+        except (DemoError, ModelError, ValueError) as error:
             display.problem(str(error))
             return 1
     return 0

@@ -91,9 +91,9 @@ def choose_model(
     return ScriptedClient(script(), first_number, PACE_SECONDS if is_watched else 0.0), False
 
 
-def output_folder() -> Path:
+def output_folder(wanted: Path | None) -> Path:
     """Return where chart and session file go: `out/` in the checkout, or a temporary folder if that is read-only."""
-    folder = ROOT / "out"
+    folder = wanted or ROOT / "out"
     try:
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -272,9 +272,7 @@ class Life:
         if common < len(self.view):
             report_positions = [m.position for m in self.context._last_views[1].messages]  # pyright: ignore[reportPrivateUsage]
             changed = report_positions[common] if common < len(report_positions) else transcript.end
-            assert changed >= self.fresh_from, (
-                f"the stable head changed at message {changed}, fresh from {self.fresh_from}"
-            )
+            assert changed >= self.fresh_from, f"the head changed at {changed}, fresh from {self.fresh_from}"
 
     async def check_references(self) -> None:
         report = await self.context.explain()

@@ -108,10 +108,10 @@ async def test_an_operation_is_one_round_trip(server: Server, database_url: str,
         await store.fetch_memory("alice", "warm-up")
         spoken.clear()
         await store.insert_memories("alice", [memory(f"k{number}", str(number)) for number in range(20)])
-        assert spoken == ["client", "server"]
+        assert spoken.count("server") == 1
         spoken.clear()
         await store.fetch_memory("alice", "k1")
-        assert spoken == ["client", "server"]
+        assert spoken.count("server") == 1
 
 
 async def test_reads_respect_agent_and_session(store: MemoryStore) -> None:

@@ -1,4 +1,4 @@
-"""Regular expressions that models send, in linear time.
+"""Regular expressions in linear time, for patterns and texts that others send.
 
 Python's `re` needs exponential time for patterns such as `(a+)+$`; RE2 does not, at the price of look-around and
 back-references. This is the only module that knows RE2, which has no type information of its own.
@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs] - google-re2 ships none; the protocols below say what is used
 
-from ..errors import TransformError
-from ..escaping import to_utf8
+from .errors import TransformError
+from .escaping import to_utf8
 
 __all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPattern"]
 

@@ -1,0 +1,5 @@
+"""Where a user interface takes its agents from."""
+
+from .ui_agent_builder import UIAgentBuilder
+
+__all__ = ["UIAgentBuilder"]

@@ -1,0 +1,22 @@
+"""Single events in the life of a context."""
+
+from autogen_core import FunctionCall
+from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
+
+from memory_context import MemoryContext
+
+
+async def add_step(context: MemoryContext, *contents: str, name: str = "survey", arguments: str = "{}") -> None:
+    """Let the model see a view and call a tool once for each content, which comes back."""
+    await context.get_messages()
+    number = context.transcript.end
+    calls = [FunctionCall(id=f"{number}_{i}", name=name, arguments=arguments) for i in range(len(contents))]
+    await context.add_message(AssistantMessage(content=calls, source=context.agent_id))
+    await context.add_message(
+        FunctionExecutionResultMessage(
+            content=[
+                FunctionExecutionResult(content=content, name=name, call_id=call.id, is_error=False)
+                for call, content in zip(calls, contents, strict=True)
+            ]
+        )
+    )

@@ -1,0 +1,93 @@
+"""A process that is killed between any two statements leaves no placeholder without content."""
+
+import asyncio
+import json
+import re
+
+from memory_context import MemoryContext, MemoryStore
+
+from ..conftest import StartPython
+
+KILLS = 48
+
+# The forking process has everything imported and the token ranks loaded, so that each child lives only for its steps. A
+# child counts the lines of memory_context it executes and kills itself at a given one. What it showed goes to its
+# standard output as it happens, one JSON list of keys a line.
+SCRIPT = """
+import asyncio, json, os, re, signal, sys
+from autogen_core.models import UserMessage
+from memory_context import MemoryContext, MemoryStore
+from memory_context.tokens import default_token_counter
+from tests.context.steps import add_step
+
+url, kills = sys.argv[1], int(sys.argv[2])
+default_token_counter().count("load the ranks")
+
+def show(texts):
+    keys = re.findall(r"MemoryRef: ([A-Za-z0-9_.-]+) - ", texts)
+    os.write(1, (json.dumps([key for key in keys if not key.startswith("history_")]) + "\\n").encode())
+
+async def live(number):
+    context = MemoryContext("alice", "coder", memory_store=MemoryStore(url))
+    await context.add_message(UserMessage(content="Go.", source="user"))
+    for step in range(5):
+        contents = [f"run {number} step {step} part {i}\\n" + "some words of a result\\n" * 300 for i in range(2)]
+        await add_step(context, *contents)
+        show(str(await context.get_messages()))
+        show(json.dumps(await context.save_state()))
+    await context.memory_store.close()
+
+def run_child(number, last_line):
+    lines = 0
+    def trace(frame, event, argument):
+        nonlocal lines
+        if "memory_context/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == last_line:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    sys.settrace(trace)
+    asyncio.run(live(number))
+    sys.settrace(None)
+    return lines
+
+def fork(number, last_line):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(write, str(run_child(number, last_line)).encode())
+        os._exit(0)
+    os.close(write)
+    status = os.waitpid(pid, 0)[1]
+    total = os.read(read, 100)
+    os.close(read)
+    return int(total) if total else None, os.WIFSIGNALED(status)
+
+total, was_killed = fork(0, -1)
+assert total and not was_killed
+killed = 0
+for number in range(1, kills + 1):
+    # the points are spread over the whole run, and shifted so that they do not fall into step with it
+    killed += fork(number, number * total // (kills + 1) + number * 7 % 50)[1]
+os.write(1, f"killed {killed}\\n".encode())
+"""
+
+
+async def test_a_killed_process_never_showed_a_placeholder_without_content(
+    start_python: StartPython, database_url: str
+):
+    """Killed at places spread over its whole run: every key in a view or a saved state has its row."""
+    script = SCRIPT.replace("sys.argv[1], int(sys.argv[2])", f"{database_url!r}, {KILLS}")
+    process = await start_python(script)
+    out, err = await asyncio.wait_for(process.communicate(), 240)
+    assert process.returncode == 0, err.decode()
+    *shown, last = out.decode().splitlines()
+    assert re.fullmatch(r"killed \d+", last)
+    assert int(last.split()[1]) >= KILLS * 0.9
+    keys = {key for line in shown if line.endswith("]") for key in json.loads(line)}
+    assert len(keys) > KILLS
+    async with MemoryStore(database_url) as store:
+        memory = MemoryContext("alice", "coder", memory_store=store).agent_memory
+        assert (await memory.retrieve_contents(keys)).keys() == keys

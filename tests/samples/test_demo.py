@@ -1,0 +1,143 @@
+"""The demo, run the way people run it: scripted, live, folding, and against a model that does not answer."""
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .openai_stub import ANSWER, running_stub
+
+ROOT = Path(__file__).parents[2]
+CALL = re.compile(r"^ *(\d+) (.+?) +([\d,]+) +([\d,]+) +(\d+)%  [█▏▎▍▌▋▊▉]+·*$", re.MULTILINE)
+
+
+@pytest.fixture
+def out(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for what the demo writes; its scratch files go to `<out>/tmp`, its database to a folder of its own."""
+    out = Path(tempfile.mkdtemp(prefix="mc-out-", dir="/tmp"))
+    (out / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(out / "tmp"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    yield out
+    shutil.rmtree(out)
+
+
+def run_demo(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the demo by its path, from a folder that is not the checkout."""
+    command = [sys.executable, str(ROOT / "samples" / "demo"), "--out", str(out), *arguments]
+    env = {**os.environ, "PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}
+    env.pop("PYTHONPATH", None)
+    return subprocess.run(command, cwd=out, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def size_of_png(path: Path) -> tuple[int, int]:
+    head = path.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG\r\n\x1a\n")
+    return struct.unpack(">II", head[16:24])
+
+
+def figures(row: str, text: str) -> list[str]:
+    """Return the figures of a row of the closing table."""
+    line = next(line for line in text.splitlines() if line.startswith(row))
+    return re.split(r"  +", line.removeprefix(row).strip())
+
+
+def test_demo_tells_the_whole_story(out: Path) -> None:
+    """Calls, placeholder, look-up, second process, table and chart, in plain lines of 80 columns."""
+    run = run_demo(out)
+    assert (run.returncode, run.stderr) == (0, "")
+    text = run.stdout
+    assert "\x1b" not in text
+    assert max(map(len, text.replace(str(out), "").splitlines())) <= 80
+
+    calls = [
+        (int(n), int(raw.replace(",", "")), int(view.replace(",", ""))) for n, _, raw, view, _ in CALL.findall(text)
+    ]
+    assert [number for number, _, _ in calls] == list(range(1, len(calls) + 1))
+    assert len(calls) >= 25
+    assert all(view <= raw for _, raw, view in calls)
+    assert text.count("answers") == 4
+
+    flat = re.sub(r"\s*\n(│ )?\s*", " ", text)
+    assert re.search(r"read_file succeeded\. \[MemoryRef: \S+ - path=\S+, [\d,]+ lines - \d+ tokens\]", flat)
+    assert "retrieve_memory(memory_key=" in flat
+    assert re.search(r"\[matches 1-\d+ of \d+ in 1,\d+ lines", flat)
+    assert "Its view is byte-identical to the one of process" in flat
+    assert "I looked them up in what the first process had read" in flat
+
+    raw, view = figures(f"tokens sent in {len(calls)} model calls", text)
+    assert [raw, view] == [f"{sum(call[n] for call in calls):,}" for n in (1, 2)]
+    assert figures("largest view, tokens", text) == [f"{max(call[n] for call in calls):,}" for n in (1, 2)]
+    kept, sent = figures("relative cost of input", text)
+    assert kept == "1.00"
+    assert 0 < float(sent) < 0.5
+    exact, of, large = figures("large results, exact when read back", text)[1].split()
+    assert (of, exact) == ("of", large)
+    assert int(large) > 10
+
+    assert size_of_png(out / "demo_tokens.png") == (1500, 840)
+    assert (out / "demo_tokens.png").stat().st_size > 20_000
+    assert list((out / "tmp").iterdir()) == []
+
+
+def test_a_tight_budget_makes_the_demo_fold(out: Path) -> None:
+    """Older steps fold, no view exceeds the budget, and the session still goes on in the second process."""
+    run = run_demo(out, "--token-budget", "6000")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert max(int(view.replace(",", "")) for _, _, _, view, _ in CALL.findall(run.stdout)) <= 6000
+    assert int(figures("folds", run.stdout)[1]) >= 1
+    assert "budget 6,000 tokens" in run.stdout
+    assert "byte-identical" in run.stdout
+
+
+def test_with_a_key_the_same_agent_runs_on_a_live_model(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL decide; both processes use it."""
+    with running_stub() as stub:
+        monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+        monkeypatch.setenv("OPENAI_MODEL", "a-model-nobody-knows")
+        run = run_demo(out)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "The model is live" in run.stdout
+    assert run.stdout.count(ANSWER) == 4
+    assert len(CALL.findall(run.stdout)) == len(stub.requests) == 8
+    assert stub.keys == {"Bearer test-key"}
+    assert {request["model"] for request in stub.requests} == {"a-model-nobody-knows"}
+    tools = {tool["function"]["name"] for request in stub.requests for tool in request["tools"]}
+    assert tools == {"shell", "read_file", "grep", "store_memory", "retrieve_memory", "read_history"}
+    sent = [json.dumps(request["messages"]) for request in stub.requests]
+    assert "[MemoryRef: read_file_" not in sent[1]  # at first the file itself
+    assert all("[MemoryRef: read_file_" in messages for messages in sent[2:])
+    assert "matches 1-" in re.sub(r"\s+", " ", run.stdout)
+    assert "byte-identical" in run.stdout
+
+
+def test_a_model_that_does_not_answer_is_told_in_one_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No traceback, and a status other than 0."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    run = run_demo(out)
+    assert run.returncode == 1
+    assert run.stderr.startswith("Call 1: the model did not answer. ")
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_store_that_cannot_be_opened_is_told_in_one_line(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the place and leaves the password out."""
+    monkeypatch.setenv("MEMORY_CONTEXT_URL", "postgresql://me:hidden@127.0.0.1:1/nowhere")
+    run = run_demo(out)
+    assert run.returncode == 1
+    assert run.stderr.startswith("The store cannot be opened: ")
+    assert "127.0.0.1" in run.stderr
+    assert "hidden" not in run.stderr
+    assert run.stderr.count("\n") == 1

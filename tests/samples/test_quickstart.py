@@ -1,0 +1,23 @@
+"""The quickstart, as somebody runs it who has just installed the package."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_quickstart_shows_a_result_its_placeholder_and_the_content_again(home: Path, tmp_path: Path) -> None:
+    """It does so in a new folder, where Postgres has to be set up first, and without a word on standard error."""
+    command = [sys.executable, "-W", "error", str(ROOT / "samples" / "01_quickstart.py")]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    fresh, answered, back = (
+        run.stdout.split("\n1. ")[-1].split("\n\n2. ")[0],
+        *run.stdout.split("\n\n2. ")[1].split("\n\n3. "),
+    )
+    assert fresh.count("GET /api/orders") == 20
+    assert "[MemoryRef: read_log_" in answered
+    assert answered.count("GET /api/orders") == 2
+    assert "14: 12:13" in back
+    assert run.stdout.endswith("byte for byte: True.\n")
