@@ -62,7 +62,8 @@ class CodeAgent(AssistantAgent):
         system_message: What it is told first; what teaches it its memory is appended.
         description: What other agents are told about it.
         max_tool_iterations: Model calls in one turn, at most.
-        timeout_seconds: The longest a command may run.
+        timeout_seconds: The longest a command may run. AutoGen's executor then ends the shell, but waits for what the
+            shell had started.
     """
 
     component_config_schema = CodeAgentConfig  # type: ignore[assignment]  # AssistantAgent is declared for its own
@@ -149,7 +150,8 @@ class CodeAgent(AssistantAgent):
             return f"no match of {pattern!r} in {include} of {path}"
         if status != 0:
             return f"exit code {status}\n{output}"
-        return "".join(sorted(output.splitlines(keepends=True), key=_by_place))
+        lines = (line.removeprefix("./") for line in output.splitlines(keepends=True))
+        return "".join(sorted(lines, key=_by_place))
 
     async def _run(self, command: str, cancellation_token: CancellationToken) -> tuple[int, str]:
         code = f"CODE_ROOT={shlex.quote(str(self._code_root))}; export CODE_ROOT\n{command}\n"

@@ -157,19 +157,22 @@ class AgentMemory:
 
     async def not_found(self, key: str) -> ItemNotFoundError:
         """Return the error for a key this scope does not have, offering the nearest that it has."""
-        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3)
+        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, **self._scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
+
+    @property
+    def _scope(self) -> dict[str, str | None]:
+        """How far reading goes, as the store takes it."""
+        return {
+            "agent_id": self.agent_id if self._reach != "user" else None,
+            "session_id": self.session_id if self._reach == "session" else None,
+        }
 
     async def _fetch(self, key: str) -> StoredMemory | None:
         if not KEY_PATTERN.fullmatch(key):
             return None
-        stored = await self.memory_store.fetch_memory(
-            self.user_id,
-            key,
-            agent_id=self.agent_id if self._reach != "user" else None,
-            session_id=self.session_id if self._reach == "session" else None,
-        )
+        stored = await self.memory_store.fetch_memory(self.user_id, key, **self._scope)
         return stored if stored is not None and stored.is_active else None
 
     def _new_memories(self, drafts: Sequence[Draft], suffix_length: int) -> list[NewMemory]:

@@ -54,7 +54,7 @@ def draw_chart(calls: Sequence[Call], path: Path) -> None:
         axes.set_ylabel("tokens of messages sent")
         share = sum(view) / sum(raw) if sum(raw) else 1
         axes.set_title(
-            f"{len(calls)} model calls on AutoGen's own code: {share:.0%} of the tokens, and nothing lost",
+            f"{len(calls)} model calls on AutoGen's own code: the model read {share:.0%} of the tokens",
             loc="left",
             pad=14,
             fontweight="bold",

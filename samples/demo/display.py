@@ -1,6 +1,8 @@
 """What the demo prints: the same lines on a terminal, where the present call moves below them, and in a file."""
 
+import io
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -30,6 +32,8 @@ class Display:
     """
 
     def __init__(self, console: Console | None = None) -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # where bars cannot be encoded they become question marks
+            sys.stdout.reconfigure(errors="replace")
         self._console = console or Console(highlight=False, emoji=False, markup=False)
         self._width = min(self._console.width, _WIDEST)
         self._status: Status | None = None
@@ -123,7 +127,7 @@ class Display:
             f"{action:<{self._action_cells}}",
             (f"{call.raw_tokens:>8,}", "grey62"),
             (f"{call.view_tokens:>8,}", "bold"),
-            f"{call.cached_share:>8.0%}  ",
+            f"{'-' if call.cached_share is None else f'{call.cached_share:.0%}':>8}  ",
             (sent, "dark_orange"),
             (not_sent, "grey42"),
         )

@@ -3,7 +3,7 @@
 The rule for the cost of input is the one of providers with prompt caching: what stands unchanged at the head of the
 messages since the call before is read at a tenth of the price, everything else is written to the cache at 1.25 of it,
 and a head under 1,024 tokens is not cached. Keeping everything only ever appends, so all that the call before sent is
-its unchanged head. A new process begins without a cache, in both cases.
+its unchanged head. Of the first call of a process nothing is known, so it is taken to be cached in neither case.
 """
 
 import json
@@ -51,8 +51,8 @@ class Call:
         action: What the model answered, in a line.
         raw_tokens: What keeping everything would have sent.
         view_tokens: What was sent.
-        raw_cached_tokens: What of `raw_tokens` a prompt cache would have served.
-        view_cached_tokens: What of `view_tokens` it serves.
+        raw_cached_tokens: What of `raw_tokens` a prompt cache would have served; None in the first call of a process.
+        view_cached_tokens: What of `view_tokens` it serves; None in the first call of a process.
         folds: Folds so far.
         compactions: Planned compactions so far.
     """
@@ -62,15 +62,15 @@ class Call:
     action: str
     raw_tokens: int
     view_tokens: int
-    raw_cached_tokens: int
-    view_cached_tokens: int
+    raw_cached_tokens: int | None
+    view_cached_tokens: int | None
     folds: int
     compactions: int
 
     @property
-    def cached_share(self) -> float:
-        """Share of the view that a prompt cache serves, 0 to 1."""
-        return self.view_cached_tokens / self.view_tokens if self.view_tokens else 0.0
+    def cached_share(self) -> float | None:
+        """Share of the view that a prompt cache serves, 0 to 1; None in the first call of a process."""
+        return None if self.view_cached_tokens is None else self.view_cached_tokens / max(self.view_tokens, 1)
 
 
 def cost_share(calls: Iterable[Call]) -> float:
@@ -81,8 +81,9 @@ def cost_share(calls: Iterable[Call]) -> float:
     return sent / kept if kept else 1.0
 
 
-def _price(tokens: int, cached_tokens: int) -> float:
-    return cached_tokens * CACHED_PRICE + (tokens - cached_tokens) * NEW_PRICE
+def _price(tokens: int, cached_tokens: int | None) -> float:
+    cached = cached_tokens or 0
+    return cached * CACHED_PRICE + (tokens - cached) * NEW_PRICE
 
 
 def as_bytes(messages: Sequence[LLMMessage]) -> bytes:
@@ -174,8 +175,8 @@ class Recorder(ChatCompletionClient):
             action=self._action(answer),
             raw_tokens=stats.raw_tokens,
             view_tokens=report.tokens,
-            raw_cached_tokens=_if_cached(before.raw_tokens if before else 0),
-            view_cached_tokens=_if_cached(report.stable_tokens if before else 0),
+            raw_cached_tokens=_if_cached(before.raw_tokens) if before else None,
+            view_cached_tokens=_if_cached(report.stable_tokens) if before else None,
             folds=stats.folds,
             compactions=stats.compactions,
         )

@@ -69,7 +69,7 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         result = await _continue_elsewhere(display, on, folder / SESSION, token_budget)
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
         kept = await _read_back(on, result["write_transactions"])
-    _close(display, calls, kept)
+        _close(display, on.recorder.calls, kept)
     from .chart import draw_chart  # matplotlib takes its time, which nobody waits for at the beginning
 
     draw_chart(calls, folder / CHART)
@@ -173,7 +173,7 @@ def _close(display: Display, calls: list[Call], kept: Kept) -> None:
     display.table(
         ("", "everything kept", "memory_context"),
         [
-            (f"tokens sent in {len(calls)} model calls", f"{raw:,}", f"{view:,}"),
+            (f"tokens sent in {len(calls)} calls", f"{raw:,}", f"{view:,}"),
             ("largest view, tokens", *(f"{size:,}" for size in _largest(calls))),
             ("relative cost of input", "1.00", f"{cost_share(calls):.2f}"),
             ("folds", "-", f"{max(call.folds for call in calls)}"),
@@ -183,9 +183,9 @@ def _close(display: Display, calls: list[Call], kept: Kept) -> None:
         ],
     )
     display.say(
-        "Tokens of messages (o200k_base), without system prompt and tool schemas, which are the same in both. Cost: a "
-        "token in the unchanged head since the call before counts 0.1, any other 1.25; heads under "
-        f"{LEAST_CACHED_TOKENS:,} tokens count as new, and so does everything in the first call of a process.",
+        "Tokens of messages (o200k_base) in the first process, without system prompt and tool schemas, which are the "
+        "same in both. Cost: a token in the head that stands unchanged since the call before counts 0.1, any other "
+        f"1.25; a head under {LEAST_CACHED_TOKENS:,} tokens counts as new.",
         style="grey62",
     )
 

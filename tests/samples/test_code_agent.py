@@ -1,6 +1,7 @@
 """CodeAgent: its tools on real files, its context, and itself as a component."""
 
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -111,7 +112,7 @@ async def test_what_goes_wrong_is_told_to_the_model(context: MemoryContext, code
 
 async def test_a_command_that_takes_too_long_ends(context: MemoryContext, code: Path) -> None:
     agent = CodeAgent("coder", model("."), model_context=context, code_root=code, timeout_seconds=1)
-    assert await agent.shell("sleep 60", CancellationToken()) == "exit code 124\n\nTimeout"
+    assert await agent.shell("exec sleep 60", CancellationToken()) == "exit code 124\n\nTimeout"
     await agent.close()
 
 
@@ -131,7 +132,7 @@ async def test_makes_a_memory_of_its_own_if_it_gets_none(home: Path) -> None:
     assert isinstance(context, MemoryContext)
     assert (context.user_id, context.agent_id) == ("alice", "coder")
     await agent.close()
-    assert list(home.iterdir()) == []
+    assert os.listdir(home) == []
 
 
 async def test_is_a_component(context: MemoryContext, code: Path) -> None:

@@ -1,5 +1,6 @@
 """The quickstart, as somebody runs it who has just installed the package."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,7 @@ def test_quickstart_shows_a_result_its_placeholder_and_the_content_again(home: P
     command = [sys.executable, "-W", "error", str(ROOT / "samples" / "01_quickstart.py")]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (run.returncode, run.stderr) == (0, "")
-    fresh, answered, back = (
-        run.stdout.split("\n1. ")[-1].split("\n\n2. ")[0],
-        *run.stdout.split("\n\n2. ")[1].split("\n\n3. "),
-    )
+    fresh, answered, back = re.split(r"\n\n[23]\. ", run.stdout)
     assert fresh.count("GET /api/orders") == 20
     assert "[MemoryRef: read_log_" in answered
     assert answered.count("GET /api/orders") == 2

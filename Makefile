@@ -1,0 +1,52 @@
+# Every target sets up what it needs in .venv; `make -C <folder> demo` works from anywhere.
+SHELL := /bin/sh
+ROOT := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+PYTHON ?= python3
+VENV ?= $(ROOT)/.venv
+BIN := $(VENV)/bin
+PYTEST_WORKERS ?= auto
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo test check format bench wheel clean
+
+help:
+	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
+	@echo "make test    run the tests"
+	@echo "make check   lint, formatting, types, layers"
+	@echo "make format  format the code"
+	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs)"
+	@echo "make wheel   build the wheel into dist/"
+	@echo "make clean   remove what was built"
+
+demo: $(VENV)/.for-samples
+	@cd "$(ROOT)" && "$(BIN)/python" -m samples.demo
+
+test: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS)
+
+check: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright"
+
+format: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
+
+bench: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))")
+
+wheel: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel
+
+clean:
+	rm -rf "$(VENV)" "$(ROOT)/dist" "$(ROOT)/build" "$(ROOT)/out"
+
+$(BIN)/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "memory_context needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=<python3.10 or newer> ..."; exit 1; }
+	@echo "Making $(VENV) ..."
+	@"$(PYTHON)" -m venv "$(VENV)"
+
+# a stamp for each set of extras: the demo needs less than the tests
+$(VENV)/.for-%: $(ROOT)/pyproject.toml $(ROOT)/constraints.txt | $(BIN)/python
+	@echo "Installing the package with its [$*] extra into $(VENV) ..."
+	@cd "$(ROOT)" && "$(BIN)/python" -m pip install --quiet --constraint constraints.txt --editable ".[$*]"
+	@touch "$@"
