@@ -6,6 +6,7 @@
 Read this file first: every arrow of the data flow is one line here.
 """
 
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -17,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import Self
 
 from .compaction import GenericCompactor
+from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryTransform, MemoryType
 from .messages import message_from_json, message_to_json
 from .offload import Offloader
@@ -29,6 +31,8 @@ from .transcript import Cleared, Shown, Transcript, load_transcript, save_transc
 from .view import Budget, Renderer, View, ViewReport, report, session_tag, stable_tokens
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
+
+_logger = logging.getLogger("memory_context")
 
 _CLOSE_SECONDS = 5.0
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
@@ -262,6 +266,11 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             await self.memory_store.close()
 
     async def __aenter__(self) -> Self:
+        """Open the store, so that the first large message need not wait for a server to start."""
+        try:
+            await self.memory_store.open()
+        except MemoryContextError as error:
+            _logger.warning("going on without the store for now: %s", error)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -8,7 +8,7 @@ says is found and replaced by its address, so no other module needs to know the 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from autogen_core import FunctionCall, Image
 from autogen_core.models import (
@@ -16,10 +16,9 @@ from autogen_core.models import (
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
     LLMMessage,
-    SystemMessage,
     UserMessage,
 )
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from .escaping import escape_json, unescape_json
 
@@ -43,6 +42,8 @@ __all__ = [
 ]
 
 PartKind = Literal["result", "text", "thought", "arguments", "image"]
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 _ADAPTER: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
@@ -82,49 +83,47 @@ def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
 
 def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
     """Return a copy of a message, sharing nothing mutable with it, in which the addressed parts say something else."""
+    if not texts:
+        return copy_message(message)
     if isinstance(message, FunctionExecutionResultMessage):
-        return FunctionExecutionResultMessage.model_construct(
-            content=[
-                _copy_result(result, texts.get(Address("result", i), result.content))
-                for i, result in enumerate(message.content)
-            ],
-            type=message.type,
-        )
-    if isinstance(message, SystemMessage):
-        return SystemMessage.model_construct(content=texts.get(Address("text"), message.content), type=message.type)
-    if isinstance(message, UserMessage):
-        return UserMessage.model_construct(
-            content=texts.get(Address("text"), message.content)
-            if isinstance(message.content, str)
-            else [
-                texts.get(Address("text" if isinstance(block, str) else "image", i), block)
-                for i, block in enumerate(message.content)
-            ],
-            source=message.source,
-            type=message.type,
-        )
-    return AssistantMessage.model_construct(
-        content=texts.get(Address("text"), message.content)
-        if isinstance(message.content, str)
-        else [
-            FunctionCall(id=call.id, name=call.name, arguments=texts.get(Address("arguments", i), call.arguments))
-            for i, call in enumerate(message.content)
-        ],
-        thought=None if message.thought is None else texts.get(Address("thought"), message.thought),
-        source=message.source,
-        type=message.type,
-    )
+        results = [
+            _twin(result, content=texts.get(Address("result", i), result.content))
+            for i, result in enumerate(message.content)
+        ]
+        return _twin(message, content=results)
+    if isinstance(message.content, str):
+        content = texts.get(Address("text"), message.content)
+    else:
+        content = [_copy_block(block, i, texts) for i, block in enumerate(message.content)]
+    if isinstance(message, AssistantMessage) and message.thought is not None:
+        return _twin(message, content=content, thought=texts.get(Address("thought"), message.thought))
+    return _twin(message, content=content)
 
 
 def copy_message(message: LLMMessage) -> LLMMessage:
-    """Return a copy that shares nothing mutable with the message but its images; far faster than pydantic's."""
-    return with_texts(message, {})
+    """Return a copy that shares nothing mutable with the message but its images."""
+    if isinstance(message.content, str):
+        return _twin(message)
+    if isinstance(message, FunctionExecutionResultMessage):
+        return _twin(message, content=[_twin(result) for result in message.content])
+    return _twin(message, content=[_copy_block(block, i, {}) for i, block in enumerate(message.content)])
 
 
-def _copy_result(result: FunctionExecutionResult, content: str) -> FunctionExecutionResult:
-    return FunctionExecutionResult.model_construct(
-        content=content, name=result.name, call_id=result.call_id, is_error=result.is_error
-    )
+def _copy_block(block: str | Image | FunctionCall, index: int, texts: Mapping[Address, str]) -> Any:
+    if isinstance(block, FunctionCall):
+        return FunctionCall(block.id, texts.get(Address("arguments", index), block.arguments), block.name)
+    return texts.get(Address("text" if isinstance(block, str) else "image", index), block) if texts else block
+
+
+def _twin(model: _Model, **changes: Any) -> _Model:
+    """Return what `model.model_copy(update=changes)` returns, in half the time: a view is hundreds of copies."""
+    twin = model.__class__.__new__(model.__class__)
+    set_attribute = object.__setattr__  # models refuse to have these set in the ordinary way
+    set_attribute(twin, "__dict__", {**model.__dict__, **changes})
+    set_attribute(twin, "__pydantic_fields_set__", {*model.__pydantic_fields_set__, *changes})
+    set_attribute(twin, "__pydantic_extra__", None)
+    set_attribute(twin, "__pydantic_private__", None)
+    return twin
 
 
 def calls_of(message: LLMMessage) -> Sequence[FunctionCall]:

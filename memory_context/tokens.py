@@ -36,6 +36,8 @@ __all__ = [
 EXACT_LIMIT_BYTES = 2 * 1024 * 1024
 """Up to this many UTF-8 bytes a count is exact, above it is estimated."""
 
+_MOST_GROWTH = 4
+_CLOSE_ENOUGH = 100  # a cut may be shorter than the limit by a hundredth, which saves most of the counting
 INLINE_LIMIT_CHARACTERS = 16_384
 """Up to this length counting (a few milliseconds at worst) may run on the event loop."""
 
@@ -144,48 +146,53 @@ async def is_over_off_loop(counter: TokenCounter, text: str, limit_tokens: int) 
     return await _off_loop(counter, text, lambda: counter.is_over(text, limit_tokens))
 
 
-def cut_to_tokens(text: str, limit_tokens: int, counter: TokenCounter, side: Literal["start", "end"] = "start") -> str:
+def cut_to_tokens(
+    text: str,
+    limit_tokens: int,
+    counter: TokenCounter,
+    side: Literal["start", "end"] = "start",
+    characters_per_token: float = 4.0,
+) -> str:
     """Return about the longest prefix (or suffix) of `text` that has at most `limit_tokens` tokens.
 
-    Never over the limit by the counter's own count; the whole text if it fits; "" for a limit of 0 or less. The
-    work depends on the limit, not on the length of the text.
+    Never over the limit by the counter's own count, and at most a hundredth of it short; the whole text if it fits;
+    "" for a limit of 0 or less. The work depends on the limit, not on the length of the text.
 
     Args:
         text: What to cut.
         limit_tokens: The most tokens the result may have.
         counter: Any counter.
         side: Which end of the text to keep.
+        characters_per_token: A guess; a good one saves counting.
     """
     if limit_tokens <= 0:
         return ""
-    size = 4 * limit_tokens + 64
-    while True:
-        window = text[:size] if side == "start" else text[-size:]
-        if counter.is_over(window, limit_tokens):
-            break
-        if size >= len(text):
-            return text
-        size *= 2
 
     def part(length: int) -> str:
-        return window[:length] if side == "start" else window[len(window) - length :]
+        return text[:length] if side == "start" else text[len(text) - length :]
 
-    fits, fits_tokens = 0, 0
-    over, over_tokens = len(window), counter.count(window)
+    enough = limit_tokens - limit_tokens // _CLOSE_ENOUGH
+    aim = limit_tokens * (1 - 0.5 / _CLOSE_ENOUGH)
+    fits, fits_tokens, over, over_tokens = 0, 0, len(text) + 1, 0
+    length = min(max(int(aim * characters_per_token), 1), len(text))
     step = 0
-    while over - fits > 1 and fits_tokens < limit_tokens:
+    while True:
         step += 1
-        if step % 3:  # tokens grow about evenly with the text, so aim; halve now and then in case they do not
-            share = (limit_tokens - fits_tokens + 0.5) / max(over_tokens - fits_tokens, 1)
-            length = min(max(fits + int((over - fits) * share), fits + 1), over - 1)
+        tokens = counter.count(part(length))
+        if tokens > limit_tokens:
+            over, over_tokens = length, tokens
+        else:
+            fits, fits_tokens = length, tokens
+        if over - fits <= 1 or fits_tokens >= enough:
+            return part(fits)
+        # tokens grow about evenly with the text, so aim just below the limit; halve in case they do not
+        if not over_tokens:
+            length = min(int(fits * min(aim / max(fits_tokens, 1), _MOST_GROWTH)), len(text))
+        elif step % 4:
+            length = fits + int((over - fits) * (aim - fits_tokens) / (over_tokens - fits_tokens))
         else:
             length = (fits + over) // 2
-        tokens = counter.count(part(length))
-        if tokens <= limit_tokens:
-            fits, fits_tokens = length, tokens
-        else:
-            over, over_tokens = length, tokens
-    return part(fits)
+        length = min(max(length, fits + 1), over - 1)
 
 
 class _Encodings(NamedTuple):

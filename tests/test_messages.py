@@ -56,7 +56,9 @@ def test_a_copy_is_equal_and_shares_nothing(message):
     """Changing every text of the copy changes nothing in the original."""
     before = message.model_copy(deep=True)
     copy = copy_message(message)
-    assert copy == message
+    assert copy == message == message.model_copy()
+    assert copy.model_dump() == message.model_dump()
+    assert copy.model_fields_set >= message.model_fields_set
     assert type(copy) is type(message)
     if isinstance(copy.content, list):
         copy.content.clear()

@@ -201,14 +201,14 @@ class _Characters:
 )
 @settings(max_examples=100, deadline=None)
 def test_a_cut_is_within_the_limit_and_about_as_long_as_it_can_be(text, limit, side, counter):
-    """A prefix or suffix that fits; with 20 more characters it could not be much short of the limit."""
+    """A prefix or suffix that fits and is at most a hundredth of the limit shorter than it could be."""
     part = cut_to_tokens(text, limit, counter, side)
     assert text.startswith(part) if side == "start" else text.endswith(part)
     assert not part or counter.count(part) <= limit
     assert part == cut_to_tokens(text, limit, counter, side)
     if part != text and limit > 0:
         longer = text[: len(part) + 1] if side == "start" else text[-len(part) - 1 :]
-        assert counter.count(part) == limit or counter.count(longer) > limit
+        assert counter.count(part) >= limit - limit // 100 or counter.count(longer) > limit
 
 
 def test_cutting_ten_megabytes_counts_only_about_as_much_as_is_kept():

@@ -6,6 +6,7 @@ where a line itself is too long), so that the agent can ask for just that.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,13 @@ CHARACTERS_PER_TOKEN = 8
 ELISION_TOKENS = 60
 """What one line about left-out text costs at most."""
 
-_ERROR = LinePattern("error|exception|traceback|failed|failure|fatal|panic|denied|not found", ignore_case=True)
+_ERROR = LinePattern(
+    r"\b(?:\w*Error|\w*Exception|error|ERROR|[Ff]atal|FATAL|[Pp]anic)\b[^:\n]{0,20}: *\S"  # ValueError: …
+    r"|^ *(?:FAILED|FAIL|ERROR|FATAL|E  )\b|^Traceback \(|\bfailed\b"
+    r"|(?:[Pp]ermission|[Aa]ccess) denied|[Nn]o such file|command not found"
+)
+_NO_REPORT = re.compile(r"\s*(?:\d+[:\t ]\s*)?(?:except\b|raise\b|#|//|\*|\"\"\"|'''|>|<)")
+"""How lines of source code begin that speak of errors without reporting one, after a line number perhaps."""
 _SEARCHED_CHARACTERS = 2_000_000
 _LONGEST_ERROR_LINE = 300
 
@@ -36,37 +43,38 @@ class Passage:
     end: int
 
 
-def excerpt(content: str, limit_tokens: int, counter: TokenCounter) -> list[Passage]:
+def excerpt(content: str, limit_tokens: int, counter: TokenCounter, token_count: int = 0) -> list[Passage]:
     """Return the passages to show of a content, in order, within a limit.
 
     Args:
         content: A text that has more tokens than the limit.
         limit_tokens: What the passages may take, the lines about left-out text (`ELISION_TOKENS` each) included.
         counter: Counts tokens.
+        token_count: Tokens of the content; 0 if unknown.
     """
+    density = len(content) / token_count if token_count else 4.0
     budget = limit_tokens - 2 * ELISION_TOKENS
     if budget <= 0:
         return []
-    error_budget = int(budget * ERROR_SHARE)
-    head, tail = _ends(content, budget - error_budget, counter)
+    reported = error_lines(content, 0, len(content), ERROR_LINES)
+    error_budget = int(budget * ERROR_SHARE) if reported else 0
+    head, tail = _ends(content, budget - error_budget, counter, density)
     errors: list[Passage] = []
-    for passage in error_lines(content, head.end, tail.start, ERROR_LINES):
+    for passage in error_lines(content, head.end, tail.start, ERROR_LINES) if reported else ():
         cost = counter.count(content[passage.start : passage.end]) + ELISION_TOKENS
         if cost > error_budget:
             break
         error_budget -= cost
         errors.append(passage)
-    if not errors:
-        head, tail = _ends(content, budget, counter)
     return _merged([head, *errors, tail])
 
 
-def _ends(content: str, budget: int, counter: TokenCounter) -> tuple[Passage, Passage]:
+def _ends(content: str, budget: int, counter: TokenCounter, density: float) -> tuple[Passage, Passage]:
     """Return the head and the tail of a content that fit a budget, cut at lines where that leaves enough."""
-    window = budget * CHARACTERS_PER_TOKEN
-    head_text = cut_to_tokens(content[:window], int(budget * HEAD_SHARE), counter)
+    window, head_budget = budget * CHARACTERS_PER_TOKEN, int(budget * HEAD_SHARE)
+    head_text = cut_to_tokens(content[:window], head_budget, counter, "start", density)
     head = Passage(0, _end_of_line(content, len(head_text)))
-    tail_text = cut_to_tokens(content[-window:], budget - int(budget * HEAD_SHARE), counter, side="end")
+    tail_text = cut_to_tokens(content[-window:], budget - head_budget, counter, "end", density)
     start = max(len(content) - len(tail_text), head.end)
     return head, Passage(_start_of_line(content, start), len(content))
 
@@ -80,6 +88,8 @@ def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]
         line_start = max(content.rfind("\n", start, match_start) + 1, start, match_start - _LONGEST_ERROR_LINE // 2)
         line_end = content.find("\n", match_end, end)
         line_end = min(end if line_end < 0 else line_end, line_start + _LONGEST_ERROR_LINE)
+        if _NO_REPORT.match(content, line_start):
+            continue
         found.append(Passage(line_start, line_end))
         if len(found) == limit:
             break

@@ -16,10 +16,10 @@ DEFAULT_FACTS_LIMIT_TOKENS = 60
 
 _ARGUMENT_LIMIT = 60
 _LINE_LIMIT = 100
-_EXIT_STATUS = re.compile(
-    r"exit(?:ed)?(?: with)?[ _-]?(?:status|code)[ :=]*(-?\d+)|\bis_?error[\"']?\s*[=:]\s*(true)", re.IGNORECASE
-)
-_STATUS_WINDOW = 600
+_EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
+_WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
+_STATUS_LINE_LIMIT = 160
+_STATUS_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class Result:
         source: The tool's name, or who said it.
         arguments: The call's arguments as JSON; empty if there was no call.
         is_error: What the framework said of it; None if it said nothing.
+        token_count: Tokens of the content; 0 if unknown.
     """
 
     content: str
     source: str
     arguments: str = ""
     is_error: bool | None = None
+    token_count: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,28 @@ class GenericCompactor:
         return Compacted(
             status=f"{one_line(result.source, 60)} {outcome}.",
             description=_description(result),
-            facts=cut_to_tokens(_facts(content), self._facts_limit_tokens, counter),
-            excerpt=excerpt(content, excerpt_limit_tokens, counter)
+            facts=_within(_facts(content), self._facts_limit_tokens, counter),
+            excerpt=excerpt(content, excerpt_limit_tokens, counter, result.token_count)
             if counter.is_over(content, excerpt_limit_tokens)
             else (),
         )
 
 
 def _is_failure(result: Result) -> bool:
-    if result.is_error is not None and result.is_error:
+    """Whether the framework or the result itself says that it failed.
+
+    Shells report an exit status in their first or last lines, MCP wrappers at the very end; anywhere else such words
+    are content.
+    """
+    if result.is_error:
         return True
-    ends = result.content[:_STATUS_WINDOW] + "\n" + result.content[-_STATUS_WINDOW:]
-    return any(match[2] or int(match[1]) != 0 for match in _EXIT_STATUS.finditer(ends))
+    content = result.content.rstrip()
+    if _WRAPPED_ERROR.search(content[-_STATUS_LINE_LIMIT:]):
+        return True
+    first = content[: _STATUS_LINE_LIMIT + 1].split("\n", 1)[:1]
+    last = content[-_STATUS_LINE_LIMIT * _STATUS_LINES :].split("\n")[-_STATUS_LINES:]
+    lines = [line for line in (*first, *last) if len(line) <= _STATUS_LINE_LIMIT]
+    return any(int(match[1]) != 0 for line in lines for match in _EXIT_STATUS.finditer(line))
 
 
 def _description(result: Result) -> str:
@@ -120,6 +132,11 @@ def _short_arguments(arguments: str) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
         shown.append(f"{name}={one_line(text, _ARGUMENT_LIMIT)}")
     return " ".join(shown)
+
+
+def _within(text: str, limit_tokens: int, counter: TokenCounter) -> str:
+    cut = cut_to_tokens(text, limit_tokens, counter)
+    return cut if len(cut) == len(text) else cut_to_tokens(cut, limit_tokens - 1, counter).rstrip() + "…"
 
 
 def _facts(content: str) -> str:

@@ -125,7 +125,7 @@ class Offloader:
             parts = await self._measured(entry)
             if self._unmeasured and self._unmeasured[0] is entry:  # another task may have come first
                 self._unmeasured.pop(0)
-                entry.parts = parts
+                entry.measure(parts)
                 if self._large_parts(entry):
                     self._waiting[entry.position] = entry
 

@@ -143,10 +143,10 @@ class Packer:
 
 def _result(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
     if part.address.kind != "result":
-        return Result(text, source_of(entry.message) or "code")
+        return Result(text, source_of(entry.message) or "code", token_count=part.tokens)
     result = results_of(entry.message)[part.address.index]
     call = transcript.call_answered_by(entry.position, part.address.index)
-    return Result(text, result.name or "tool", call.arguments if call else "", result.is_error)
+    return Result(text, result.name or "tool", call.arguments if call else "", result.is_error, part.tokens)
 
 
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:

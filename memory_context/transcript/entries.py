@@ -81,6 +81,7 @@ class Entry:
         added_at: When it came, in UTC.
         carries_result: Whether its text is the output of code that the message before it asked to run.
         parts: Its texts, measured; None until then. Measuring is a function of the message, not a decision.
+        full_tokens: Tokens of the message as it came; 0 until measured.
         dropped: Parts whose text is only in the store now.
         revision: Grows with every change of how the entry is shown, so that a rendering can be kept.
     """
@@ -92,16 +93,17 @@ class Entry:
     parts: list[Part] | None = None
     dropped: set[Address] = field(default_factory=set[Address])
     revision: int = 0
+    full_tokens: int = 0
 
     @property
     def measured(self) -> list[Part]:
         """The parts; empty while not measured."""
         return self.parts or []
 
-    @property
-    def full_tokens(self) -> int:
-        """Tokens of the message as it came."""
-        return MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in self.measured)
+    def measure(self, parts: list[Part]) -> None:
+        """Take the measured parts."""
+        self.parts = parts
+        self.full_tokens = MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in parts)
 
     def part(self, address: Address) -> Part:
         """Return the part at an address of this message."""

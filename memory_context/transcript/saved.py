@@ -88,11 +88,13 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def _entry_from_json(data: Mapping[str, Any], position: int) -> Entry:
-    return Entry(
+    entry = Entry(
         position,
         message_from_json(data["message"]),
         datetime.fromisoformat(data["added_at"]),
         carries_result=data["carries_result"],
-        parts=None if data["parts"] is None else [_PART.validate_python(part) for part in data["parts"]],
         dropped={Address(**address) for address in data["missing"]},
     )
+    if data["parts"] is not None:
+        entry.measure([_PART.validate_python(part) for part in data["parts"]])
+    return entry

@@ -67,6 +67,7 @@ class Budget:
             (self._shrink_fresh("text", "thought"), limit),
             (self._shrink_fresh("arguments", "image"), limit),
             (self._fold_fresh, limit),
+            (self._trim_fold, limit),
             (self._shrink_kept, limit),
             (self._fold_all, limit),
         ]
@@ -115,6 +116,16 @@ class Budget:
     def _fold_fresh(self, transcript: Transcript, view: View) -> list[Decision]:
         return self._fold(transcript, view, transcript.end, self._policy.view_limit_tokens or 0)
 
+    def _trim_fold(self, transcript: Transcript, view: View) -> list[Decision]:
+        """Let the fold's placeholder say less before the task has to."""
+        fold = transcript.standing.fold
+        if fold is None:
+            return []
+        excess = view.tokens - (self._policy.view_limit_tokens or 0)
+        folded = [p for p in range(transcript.standing.start, fold.upto) if p not in fold.kept]
+        trimmed = self._folded(transcript, folded, fold.kept, fold.upto, text_limit=fold.tokens - excess)
+        return [trimmed] if trimmed.tokens < fold.tokens else []
+
     def _fold_all(self, transcript: Transcript, view: View) -> list[Decision]:
         folded = [entry.position for entry in transcript.entries()]
         return [self._folded(transcript, folded, ())]
@@ -142,7 +153,12 @@ class Budget:
         return [self._folded(transcript, folded, tuple(p for p in kept if p < upto), upto)]
 
     def _folded(
-        self, transcript: Transcript, folded: list[int], kept: tuple[int, ...], upto: int | None = None
+        self,
+        transcript: Transcript,
+        folded: list[int],
+        kept: tuple[int, ...],
+        upto: int | None = None,
+        text_limit: int | None = None,
     ) -> Folded:
         entries = [transcript[position] for position in folded]
         steps = sum(position in transcript.pairing.answers for position in folded)
@@ -152,7 +168,8 @@ class Budget:
             f"messages {folded[0] + 1}-{folded[-1] + 1} of this session, {steps} tool steps, {began} to {ended} UTC",
             sum(entry.full_tokens for entry in entries),
         )
-        text = fold_text(entries, ref, self._policy.user_sources, self._fold_text_limit(), self._counter)
+        text_limit = self._fold_text_limit() if text_limit is None else text_limit
+        text = fold_text(entries, ref, self._policy.user_sources, text_limit, self._counter)
         return Folded(transcript.end if upto is None else upto, kept, ref, text, self._counter.count(text))
 
     def _shrink_fresh(self, *kinds: str) -> _Step:

@@ -253,7 +253,8 @@ class Life:
         if position is None:
             return
         entry = transcript[position]
-        limit = min(policy.first_view_limit_tokens, (policy.view_limit_tokens or 10**9) // 3)
+        # a fold's placeholder at its shortest takes about 150 tokens
+        limit = min(policy.first_view_limit_tokens, (policy.view_limit_tokens or 10**9) - 160)
         if entry.full_tokens <= limit:
             texts = [text for _, text in texts_of(entry.message)]
             assert any([t for _, t in texts_of(m)] == texts for m in view if isinstance(m, UserMessage)), (
@@ -344,7 +345,7 @@ def tokens_of(message: LLMMessage, policy: ContextPolicy) -> int:
 
 
 def check_pairing(view: list[LLMMessage]) -> None:
-    """Each call is followed by the message with its result, and the other way round; arguments are kept as they were."""
+    """Each call is followed by the message with its result, and the other way round."""
     for i, message in enumerate(view):
         if calls := calls_of(message):
             assert i + 1 < len(view), "a call at the end has no result"
