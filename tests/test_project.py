@@ -1,0 +1,132 @@
+"""Guards over the project itself: surface, size, wheel, documents."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memory_context
+from memory_context import ContextPolicy
+
+from .conftest import REPOSITORY
+from .samples.openai_stub import ANSWER, running_stub
+
+PACKAGE = REPOSITORY / "memory_context"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def run(*command: str, cwd: Path, **environment: str) -> str:
+    """Run a command in a bare environment and return what it prints; nothing may go to stderr."""
+    done = subprocess.run(
+        command, cwd=cwd, env={"PATH": "/usr/bin:/bin", **environment}, capture_output=True, text=True, timeout=180
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout
+
+
+def test_all_is_what_the_package_offers():
+    """Every public name of the package is listed, and the other way round; classes name the public module's package."""
+    public = {
+        name
+        for name, value in vars(memory_context).items()
+        if not name.startswith("_") and not isinstance(value, type(sys))
+    }
+    assert public == set(memory_context.__all__)
+    assert memory_context.StoreError.__module__ == "memory_context"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_is_short_says_why_it_exists_and_what_it_offers(path: Path):
+    """At most 400 lines, a docstring, an explicit `__all__`; every public definition has a docstring."""
+    source = path.read_text(encoding="utf-8")
+    assert source.count("\n") <= 400
+    tree = ast.parse(source)
+    assert ast.get_docstring(tree)
+    if path.name not in ("sqlfiles.py",):
+        assert any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" for node in tree.body)
+    for node in ast.walk(tree):
+        is_definition = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        if is_definition and not node.name.startswith("_") and node in tree.body:
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+    assert path.stem not in ("utils", "helpers", "common")
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "samples/README.md"])
+def test_links_of_the_documents_lead_somewhere(name: str):
+    """Relative ones; the documents speak of files that exist."""
+    text = (REPOSITORY / name).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert "://" in link or (REPOSITORY / name).parent.joinpath(link).exists(), link
+    for path in re.findall(r"`((?:memory_context|sql|tests|samples|benchmarks)/[\w/.]+)`", text):
+        assert (REPOSITORY / path).exists(), path
+
+
+def test_the_readme_has_every_setting_with_its_default():
+    """The table of policies is the policy."""
+    for name, field in ContextPolicy.model_fields.items():
+        row = next((line for line in README.splitlines() if line.startswith(f"| `{name}` |")), None)
+        assert row is not None, f"{name} is not in the README"
+        assert _in_words(field.default) in row, row
+
+
+def _in_words(default: object) -> str:
+    if isinstance(default, str):
+        return f'"{default}"'
+    if isinstance(default, tuple):
+        return ", ".join(f"`{value}`" for value in default)
+    return f"{default:,}" if isinstance(default, int) else f"{default:g}"
+
+
+def test_the_readmes_commands_are_targets_of_the_makefile():
+    """Whatever the documents tell to make can be made."""
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"\bmake (?:-C \S+ )?([a-z]+)\b", README)) - {"from"}:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_readmes_example_runs(home: Path, tmp_path: Path):
+    """As it stands, against a server that speaks OpenAI's protocol."""
+    example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert example is not None
+    assert len(example[1].splitlines()) <= 22
+    wanted = tmp_path / "autogen_agentchat" / "messages.py"  # what the stub's model reads
+    wanted.parent.mkdir()
+    wanted.write_text("class Event: ...\n" * 1000)
+    with running_stub() as stub:
+        out = run(
+            sys.executable,
+            "-c",
+            example[1],
+            cwd=tmp_path,
+            MEMORY_CONTEXT_HOME=str(home),
+            OPENAI_API_KEY="none",
+            OPENAI_BASE_URL=stub.url,
+            PYTHONWARNINGS="ignore::UserWarning",  # AutoGen's, about the stub's model name
+        )
+    assert out.startswith(ANSWER)
+    assert re.search(r"full +result +read_file +4,\d\d\d|excerpt +result +read_file", out)
+
+
+def test_the_wheel_works_outside_the_checkout(home: Path, tmp_path: Path):
+    """Built and unpacked elsewhere, it has its SQL and its token ranks, and stores and retrieves."""
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(REPOSITORY)]
+    subprocess.run(build, check=True, capture_output=True, timeout=180)
+    (wheel,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)], check=True, timeout=60)
+    script = """
+import asyncio, memory_context
+async def main():
+    async with memory_context.MemoryContext("alice") as context:
+        key = await context.store("kept", "something")
+        print(memory_context.__file__, await context.retrieve(key), context.token_counter.count("hello world"))
+asyncio.run(main())
+"""
+    out = run(sys.executable, "-c", script, cwd=tmp_path, PYTHONPATH=str(site), MEMORY_CONTEXT_HOME=str(home))
+    assert out.split() == [str(site / "memory_context" / "__init__.py"), "kept", "2"]
+    assert (site / "memory_context" / "py.typed").exists()
+    assert list(site.glob("memory_context-*.dist-info/licenses/LICENSE"))
