@@ -50,6 +50,13 @@ def load_transcript(saved: Mapping[str, Any]) -> Transcript:
     version = saved.get("version")
     if version != STATE_VERSION:
         raise ValueError(f"this state has version {version!r}; this memory_context reads version {STATE_VERSION}")
+    try:
+        return _replayed(saved)
+    except (LookupError, TypeError, AttributeError, StopIteration) as error:
+        raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
+
+
+def _replayed(saved: Mapping[str, Any]) -> Transcript:
     transcript = Transcript(first_position=saved["first_position"])
     decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
     entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]

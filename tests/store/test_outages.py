@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -31,7 +31,8 @@ def hanging(server: Server) -> Iterator[None]:
         yield
     finally:
         for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it ended before it could be stopped
+                os.kill(pid, signal.SIGCONT)
 
 
 async def test_a_cancelled_call_returns_at_once_and_leaves_nothing_open(server: Server, database_url: str) -> None:

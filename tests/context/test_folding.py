@@ -1,0 +1,192 @@
+"""Folding, the history behind it, and what explain and stats say of it all."""
+
+import re
+
+import pytest
+from autogen_core import CancellationToken
+from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.view import history_text
+
+from ..agents.scripted import report, text_of
+from .steps import add_step
+
+
+@pytest.fixture
+async def folded(store: MemoryStore) -> MemoryContext:
+    """A session of two turns whose older steps folded."""
+    policy = ContextPolicy(token_budget=4000)
+    context = MemoryContext("alice", "coder", "the session", store, policy)
+    await context.add_message(SystemMessage(content="Be brief."))
+    await context.add_message(UserMessage(content="Survey the birds.", source="user"))
+    for i in range(12):
+        await add_step(context, report(f"bird {i}", 60), f"note {i}\n" * 40)
+    await context.add_message(UserMessage(content="Now the fish.", source="user"))
+    for i in range(12):
+        await add_step(context, report(f"fish {i}", 60))
+    await context.get_messages()
+    return context
+
+
+async def test_older_steps_are_one_dated_placeholder_that_keeps_words_and_keys(folded: MemoryContext):
+    """The system message and the current task stay; the user's older words are quoted."""
+    view = await folded.get_messages()
+    folds = [m for m in view if isinstance(m, UserMessage) and m.source == "memory"]
+    assert len(folds) == 1
+    assert re.match(
+        r"\[MemoryRef: history_2-\d+_[0-9a-f]{6} - messages 2-\d+ of this session, \d+ tool steps, "
+        r"\d{4}-\d\d-\d\d \d\d:\d\d to \d{4}-\d\d-\d\d \d\d:\d\d UTC - \d+ tokens\]",
+        folds[0].content,
+    )
+    assert "- user said: Survey the birds.\n- survey_" in folds[0].content
+    assert view[0].content == "Be brief."
+    assert [m.content for m in view if isinstance(m, UserMessage) and m.source == "user"] == ["Now the fish."]
+    assert folded.stats.folds >= 1
+    assert folded.stats.view_tokens <= 4000
+
+
+async def test_folds_are_rare_and_leave_the_head_as_it_is(store: MemoryStore):
+    """Down to 0.6 of the budget each time, so that most views only grow."""
+    context = MemoryContext("alice", "coder", None, store, ContextPolicy(token_budget=8000))
+    for _ in range(60):
+        await add_step(context, "a small result that stays inline\n" * 30)
+        await context.get_messages()
+    assert 2 <= context.stats.folds <= 12
+    assert context.stats.stable_share > 0.6
+
+
+async def test_a_folds_key_opens_its_messages(folded: MemoryContext):
+    """Small results verbatim, stored ones as placeholders, whole or by pattern."""
+    key = next(s.keys[0] for s in (await folded.explain()).segments if s.kind == "fold")
+    whole = await folded.retrieve(key)
+    assert "(2) user said:\nSurvey the birds." in whole
+    assert "note 0\nnote 0" in whole
+    assert "survey succeeded. [MemoryRef: survey_" in whole
+    found = await folded.retrieve(key, "filtered", pattern="^note 7$", context_lines=0, max_matches=1)
+    assert "note 7" in found
+    other = MemoryContext("alice", "coder", "another session", folded.memory_store)
+    answer = await other.tools()[1].run_json({"memory_key": key}, CancellationToken())
+    assert answer.startswith(f"no item '{key}' in this memory"), "it is not another session's history"
+
+
+async def test_read_history_pages_the_whole_session(folded: MemoryContext):
+    """Following each page's next call gives every message once, in order."""
+    tool = folded.tools()[2]
+    pages: list[str] = []
+    arguments: dict[str, int] = {}
+    while True:
+        page = await tool.run_json(arguments, CancellationToken())
+        assert folded.token_counter.count(page) <= folded.policy.result_limit_tokens
+        pages.append(page.rpartition("\n[message")[0])
+        following = re.search(r"Next: read_history\((.*)\)\]$", page)
+        if following is None:
+            assert page.endswith("That is all.]")
+            break
+        arguments = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", following[1])}
+    assert "\n".join(pages) == "\n".join(history_text(entry) for entry in folded.transcript.entries())
+    assert len(pages) > 1
+    assert "there is no message 999; this session has messages 1-" in await tool.run_json(
+        {"first_message": 999}, CancellationToken()
+    )
+
+
+async def test_a_long_message_is_paged_by_characters(store: MemoryStore):
+    """With the store away nothing is stored, so the history itself has all of it."""
+    context = MemoryContext("alice", "coder", None, MemoryStore("postgresql://alice@127.0.0.1:1/nowhere"))
+    text = report("owls", 3000)
+    await context.add_message(UserMessage(content=text, source="user"))
+    tool = context.tools()[2]
+    read, arguments = "", {}
+    while True:
+        page = await tool.run_json(arguments, CancellationToken())
+        following = re.search(r"Next: read_history\(first_message=(\d+), first_character=(\d+)\)\]$", page)
+        read += page.rpartition("\n[message")[0]
+        if following is None:
+            break
+        arguments = {"first_message": int(following[1]), "first_character": int(following[2])}
+    assert read == f"(1) user said:\n{text}"
+
+
+async def test_what_the_history_answered_collapses(folded: MemoryContext):
+    """It is a look-up like any other."""
+    page = await folded.tools()[2].run_json({}, CancellationToken())
+    offloads = folded.stats.offloads
+    await add_step(folded, page, name="read_history")
+    assert page in text_of(await folded.get_messages())
+    await folded.add_message(AssistantMessage(content="I see.", source="coder"))
+    assert folded.stats.offloads == offloads
+    results = [m for m in await folded.get_messages() if isinstance(m, FunctionExecutionResultMessage)]
+    assert re.fullmatch(
+        r"messages 1-\d+ of this session, by read_history\(first_message=1\)", results[-1].content[0].content
+    )
+
+
+async def test_clear_empties_the_view_and_keeps_the_items(folded: MemoryContext):
+    """Items stay readable; the history begins anew."""
+    key = next(s.keys[0] for s in (await folded.explain()).segments if s.kind == "result" and s.keys)
+    content = await folded.retrieve(key)
+    await folded.clear()
+    assert await folded.get_messages() == []
+    assert await folded.retrieve(key) == content
+    assert "this session has no messages yet" in await folded.tools()[2].run_json({}, CancellationToken())
+    await folded.add_message(UserMessage(content="Again.", source="user"))
+    assert [m.content for m in await folded.get_messages()] == ["Again."]
+    assert {change.reason for change in (await folded.explain()).changes} == {"cleared", "added"}
+
+
+async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
+    """With source, tokens, state, and the decision behind each difference; it hands out nothing."""
+    context = MemoryContext("alice", "coder", None, store)
+    await context.add_message(UserMessage(content="Go.", source="user"))
+    await add_step(context, report("owls"), "short")
+    await context.get_messages()
+    shown = context.transcript.standing.shown
+    await context.add_message(AssistantMessage(content="Seen.", source="coder"))
+    await context.get_messages()
+    explained = await context.explain()
+    assert explained.tokens == context.stats.view_tokens == sum(s.tokens for s in explained.segments) + 4 * 4
+    states = [(s.position, s.kind, s.source, s.state) for s in explained.segments]
+    assert states == [
+        (0, "text", "user", "full"),
+        (1, "arguments", "survey", "full"),
+        (1, "arguments", "survey", "full"),
+        (2, "result", "survey", "placeholder"),
+        (2, "result", "survey", "full"),
+        (3, "text", "coder", "full"),
+    ]
+    assert [(c.position, c.before, c.after, c.reason) for c in explained.changes] == [
+        (2, "full", "placeholder", "consumed"),
+        (3, None, "full", "added"),
+    ]
+    assert "survey" in str(explained)
+    assert await context.explain() == explained
+    assert context.transcript.standing.shown == shown + 1
+
+
+async def test_placeholder_at_once_for_those_who_want_it(store: MemoryStore):
+    """first_view="placeholder" never shows a large result; "excerpt" shows its passages within the threshold."""
+    at_once = MemoryContext("alice", "coder", None, store, ContextPolicy(first_view="placeholder"))
+    await add_step(at_once, report("owls"))
+    assert (await at_once.get_messages())[1].content[0].content.startswith("survey succeeded. [MemoryRef: survey_")
+    excerpted = MemoryContext("alice", "coder", None, store, ContextPolicy(first_view="excerpt"))
+    await add_step(excerpted, report("owls"))
+    content = (await excerpted.get_messages())[1].content[0].content
+    assert "owls finding 0: value 0" in content
+    assert re.search(r"\[… lines \d+-\d+ left out: retrieve_memory\(memory_key=\"survey_\w+\", transform=", content)
+    assert excerpted.token_counter.count(content) <= 500
+
+
+async def test_a_state_that_is_none_is_refused_and_changes_nothing(folded: MemoryContext):
+    """Of another user, of a newer version, or nonsense."""
+    before = await folded.get_messages()
+    state = dict(await folded.save_state())
+    for broken, message in (
+        ({**state, "user_id": "bob"}, "belongs to user 'bob'"),
+        ({**state, "transcript": {**state["transcript"], "version": 99}}, "has version 99"),
+        ({**state, "transcript": {"version": 1}}, "no saved transcript"),
+        ({**state, "transcript": {**state["transcript"], "entries": [{}]}}, "no saved transcript"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            await folded.load_state(broken)
+    assert await folded.get_messages() == before
