@@ -39,7 +39,9 @@ class Offloader:
         policy: Thresholds, limits, waits.
         counter: Counts tokens.
         compactor: Says what survives of a result.
-        clock: Seconds, monotonic.
+
+    Attributes:
+        transactions: How many transactions stored something.
     """
 
     def __init__(
@@ -49,14 +51,12 @@ class Offloader:
         policy: ContextPolicy,
         counter: TokenCounter,
         compactor: Compactor,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transcript = transcript
         self._memory = memory
         self._policy = policy
         self._counter = counter
         self._packer = Packer(policy, counter, compactor)
-        self._clock = clock
         self._unmeasured: list[Entry] = [entry for entry in transcript.entries() if entry.parts is None]
         self._waiting: dict[int, Entry] = {
             entry.position: entry for entry in transcript.entries() if self._large_parts(entry)
@@ -64,11 +64,6 @@ class Offloader:
         self._attempt: asyncio.Task[bool] | None = None
         self._closed_until = 0.0
         self.transactions = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many entries have parts that are not stored yet."""
-        return len(self._waiting)
 
     def add(self, entry: Entry) -> None:
         """Take on an entry; `settle` does the rest."""
@@ -154,15 +149,15 @@ class Offloader:
 
     async def _store_within(self, timeout_seconds: float, is_asked: bool) -> None:
         """Run attempts one after another until nothing waits, one failed, or the time is over."""
-        deadline = self._clock() + timeout_seconds
-        while self._waiting and (is_asked or self._clock() >= self._closed_until):
+        deadline = time.monotonic() + timeout_seconds
+        while self._waiting and (is_asked or time.monotonic() >= self._closed_until):
             attempt = self._running_attempt() or self._new_attempt()
             if attempt is None:
                 return
-            done, _ = await asyncio.wait([attempt], timeout=max(deadline - self._clock(), 0))
+            done, _ = await asyncio.wait([attempt], timeout=max(deadline - time.monotonic(), 0))
             if not done:
                 # the attempt goes on; if it succeeds later, its decisions come then
-                self._closed_until = self._clock() + self._policy.store_retry_seconds
+                self._closed_until = time.monotonic() + self._policy.store_retry_seconds
                 _logger.warning("the store did not answer in %.1f s; content stays inline for now", timeout_seconds)
                 return
             if attempt.cancelled() or not attempt.result():
@@ -187,7 +182,7 @@ class Offloader:
         try:
             decisions = await self._stored(work)
         except Exception as error:  # nothing that happens here may reach the agent
-            self._closed_until = self._clock() + self._policy.store_retry_seconds
+            self._closed_until = time.monotonic() + self._policy.store_retry_seconds
             is_ours = isinstance(error, MemoryContextError)
             _logger.warning("content stays inline for now: %s", error, exc_info=None if is_ours else error)
             return False
