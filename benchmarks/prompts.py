@@ -13,7 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autogen_core import FunctionCall
-from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, SystemMessage
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
 
 __all__ = ["MESSAGE_TOKENS", "Cost", "PromptMeter", "Rendered", "render"]
 
@@ -108,6 +114,8 @@ def render(message: LLMMessage, count: Callable[[str], int]) -> Rendered:
         texts = [text for block in message.content for text in _block_texts(block)]
     if isinstance(message, AssistantMessage) and message.thought is not None:
         texts.insert(0, message.thought)
+    if isinstance(message, UserMessage):
+        texts.append(message.source)
     return Rendered("\n".join([message.type, *texts]), MESSAGE_TOKENS + sum(map(count, texts)))
 
 

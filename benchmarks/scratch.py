@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
+from memory_context import StoreUnavailableError
 from memory_context.store import MemoryStore, embedded
 
 __all__ = ["RawTable", "UntouchedStore", "scratch_store"]
@@ -50,7 +51,7 @@ class UntouchedStore(MemoryStore):
 
     async def _ready(self) -> NoReturn:
         self.accesses += 1
-        raise AssertionError("the store was touched")
+        raise StoreUnavailableError("the store was touched")
 
 
 class RawTable:

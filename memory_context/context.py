@@ -8,8 +8,8 @@ Read this file first: every arrow of the data flow is one line here.
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
@@ -63,7 +63,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the
             embedded Postgres).
         policy: The settings.
-        token_counter: Counts tokens; None for o200k_base.
+        token_counter: Counts tokens; None for o200k_base. Not part of a component dump.
         initial_messages: Messages it begins with.
     """
 
@@ -76,6 +76,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         agent_id: str = "agent",
         session_id: str | None = None,
         memory_store: MemoryStore | None = None,
+        *,
         policy: ContextPolicy | None = None,
         token_counter: TokenCounter | None = None,
         initial_messages: list[LLMMessage] | None = None,
@@ -87,10 +88,10 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self.policy = policy or ContextPolicy()
         self.token_counter = token_counter or default_token_counter()
         self.memory_store = memory_store or MemoryStore.default()
-        self._owns_store = memory_store is None
-        self._start(Transcript())
-        for message in initial_messages or ():
-            self._append(message)
+        self._uses_default_store = memory_store is None
+        if self._uses_default_store:
+            self.memory_store.join(self)
+        self._start(_history(initial_messages or ()))
 
     def _start(self, transcript: Transcript) -> None:
         """Wire everything to a transcript."""
@@ -113,13 +114,10 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
         stored later. The message itself is neither changed nor kept.
         """
-        self._append(message)
-        await self._offloader.settle()
-
-    def _append(self, message: LLMMessage) -> None:
-        entry = self._transcript.append(message)
+        entry = self._transcript.deliver(message)
         if entry is not None:
             self._offloader.add(entry)
+        await self._offloader.settle()
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return the view: what the model is to see, within the budget; fresh copies, no I/O."""
@@ -134,7 +132,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return view.copies()
 
     async def clear(self) -> None:
-        """Empty the view. Items stay readable by their keys."""
+        """Empty the view. Items stay readable by their keys; messages that were too small to be stored do not."""
         self._transcript.decide(Cleared(self._transcript.end))
 
     # --- state --------------------------------------------------------------------------------------------------
@@ -154,20 +152,22 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         If the store cannot be reached, results it holds that were still to be shown once are shown compacted.
 
         Raises:
-            ValueError: The state belongs to another user or comes from a newer version.
+            ValueError: The state belongs to another user, comes from a newer version, or is none; nothing has changed.
         """
-        if "transcript" not in state:
-            self._start(Transcript())
-            for message in _MESSAGES.validate_python(state.get("messages", [])):
-                self._append(message)
+        if "transcript" in state:
+            if state.get("user_id") != self.user_id:
+                raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {self.user_id!r}")
+            transcript = load_transcript(state["transcript"])
+            self.session_id = _identifier("session_id", state.get("session_id"))
+            self._start(transcript)
+            await self._offloader.restore()
+        elif "messages" in state:
+            self._start(_history(_MESSAGES.validate_python(state["messages"])))
             await self._offloader.settle()
-            return
-        if state["user_id"] != self.user_id:
-            raise ValueError(f"this state belongs to user {state['user_id']!r}, not to {self.user_id!r}")
-        transcript = load_transcript(state["transcript"])
-        self.session_id = _identifier("session_id", state["session_id"])
-        self._start(transcript)
-        await self._offloader.restore()
+        else:
+            raise ValueError(
+                f"this is no state of a chat context: it has neither transcript nor messages, but {[*state]!r}"
+            )
 
     def _to_config(self) -> MemoryContextConfig:
         return MemoryContextConfig(
@@ -175,7 +175,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             agent_id=self.agent_id,
             session_id=self.session_id,
             policy=self.policy.model_dump(mode="json"),
-            memory_store={} if self._owns_store else self.memory_store.url_for_config,
+            memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
             initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
         )
 
@@ -254,16 +254,16 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     @property
     def stats(self) -> ContextStats:
-        """What the context did so far, in tokens and transactions."""
+        """What the context did since it was made or a state was loaded, in tokens and transactions."""
         return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions)
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Store what is still waiting and let go of the default store; a store that was passed in stays open."""
+        """Store what is still waiting; the last to leave the default store closes it, one passed in stays open."""
         await self._offloader.flush(_CLOSE_SECONDS)
-        if self._owns_store:
-            await self.memory_store.close()
+        if self._uses_default_store:
+            await self.memory_store.leave(self)
 
     async def __aenter__(self) -> Self:
         """Open the store, so that the first large message need not wait for a server to start."""
@@ -277,12 +277,20 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         await self.close()
 
 
-def _identifier(name: str, value: str) -> str:
+def _history(messages: Iterable[LLMMessage]) -> Transcript:
+    """Return a transcript of what happened elsewhere."""
+    transcript = Transcript()
+    for message in messages:
+        transcript.append(message)
+    return transcript
+
+
+def _identifier(name: str, value: Any) -> str:
     """Return an id that every table takes.
 
     Raises:
         ValueError: It is no str, empty, longer than 128 characters, or not printable.
     """
-    if not isinstance(cast(Any, value), str) or not value or len(value) > 128 or not value.isprintable():
+    if not isinstance(value, str) or not value or len(value) > 128 or not value.isprintable():
         raise ValueError(f"{name}={value!r}: use 1 to 128 printable characters")
     return value

@@ -6,7 +6,7 @@ says is found and replaced by its address, so no other module needs to know the 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
@@ -37,6 +37,7 @@ __all__ = [
     "replace_strings",
     "results_of",
     "source_of",
+    "text_at",
     "texts_of",
     "with_texts",
 ]
@@ -74,10 +75,25 @@ def texts_of(message: LLMMessage) -> list[tuple[Address, str]]:
     return texts
 
 
+def text_at(message: LLMMessage, address: Address) -> str:
+    """Return the text at an address."""
+    if isinstance(message, FunctionExecutionResultMessage):
+        return message.content[address.index].content
+    if address.kind == "thought":
+        return cast(AssistantMessage, message).thought or ""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    block = content[address.index]
+    return block.arguments if isinstance(block, FunctionCall) else cast(str, block)
+
+
 def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
-    """Return the names and ids that a model reads beside a part and that are never shortened."""
+    """Return the names and ids that a model may read beside a part and that are never shortened."""
     if isinstance(message, FunctionExecutionResultMessage):
         return {Address("result", i): (r.name, r.call_id) for i, r in enumerate(message.content)}
+    if isinstance(message, UserMessage):  # clients may send the source as the name of the speaker
+        return {address: (message.source,) for address, _ in texts_of(message)[:1]}
     return {Address("arguments", i): (call.name, call.id) for i, call in enumerate(calls_of(message))}
 
 
@@ -173,10 +189,10 @@ def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return []
-    found: list[tuple[str, str]] = []
-    if isinstance(parsed, dict):
-        _collect_strings(cast(dict[str, Any], parsed), "", least_characters, found)
-    return found
+    if not isinstance(parsed, dict):
+        return []
+    strings = _strings_in(cast(dict[str, Any], parsed))
+    return [(pointer, value) for pointer, value in strings if len(value) >= least_characters]
 
 
 def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
@@ -188,26 +204,30 @@ def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
         for step in path:
             target = target[_index(target, step)]
         target[_index(target, last)] = text
-    return json.dumps(parsed, ensure_ascii=False)
+    return json.dumps(parsed, ensure_ascii=arguments.isascii())
 
 
 def _index(container: Any, step: str) -> Any:
     return int(step) if isinstance(container, list) else step
 
 
-def _collect_strings(value: Any, pointer: str, least_characters: int, found: list[tuple[str, str]]) -> None:
-    if isinstance(value, str):
-        if len(value) >= least_characters:
-            found.append((pointer, value))
-        return
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        items = cast(dict[str, Any], value).items()
-    elif isinstance(value, list):
-        items = enumerate(cast(list[Any], value))
-    for step, item in items:
-        escaped = str(step).replace("~", "~0").replace("/", "~1")
-        _collect_strings(item, f"{pointer}/{escaped}", least_characters, found)
+def _strings_in(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each string in a JSON value with its pointer; not recursive, for depth comes from models."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        pointer, value = waiting.pop()
+        if isinstance(value, str):
+            yield pointer, value
+        elif isinstance(value, dict):
+            fields = cast(dict[str, Any], value).items()
+            waiting += [(f"{pointer}/{_escaped_step(name)}", item) for name, item in reversed(fields)]
+        elif isinstance(value, list):
+            items = list(enumerate(cast(list[Any], value)))
+            waiting += [(f"{pointer}/{i}", item) for i, item in reversed(items)]
+
+
+def _escaped_step(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 # --- pairing -----------------------------------------------------------------------------------------------------
@@ -246,9 +266,9 @@ class Pairing:
                 self.answers[slot[0]][slot[1]] = (position, index)
                 self.callers[position, index] = slot
 
-    def forget_open_calls(self) -> None:
-        """Let no later result answer a call made before now."""
-        self._open.clear()
+    def forget_open_calls(self, before: int) -> None:
+        """Let no later result answer a call that stands before this position."""
+        self._open = [slot for slot in self._open if slot[0] >= before]
 
     def _take_open_call(self, result: FunctionExecutionResult) -> tuple[int, int] | None:
         matching = [slot for slot in self._open if slot[2].id == result.call_id]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .transcript import Compacted, Folded, Offloaded, Transcript
+from .transcript import Folded, Offloaded, PlannedCompaction, Transcript
 from .view import View
 
 __all__ = ["ContextStats", "Meter"]
@@ -80,7 +80,7 @@ class Meter:
             peak_view_tokens=self._peak,
             stable_tokens_total=self._stable_total,
             offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
-            compactions=sum(isinstance(decision, Compacted) for decision in decisions),
+            compactions=sum(isinstance(decision, PlannedCompaction) for decision in decisions),
             folds=sum(isinstance(decision, Folded) for decision in decisions),
             write_transactions=write_transactions,
         )

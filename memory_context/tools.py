@@ -9,7 +9,7 @@ The tools are Components. A loaded one finds its context by user, agent and sess
 
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Protocol, cast
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from autogen_core import CancellationToken, Component
 from autogen_core.tools import BaseTool
@@ -59,14 +59,24 @@ class ToolHost(Protocol):
         ...
 
 
+LEAST_ANSWER_TOKENS = 500
+
 _Identity = tuple[str, str, str]
 
 _hosts: "WeakValueDictionary[_Identity, ToolHost]" = WeakValueDictionary()
+_hostless: "dict[_Identity, WeakSet[MemoryTool]]" = {}
 
 
 def announce(host: ToolHost) -> None:
-    """Let loaded tools of this user, agent and session find this context."""
-    _hosts[host.user_id, host.agent_id, host.session_id] = host
+    """Let loaded tools of this user, agent and session find this context.
+
+    An agent's component holds its tools and its context; tools that were loaded and have no context yet get the one
+    that is loaded next. So two agents loaded from one component keep apart.
+    """
+    identity = (host.user_id, host.agent_id, host.session_id)
+    _hosts[identity] = host
+    for tool in _hostless.pop(identity, ()):
+        tool.bind(host)
 
 
 async def retrieve_item(
@@ -119,13 +129,19 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Return the answer as text; problems are told in the text, never raised."""
         config = self._config
-        host = self._own_host or _hosts.get((config.user_id, config.agent_id, config.session_id))
+        if self._own_host is None:
+            self._own_host = _hosts.get((config.user_id, config.agent_id, config.session_id))
+        host = self._own_host
         if host is None:
             return (
                 f"This tool has nothing to look in: no memory context of user {config.user_id!r}, agent "
                 f"{config.agent_id!r}, session {config.session_id!r} is open in this process."
             )
         return await self._answer(host, args)
+
+    def bind(self, host: ToolHost) -> None:
+        """Belong to this context from now on."""
+        self._own_host = host
 
     @abstractmethod
     async def _answer(self, host: ToolHost, args: Any) -> str: ...
@@ -138,7 +154,10 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     @classmethod
     def _from_config(cls, config: MemoryToolConfig) -> Self:
-        return cls(config)
+        tool = cls(config)
+        identity = (config.user_id, config.agent_id, config.session_id)
+        _hostless.setdefault(identity, WeakSet()).add(tool)
+        return tool
 
 
 class StoreMemoryArgs(BaseModel):
@@ -164,7 +183,7 @@ class StoreMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> str:
         try:
             ref = await host.agent_memory.store(
-                args.content, description=args.description, type=args.type, source=args.description, tags=args.tags
+                args.content, description=args.description, type=args.type, source=self.tool_name, tags=args.tags
             )
         except (StoreError, ValueError) as error:
             return f"Not stored: {error}."
@@ -220,9 +239,8 @@ class RetrieveMemoryTool(MemoryTool):
             transform = MemoryTransform.of(args.transform, **params)
             key = args.memory_key.strip()
             ref = MemoryRef.parse(key)  # models do send the whole placeholder
-            limit = host.policy.result_limit_tokens
-            text, label = await retrieve_item(host, ref.key if ref else key, transform, limit)
-        except (TransformError, ItemNotFoundError) as error:
+            text, label = await retrieve_item(host, ref.key if ref else key, transform, _answer_limit(host))
+        except (TransformError, ItemNotFoundError, ValueError) as error:
             return f"{error}."
         except StoreError as error:
             return f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
@@ -252,14 +270,21 @@ class ReadHistoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> str:
         transcript = host.transcript
         first = transcript.standing.start + 1 if args.first_message is None else args.first_message
-        limit = host.policy.result_limit_tokens
         try:
-            page = read_history(transcript, first, limit, host.token_counter, args.first_character)
+            page = read_history(transcript, first, _answer_limit(host), host.token_counter, args.first_character)
         except ValueError as error:
             return f"{error}."
-        label = f"messages {page.first}-{page.last} of this session, by read_history(first_message={page.first})"
+        call = f"first_message={page.first}"
+        if args.first_character > 1:
+            call += f", first_character={args.first_character}"
+        label = f"messages {page.first}-{page.last} of this session, by read_history({call})"
         host.agent_memory.memory_store.lookups.add(host.user_id, page.text, Lookup(label))
         return page.text
+
+
+def _answer_limit(host: ToolHost) -> int:
+    """What an answer may take: as much as a first view shows, but enough to say how to go on."""
+    return max(host.policy.result_limit_tokens, LEAST_ANSWER_TOKENS)
 
 
 def tools_of(host: ToolHost) -> list[MemoryTool]:

@@ -93,10 +93,10 @@ def test_prefix_reaches_into_the_first_message_that_differs():
 async def test_keeping_everything_costs_what_was_worked_out_by_hand(tmp_path: Path, store: MemoryStore):
     write_set(tmp_path, "made", THREE_CALLS)
     figures = await replayed(store, tmp_path)
-    first, second = 1204 + 14, 1204 + 14 + 8 + 2007
-    third = second + 24 + 9
+    first, second = 1204 + 15, 1204 + 15 + 8 + 2007
+    third = second + 24 + 10
     assert figures.everything == Cost(3, first + second + third, first + second, third)
-    assert figures.everything.price == pytest.approx(4527.6)
+    assert figures.everything.price == pytest.approx(4530.3)
     bare = [size - 1204 for size in (first, second, third)]
     assert figures.bare_everything == Cost(3, sum(bare), bare[1], bare[2])
 
@@ -115,9 +115,9 @@ async def test_a_consumed_result_ends_the_cached_prefix(tmp_path: Path, store: M
     figures = await replayed(store, tmp_path)
     assert (figures.offloads, figures.messages_with_offloads, figures.write_transactions) == (1, 1, 1)
     beginning = count("FunctionExecutionResultMessage\nlook\nc1\n")
-    assert figures.context.cached_tokens == (1204 + 14) + (1204 + 14 + 8 + beginning)
-    assert figures.context.peak_tokens == 1204 + 14 + 8 + 2007
-    assert figures.peak_view_tokens == 14 + 8 + 2007
+    assert figures.context.cached_tokens == (1204 + 15) + (1204 + 15 + 8 + beginning)
+    assert figures.context.peak_tokens == 1204 + 15 + 8 + 2007
+    assert figures.peak_view_tokens == 15 + 8 + 2007
     assert figures.context.price < figures.everything.price
     assert vars(figures.violations) == dict.fromkeys(vars(figures.violations), 0)
 

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ..escaping import to_utf8
 from ..patterns import LinePattern
@@ -32,6 +33,7 @@ _ERROR = LinePattern(
 _NO_REPORT = re.compile(r"\s*(?:\d+[:\t ]\s*)?(?:except\b|raise\b|#|//|\*|\"\"\"|'''|>|<)")
 """How lines of source code begin that speak of errors without reporting one, after a line number perhaps."""
 _SEARCHED_CHARACTERS = 2_000_000
+_EXAMINED_MATCHES = 1000
 _LONGEST_ERROR_LINE = 300
 
 
@@ -97,13 +99,17 @@ def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]
 
 
 def _error_spans(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where a word that reports an error stands, in characters."""
+    """Yield where a word that reports an error stands, in characters; no more than are worth examining."""
     window = content[start:end]
     data = to_utf8(window)
-    for span in _ERROR.spans(data, 0, len(data), deadline=math.inf):
-        if len(data) != len(window):
-            span = (len(data[:offset].decode("utf-8", "surrogatepass")) for offset in span)
+    has_long_characters = len(data) != len(window)
+    byte, character = 0, 0
+    for span in islice(_ERROR.spans(data, 0, len(data), deadline=math.inf), _EXAMINED_MATCHES):
         match_start, match_end = span
+        if has_long_characters:  # count on from the match before
+            character += len(data[byte : span[0]].decode("utf-8", "surrogatepass"))
+            length = len(data[span[0] : span[1]].decode("utf-8", "surrogatepass"))
+            byte, match_start, match_end = span[0], character, character + length
         yield start + match_start, start + match_end
 
 

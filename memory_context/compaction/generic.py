@@ -15,6 +15,7 @@ __all__ = ["Compacted", "Compactor", "GenericCompactor", "Result"]
 DEFAULT_FACTS_LIMIT_TOKENS = 60
 
 _ARGUMENT_LIMIT = 60
+_PARSED_ARGUMENTS = 20_000
 _LINE_LIMIT = 100
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
@@ -49,13 +50,14 @@ class Compacted:
         status: Whether it succeeded, in a sentence.
         description: What the content is, for the placeholder.
         facts: Lines worth keeping beside the placeholder; may be empty.
-        excerpt: The passages to show first if the content is longer than the limit; empty if it is not.
+        excerpt: The passages to show first, of a content longer than the limit; None if it is not longer, empty if the
+            limit has no room for any.
     """
 
     status: str
     description: str
     facts: str
-    excerpt: Sequence[Passage] = ()
+    excerpt: Sequence[Passage] | None = None
 
 
 class Compactor(Protocol):
@@ -92,7 +94,7 @@ class GenericCompactor:
             facts=_within(_facts(content), self._facts_limit_tokens, counter),
             excerpt=excerpt(content, excerpt_limit_tokens, counter, result.token_count)
             if counter.is_over(content, excerpt_limit_tokens)
-            else (),
+            else None,
         )
 
 
@@ -121,6 +123,8 @@ def _description(result: Result) -> str:
 
 
 def _short_arguments(arguments: str) -> str:
+    if len(arguments) > _PARSED_ARGUMENTS:
+        return one_line(arguments, _ARGUMENT_LIMIT)
     try:
         parsed: Any = json.loads(arguments or "{}")
     except (ValueError, RecursionError):

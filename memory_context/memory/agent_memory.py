@@ -7,7 +7,7 @@ its place (see `memory_key_for`), so storing the same again gives the same refer
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
@@ -75,10 +75,12 @@ class AgentMemory:
             metadata: JSON-native data that stays with it.
 
         Raises:
-            ValueError: The content is neither a str nor JSON-able, or larger than 256 MB.
+            ValueError: The content is neither a str nor JSON-able, or larger than 256 MB; the type is unknown, a tag
+                is no str, or the metadata is not JSON-native.
             StoreUnavailableError: The store cannot be reached now.
         """
-        text = content if isinstance(content, str) else _as_json(content)
+        text = content if isinstance(content, str) else _as_json("content", content)
+        _check(type, source, tags, metadata)
         if is_too_large(text):
             raise ValueError(
                 f"a content of {len(to_utf8(text)):,} bytes is too large: an item takes {MAX_CONTENT_BYTES:,}"
@@ -200,13 +202,27 @@ def is_too_large(text: str) -> bool:
     return len(text) * 4 > MAX_CONTENT_BYTES and len(to_utf8(text)) > MAX_CONTENT_BYTES
 
 
-def _as_json(content: Any) -> str:
+def _as_json(name: str, value: Any) -> str:
     try:
-        return json.dumps(content, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"cannot store {type(content).__name__}: send a str or something JSON can say ({error})"
-        ) from error
+        raise ValueError(f"cannot store {name} of type {type(value).__name__}: JSON cannot say it ({error})") from error
+
+
+def _check(memory_type: str, source: Any, tags: Any, metadata: Any) -> None:
+    """Refuse what a row would not give back as it was.
+
+    Raises:
+        ValueError: Says what is wrong and what to send.
+    """
+    if memory_type not in get_args(MemoryType):
+        raise ValueError(f"type={memory_type!r}: use one of {', '.join(get_args(MemoryType))}")
+    if source is not None and not isinstance(source, str):
+        raise ValueError(f"source={source!r}: use a str, such as the name of a tool")
+    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError(f"tags={tags!r}: use a sequence of str")
+    if metadata is not None and json.loads(_as_json("metadata", dict(metadata))) != dict(metadata):
+        raise ValueError(f"metadata={metadata!r}: use what JSON gives back as it was, so str keys and no tuples")
 
 
 def _item(stored: StoredMemory, content: str, is_whole: bool, label: str) -> MemoryItem:

@@ -7,17 +7,15 @@ the policy says: what cannot be stored now stays inline and is tried again with 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Sequence
 
 from ..compaction import Compactor
-from ..errors import MemoryContextError
+from ..errors import MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop
-from ..transcript import Compacted, Entry, Offloaded, Part, PartId, Transcript
+from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Transcript
 from .parts import Packer, Piece
 
 __all__ = ["Offloader"]
@@ -27,7 +25,7 @@ _logger = logging.getLogger("memory_context")
 _OFF_LOOP_CHARACTERS = 50_000
 _RESTORE_SECONDS = 5.0
 
-_T = TypeVar("_T")
+_Packed = tuple[Entry, Part, list[Piece]]
 
 
 class Offloader:
@@ -58,6 +56,7 @@ class Offloader:
         self._counter = counter
         self._packer = Packer(policy, counter, compactor)
         self._unmeasured: list[Entry] = [entry for entry in transcript.entries() if entry.parts is None]
+        self._inline_for_good: set[PartId] = set()
         self._waiting: dict[int, Entry] = {
             entry.position: entry for entry in transcript.entries() if self._large_parts(entry)
         }
@@ -72,17 +71,19 @@ class Offloader:
     async def settle(self) -> None:
         """Measure what is not measured and store what is large; waits at most `store_timeout_seconds` for the store."""
         await self.measure()
-        if self._waiting:
-            await self._store_within(self._policy.store_timeout_seconds, is_asked=False)
+        if self._waiting and time.monotonic() >= self._closed_until:
+            await self._store_within(self._policy.store_timeout_seconds)
 
     async def flush(self, timeout_seconds: float) -> None:
         """Try to store what is waiting even if the store failed a moment ago."""
         await self.measure()
         if self._waiting:
-            await self._store_within(timeout_seconds, is_asked=True)
+            await self._store_within(timeout_seconds)
+        if self._waiting:
+            _logger.warning("content of %d messages is not stored; only a saved state has it now", len(self._waiting))
 
     async def restore(self) -> None:
-        """Fetch, after a load, the results that the next view shows; those that cannot be had are compacted."""
+        """Fetch, after a load, the texts that the next view shows; those that cannot be had are compacted."""
         standing = self._transcript.standing
         missing = [
             (entry, part)
@@ -100,7 +101,7 @@ class Offloader:
         try:
             contents = await asyncio.wait_for(self._memory.retrieve_contents(keys), _RESTORE_SECONDS)
         except (MemoryContextError, asyncio.TimeoutError) as error:
-            _logger.warning("results that were to be shown once more are shown compacted: %s", error)
+            _logger.warning("what the store has is shown compacted: %s", error or "it did not answer in time")
         gone: list[PartId] = []
         for entry, part in missing:
             key = part.stored.refs[0].key if part.stored and part.stored.refs else ""
@@ -109,7 +110,7 @@ class Offloader:
             else:
                 gone.append((entry.position, part.address))
         if gone:
-            self._transcript.decide(Compacted(tuple(gone), "unavailable"))
+            self._transcript.decide(PlannedCompaction(tuple(gone), "unavailable"))
 
     # --- measuring
 
@@ -121,8 +122,7 @@ class Offloader:
             if self._unmeasured and self._unmeasured[0] is entry:  # another task may have come first
                 self._unmeasured.pop(0)
                 entry.measure(parts)
-                if self._large_parts(entry):
-                    self._waiting[entry.position] = entry
+                self._take_on(entry)
 
     async def _measured(self, entry: Entry) -> list[Part]:
         message = entry.message
@@ -136,6 +136,16 @@ class Offloader:
         parts += [Part(address, self._policy.image_tokens) for address in images_of(message)]
         return parts
 
+    def _take_on(self, entry: Entry) -> None:
+        """Let an entry wait for the store, unless its large parts are looks at what is stored already."""
+        for part in self._large_parts(entry):
+            lookup = self._memory.memory_store.lookups.find(self._memory.user_id, entry.text(part.address) or "")
+            if lookup is not None:
+                stored = self._packer.stored((), lookup.label)
+                self._transcript.decide(Offloaded(entry.position, part.address, stored))
+        if self._large_parts(entry):
+            self._waiting[entry.position] = entry
+
     def _large_parts(self, entry: Entry) -> list[Part]:
         return [
             part
@@ -143,22 +153,21 @@ class Offloader:
             if part.tokens > self._policy.offload_threshold_tokens
             and part.stored is None
             and part.address.kind != "image"
+            and (entry.position, part.address) not in self._inline_for_good
         ]
 
     # --- storing
 
-    async def _store_within(self, timeout_seconds: float, is_asked: bool) -> None:
+    async def _store_within(self, timeout_seconds: float) -> None:
         """Run attempts one after another until nothing waits, one failed, or the time is over."""
         deadline = time.monotonic() + timeout_seconds
-        while self._waiting and (is_asked or time.monotonic() >= self._closed_until):
+        while self._waiting:
             attempt = self._running_attempt() or self._new_attempt()
-            if attempt is None:
-                return
             done, _ = await asyncio.wait([attempt], timeout=max(deadline - time.monotonic(), 0))
             if not done:
                 # the attempt goes on; if it succeeds later, its decisions come then
                 self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-                _logger.warning("the store did not answer in %.1f s; content stays inline for now", timeout_seconds)
+                _logger.warning("content was not stored within %.1f s; it stays inline for now", timeout_seconds)
                 return
             if attempt.cancelled() or not attempt.result():
                 return
@@ -169,57 +178,85 @@ class Offloader:
             return None
         return attempt
 
-    def _new_attempt(self) -> asyncio.Task[bool] | None:
-        work = [(entry, part) for entry in self._waiting.values() for part in self._large_parts(entry)]
-        self._waiting = {entry.position: entry for entry, _ in work}
-        if not work:
-            return None
-        self._attempt = asyncio.get_running_loop().create_task(self._try_to_store(work), name="memory_context offload")
+    def _new_attempt(self) -> asyncio.Task[bool]:
+        entries = list(self._waiting.values())
+        self._attempt = asyncio.get_running_loop().create_task(
+            self._try_to_store(entries), name="memory_context offload"
+        )
         return self._attempt
 
-    async def _try_to_store(self, work: Sequence[tuple[Entry, Part]]) -> bool:
-        """Store the parts and record it; False if that failed, which is logged."""
+    async def _try_to_store(self, entries: Sequence[Entry]) -> bool:
+        """Store what waits in these entries and record it; False if the store failed, which is logged.
+
+        What the store refuses although it works is tried one by one, so that it keeps nothing else from being stored.
+        """
+        packed = await self._packed(entries)
         try:
-            decisions = await self._stored(work)
-        except Exception as error:  # nothing that happens here may reach the agent
+            try:
+                await self._store(packed)
+            except StoreUnavailableError:
+                raise
+            except Exception as error:
+                _logger.warning("storing %d contents at once failed, trying one by one: %s", len(packed), error)
+                for one in packed:
+                    await self._store_or_give_up(one)
+        except StoreUnavailableError as error:
             self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-            is_ours = isinstance(error, MemoryContextError)
-            _logger.warning("content stays inline for now: %s", error, exc_info=None if is_ours else error)
+            _logger.warning("content stays inline for now: %s", error)
             return False
         self._closed_until = 0.0
-        for decision in decisions:
-            self._transcript.decide(decision)
-        for entry, _ in work:
+        for entry in entries:
             self._waiting.pop(entry.position, None)
         return True
 
-    async def _stored(self, work: Sequence[tuple[Entry, Part]]) -> list[Offloaded]:
-        """Store the parts in one transaction and return what to record about each."""
-        packed: list[tuple[Entry, Part, list[Piece]]] = []
-        decisions: list[Offloaded] = []
-        for entry, part in work:
-            text = entry.text(part.address)
-            if text is None:
-                continue
-            lookup = self._memory.memory_store.lookups.find(self._memory.user_id, text)
-            if lookup is not None:  # its content is stored already; it is only a look at it
-                stored = self._packer.stored((), lookup.label)
-                decisions.append(Offloaded(entry.position, part.address, stored))
-            elif is_too_large(text):
-                _logger.warning("a part of %s characters is too large to be stored; it stays inline", f"{len(text):,}")
-            else:
-                pieces = await _off_loop_if_long(text, partial(self._packer.pack, self._transcript, entry, part, text))
-                if pieces:
-                    packed.append((entry, part, pieces))
+    async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
+        """Pack every large part; off the event loop when that takes long. What cannot be packed stays inline."""
+        work = [
+            (entry, part, text)
+            for entry in entries
+            for part in self._large_parts(entry)
+            if (text := entry.text(part.address)) is not None
+        ]
+
+        def pack_all() -> list[_Packed]:
+            packed: list[_Packed] = []
+            for entry, part, text in work:
+                try:
+                    if is_too_large(text):
+                        raise ValueError(f"{len(text):,} characters are too large to be stored")
+                    if pieces := self._packer.pack(self._transcript, entry, part, text):
+                        packed.append((entry, part, pieces))
+                except Exception as error:  # one odd content must not keep the others from being stored
+                    self._keep_inline(entry, part, error)
+            return packed
+
+        if sum(len(text) for _, _, text in work) > _OFF_LOOP_CHARACTERS:
+            return await asyncio.to_thread(pack_all)
+        return pack_all()
+
+    async def _store(self, packed: Sequence[_Packed]) -> None:
+        """Store packed parts in one transaction and record it.
+
+        Raises:
+            StoreError: Nothing was stored.
+        """
         drafts = [piece.draft for _, _, pieces in packed for piece in pieces]
-        if drafts:
-            refs = iter(await self._memory.store_all(drafts))
-            self.transactions += 1
-            for entry, part, pieces in packed:
-                kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
-                decisions.append(Offloaded(entry.position, part.address, kept))
-        return decisions
+        if not drafts:
+            return
+        refs = iter(await self._memory.store_all(drafts))
+        self.transactions += 1
+        for entry, part, pieces in packed:
+            kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
+            self._transcript.decide(Offloaded(entry.position, part.address, kept))
 
+    async def _store_or_give_up(self, packed: _Packed) -> None:
+        try:
+            await self._store([packed])
+        except StoreUnavailableError:
+            raise
+        except Exception as error:  # whatever it is, the agent goes on with the content inline
+            self._keep_inline(packed[0], packed[1], error)
 
-async def _off_loop_if_long(text: str, make: Callable[[], _T]) -> _T:
-    return await asyncio.to_thread(make) if len(text) > _OFF_LOOP_CHARACTERS else make()
+    def _keep_inline(self, entry: Entry, part: Part, error: Exception) -> None:
+        self._inline_for_good.add((entry.position, part.address))
+        _logger.warning("a part of message %d stays inline for good: %s", entry.position + 1, error)

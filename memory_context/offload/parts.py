@@ -85,8 +85,10 @@ class Packer:
         piece, ref = pieces[0]
         headline = f"{piece.survives.status} {ref.render()}".strip()
         compacted = f"{headline}\n{piece.survives.facts}".strip()
-        if not piece.survives.excerpt:
+        if piece.survives.excerpt is None:
             return self.stored(refs, compacted)
+        if not piece.survives.excerpt:
+            return self.stored(refs, compacted, excerpt=compacted)
         return self.stored(refs, compacted, f"{headline}\n{_excerpt_text(piece.content, piece.survives.excerpt, ref)}")
 
     def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:

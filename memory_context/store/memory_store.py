@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from types import TracebackType
 from typing import ClassVar
+from weakref import WeakSet
 
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.errors import ConflictError, StoreError
+from memory_context.errors import ConflictError, StoreError, StoreUnavailableError
 from memory_context.escaping import escape, unescape
 from memory_context.references import LookupRegister
 
@@ -66,6 +67,7 @@ class MemoryStore:
         self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
+        self._owners: WeakSet[object] = WeakSet()
 
     @classmethod
     def default(cls) -> "MemoryStore":
@@ -110,6 +112,16 @@ class MemoryStore:
         self._sweep()
         if pool := self._pools.pop(asyncio.get_running_loop(), None):
             pool.close()
+
+    def join(self, owner: object) -> None:
+        """Count an object among those that use this store together; it is held weakly."""
+        self._owners.add(owner)
+
+    async def leave(self, owner: object) -> None:
+        """Let go of the store; the last of those that joined closes it."""
+        self._owners.discard(owner)
+        if not self._owners:
+            await self.close()
 
     async def __aenter__(self) -> "MemoryStore":
         await self.open()
@@ -247,7 +259,13 @@ class MemoryStore:
         if pool.preparation is None or pool.preparation.done():
             pool.preparation = loop.create_task(prepare(self._location))
             pool.preparation.add_done_callback(_retrieve)
-        self._login = login = await asyncio.shield(pool.preparation)
+        preparation = pool.preparation
+        try:
+            self._login = login = await asyncio.shield(preparation)
+        except asyncio.CancelledError:
+            if preparation.cancelled():  # not this task was cancelled: somebody closed the store meanwhile
+                raise StoreUnavailableError(f"{self.describe()} was closed while it was being opened") from None
+            raise
         return pool, login
 
     def _sweep(self) -> None:

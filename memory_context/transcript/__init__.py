@@ -2,16 +2,16 @@
 
 from .entries import (
     Cleared,
-    Compacted,
     Decision,
     Entry,
     Folded,
     Offloaded,
     Part,
     PartId,
+    PlannedCompaction,
     Redelivered,
+    Shortened,
     Shown,
-    Shrunk,
     Stored,
 )
 from .saved import load_transcript, save_transcript
@@ -19,16 +19,16 @@ from .transcript import Standing, Transcript
 
 __all__ = [
     "Cleared",
-    "Compacted",
     "Decision",
     "Entry",
     "Folded",
     "Offloaded",
     "Part",
     "PartId",
+    "PlannedCompaction",
     "Redelivered",
+    "Shortened",
     "Shown",
-    "Shrunk",
     "Standing",
     "Stored",
     "Transcript",

@@ -11,21 +11,21 @@ from typing import Literal
 
 from autogen_core.models import LLMMessage
 
-from ..messages import Address, texts_of, with_texts
+from ..messages import Address, text_at, with_texts
 from ..references import MemoryRef
 
 __all__ = [
     "Cleared",
-    "Compacted",
     "Decision",
     "Entry",
     "Folded",
     "Offloaded",
     "Part",
     "PartId",
+    "PlannedCompaction",
     "Redelivered",
+    "Shortened",
     "Shown",
-    "Shrunk",
     "Stored",
 ]
 
@@ -94,6 +94,7 @@ class Entry:
     dropped: set[Address] = field(default_factory=set[Address])
     revision: int = 0
     full_tokens: int = 0
+    _by_address: dict[Address, Part] = field(default_factory=dict[Address, Part])
 
     @property
     def measured(self) -> list[Part]:
@@ -103,15 +104,16 @@ class Entry:
     def measure(self, parts: list[Part]) -> None:
         """Take the measured parts."""
         self.parts = parts
+        self._by_address = {part.address: part for part in parts}
         self.full_tokens = MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in parts)
 
     def part(self, address: Address) -> Part:
         """Return the part at an address of this message."""
-        return next(part for part in self.measured if part.address == address)
+        return self._by_address[address]
 
     def text(self, address: Address) -> str | None:
         """Return what a part says; None if only the store has it."""
-        return None if address in self.dropped else dict(texts_of(self.message))[address]
+        return None if address in self.dropped else text_at(self.message, address)
 
     def drop_texts(self, addresses: Iterable[Address]) -> None:
         """Forget texts that the view no longer shows and the store has."""
@@ -132,7 +134,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Offloaded:
-    """The content of a part is committed. The entry's part keeps `stored`; the log keeps only that it happened."""
+    """The content of a part is committed. In the log `stored` has no excerpt; the entry's part has it while fresh."""
 
     position: int
     address: Address
@@ -149,7 +151,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Compacted:
+class PlannedCompaction:
     """A planned compaction: these parts are shown compacted from now on.
 
     `reason` is `late` for results whose content could be stored only after they were consumed, `budget` when the view
@@ -174,14 +176,14 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Shrunk:
+class Shortened:
     """A part is shown as this shorter text, because not even the newest step fitted the budget whole."""
 
     position: int
     address: Address
     text: str
     tokens: int
-    kind: Literal["shrunk"] = "shrunk"
+    kind: Literal["shortened"] = "shortened"
 
 
 @dataclass(frozen=True)
@@ -200,4 +202,4 @@ class Redelivered:
     kind: Literal["redelivered"] = "redelivered"
 
 
-Decision = Offloaded | Shown | Compacted | Folded | Shrunk | Cleared | Redelivered
+Decision = Offloaded | Shown | PlannedCompaction | Folded | Shortened | Cleared | Redelivered

@@ -1,6 +1,6 @@
 """A transcript as JSON and back.
 
-What is saved is what cannot be had elsewhere: messages without the results the store has, and the decisions. Loading
+What is saved is what cannot be had elsewhere: messages without the texts the store has, and the decisions. Loading
 replays the same events, so the standing (and with it the view) is the same as before, without being saved itself.
 """
 
@@ -25,7 +25,7 @@ _PART: TypeAdapter[Part] = TypeAdapter(Part)
 
 
 def save_transcript(transcript: Transcript) -> dict[str, Any]:
-    """Return the transcript since its last clear, JSON-native; committed results are references only."""
+    """Return the transcript since its last clear, JSON-native; what is committed is references only."""
     first = transcript.standing.start
     log = transcript.log
     cleared = max((i for i, (_, decision) in enumerate(log) if isinstance(decision, Cleared)), default=-1)
@@ -79,9 +79,10 @@ def _decision_to_json(decision: Decision, transcript: Transcript) -> dict[str, A
 
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:
-    # a committed result is fetched again on loading if a view still shows it; other parts are shown whole until a
-    # planned compaction and stay with the message
-    in_store = {part.address for part in entry.measured if part.is_result and part.stored and part.stored.refs}
+    # what is committed is fetched again on loading if a view still shows it; of a call's arguments only strings are
+    in_store = {
+        part.address for part in entry.measured if part.stored and part.stored.refs and part.address.kind != "arguments"
+    }
     missing = in_store | entry.dropped
     return {
         "message": message_to_json(with_texts(entry.message, dict.fromkeys(missing, ""))),

@@ -14,16 +14,16 @@ from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from ..messages import Pairing, calls_of, copy_message, source_of
 from .entries import (
     Cleared,
-    Compacted,
     Decision,
     Entry,
     Folded,
     Offloaded,
     Part,
     PartId,
+    PlannedCompaction,
     Redelivered,
+    Shortened,
     Shown,
-    Shrunk,
 )
 
 __all__ = ["Standing", "Transcript"]
@@ -38,8 +38,10 @@ class Standing:
         shown: Entries before it have been handed out in a view.
         consumed: Entries before it have been handed out and answered.
         answered: Position after the last assistant message.
+        own_answer: Position of the last assistant message that answered a view: it is this agent's own, while a
+            hand-off brings those of others.
         compacted: Parts that are shown compacted.
-        shrunk: Parts that are shown as a shorter text.
+        shortened: Parts that are shown as a shorter text.
         late: Results that could be stored only after they were consumed; shown in full until a planned compaction.
         fold: The fold in force.
     """
@@ -48,8 +50,9 @@ class Standing:
     shown: int = 0
     consumed: int = 0
     answered: int = 0
+    own_answer: int = -1
     compacted: set[PartId] = field(default_factory=set[PartId])
-    shrunk: dict[PartId, Shrunk] = field(default_factory=dict[PartId, Shrunk])
+    shortened: dict[PartId, Shortened] = field(default_factory=dict[PartId, Shortened])
     late: set[PartId] = field(default_factory=set[PartId])
     fold: Folded | None = None
 
@@ -107,13 +110,15 @@ class Transcript:
 
     # --- writing
 
-    def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry | None:
-        """Add a copy of a message; None if it is a re-delivery of one that stands unanswered at the end.
+    def deliver(self, message: LLMMessage) -> Entry | None:
+        """Add a message that is delivered now; None if it is one that stands unanswered at the end, delivered again."""
+        return None if self._is_redelivered(message) else self.append(message)
+
+    def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
+        """Add a copy of a message.
 
         An assistant message consumes what was shown before it. In a context that never receives one, any message does.
         """
-        if self._is_redelivered(message):
-            return None
         entry = Entry(
             self.end,
             copy_message(message),
@@ -125,7 +130,10 @@ class Transcript:
 
     def take(self, entry: Entry) -> None:
         """Add an entry that belongs at the end as it is: for loading."""
+        self._redelivery = 0
         self._consume(entry.message)
+        # a result that comes after the agent went on without it is told where it comes: the call keeps its stand-in
+        self.pairing.forget_open_calls(before=self.standing.consumed)
         self._entries.append(entry)
         self.pairing.add(entry.position, entry.message)
         if isinstance(entry.message, AssistantMessage):
@@ -149,7 +157,7 @@ class Transcript:
                 self._store(self[decision.position], decision)
         elif isinstance(decision, Shown):
             standing.shown = decision.upto
-        elif isinstance(decision, Compacted):
+        elif isinstance(decision, PlannedCompaction):
             self._compact(decision.parts)
         elif isinstance(decision, Folded):
             standing.fold = decision
@@ -157,29 +165,35 @@ class Transcript:
             for entry in self.entries(end=decision.upto):
                 if standing.is_folded(entry.position):
                     self._drop_stored_texts(entry, entry.measured)
-        elif isinstance(decision, Shrunk):
-            standing.shrunk[decision.position, decision.address] = decision
+        elif isinstance(decision, Shortened):
+            standing.shortened[decision.position, decision.address] = decision
             self[decision.position].revision += 1
         elif isinstance(decision, Cleared):
             self._clear(decision.position)
-        # Redelivered changes nothing: it only tells why a message is not there twice
+        else:
+            self._redelivery = decision.position + 1
 
     # --- rules
 
     def _is_redelivered(self, message: LLMMessage) -> bool:
-        """After a failed run AutoGen delivers the unanswered messages again, from the first on; only that counts."""
+        """Whether a message comes again after a failed run.
+
+        AutoGen then delivers what was not answered once more, from the first message on. Only what was shown can have
+        failed to be answered; what merely says the same twice is two messages.
+        """
         standing = self.standing
         if isinstance(message, UserMessage) and (self.has_answer() or standing.consumed == standing.start):
-            unanswered = [
-                entry
-                for entry in self.entries(start=standing.answered)
-                if isinstance(entry.message, UserMessage) and not entry.carries_result
-            ]
-            if self._redelivery < len(unanswered) and _equal(unanswered[self._redelivery], message):
-                self.decide(Redelivered(unanswered[self._redelivery].position))
-                self._redelivery += 1
+            expected = next(
+                (
+                    entry
+                    for entry in self.entries(start=max(standing.answered, self._redelivery), end=standing.shown)
+                    if isinstance(entry.message, UserMessage) and not entry.carries_result
+                ),
+                None,
+            )
+            if expected is not None and _equal(expected, message):
+                self.decide(Redelivered(expected.position))
                 return True
-        self._redelivery = 0
         return False
 
     def _is_code_output(self, message: LLMMessage) -> bool:
@@ -188,6 +202,7 @@ class Transcript:
         return (
             isinstance(message, UserMessage)
             and isinstance(previous, AssistantMessage)
+            and self.end - 1 == self.standing.own_answer
             and source_of(message) == source_of(previous)
         )
 
@@ -204,6 +219,8 @@ class Transcript:
         standing = self.standing
         if standing.shown <= standing.consumed:
             return
+        if isinstance(message, AssistantMessage):
+            standing.own_answer = self.end
         if isinstance(message, AssistantMessage) or not self.has_answer():
             seen = self.entries(start=standing.consumed, end=standing.shown)
             standing.consumed = standing.shown
@@ -212,25 +229,28 @@ class Transcript:
             )
 
     def _compact(self, parts: Iterable[PartId]) -> None:
+        of_entry: dict[int, list[Part]] = {}
         for position, address in parts:
             self.standing.compacted.add((position, address))
             self.standing.late.discard((position, address))
-            entry = self[position]
-            self._drop_stored_texts(entry, [entry.part(address)])
+            of_entry.setdefault(position, []).append(self[position].part(address))
+        for position, compacted in of_entry.items():
+            self._drop_stored_texts(self[position], compacted)
 
     @staticmethod
     def _drop_stored_texts(entry: Entry, parts: list[Part]) -> None:
         """Keep no text in the process that the store has and no view will show again."""
         entry.revision += 1
         stored = [part for part in parts if part.stored]
-        entry.drop_texts(part.address for part in stored)
+        # only the strings in them are stored, not how a call's arguments are written
+        entry.drop_texts(part.address for part in stored if part.address.kind != "arguments")
         for part in stored:
             part.stored = replace(part.stored, excerpt=None, excerpt_tokens=0) if part.stored else None
 
     def _clear(self, position: int) -> None:
         self.standing = Standing(start=position, shown=position, consumed=position, answered=position)
         self._redelivery = 0
-        self.pairing.forget_open_calls()
+        self.pairing.forget_open_calls(before=position)
         for entry in self.entries(start=self._first, end=position):
             self._drop_stored_texts(entry, entry.measured)
 

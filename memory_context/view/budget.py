@@ -16,7 +16,7 @@ from ..messages import Address
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Compacted, Decision, Entry, Folded, Part, Shrunk, Transcript
+from ..transcript import Decision, Entry, Folded, Part, PlannedCompaction, Shortened, Transcript
 from .history import fold_key, fold_text
 from .render import Renderer, View, current_task, text_in_view
 
@@ -26,7 +26,12 @@ FOLD_TEXT_LIMIT_TOKENS = 500
 LEAST_EXCERPT_TOKENS = 200
 """Below this an excerpt says less than the placeholder."""
 
+SHORTEST_TOKENS = 60
+"""A part of so few tokens is not shortened: what would stand for it takes about as many."""
+
 _Step = Callable[[Transcript, View], list[Decision]]
+_Shown = tuple[Entry, Part, int]
+"""An entry, a part of it, and the tokens it takes in the view."""
 
 
 def session_tag(session_id: str) -> str:
@@ -54,7 +59,7 @@ class Budget:
         """Return a view that fits, after recording the decisions that make it fit."""
         late = transcript.standing.late
         if late:
-            transcript.decide(Compacted(_sorted(late), "late"))
+            transcript.decide(PlannedCompaction(_sorted(late), "late"))
         view = self._renderer.render(transcript)
         limit = self._policy.view_limit_tokens
         if limit is None or view.tokens <= limit:
@@ -63,12 +68,15 @@ class Budget:
         steps: list[tuple[_Step, int]] = [
             (self._compact_consumed, rare_enough),
             (self._fold_consumed, limit),
-            (self._shrink_fresh("result"), limit),
-            (self._shrink_fresh("text", "thought"), limit),
-            (self._shrink_fresh("arguments", "image"), limit),
+            (self._shorten_arguments_that_leave_no_room, limit),
+            (self._shorten_fresh("result"), limit),
+            (self._shorten_fresh("text", "thought"), limit),
+            (self._leave_out_images, limit),
+            (self._shorten_fresh("arguments"), limit),
             (self._fold_fresh, limit),
             (self._trim_fold, limit),
-            (self._shrink_kept, limit),
+            (self._leave_out_images_of_the_task, limit),
+            (self._shorten_kept, limit),
             (self._fold_all, limit),
         ]
         for take_decisions, enough in steps:
@@ -95,18 +103,16 @@ class Budget:
             and part.address.kind != "arguments"
             and (entry.position, part.address) not in transcript.standing.compacted
         ]
-        decisions: list[Decision] = [Compacted(tuple(parts), "budget")] if parts else []
+        decisions: list[Decision] = [PlannedCompaction(tuple(parts), "budget")] if parts else []
         if task is not None and task < transcript.standing.consumed:
             # what of a task is always whole has a limit; the rest of a longer one gives way first
             limit = self._policy.first_view_limit_tokens
             entry = transcript[task]
-            decisions += [
-                self._shortened(entry, part, limit)
-                for part in entry.measured
-                if part.address.kind == "text"
-                and part.tokens > limit
-                and (task, part.address) not in transcript.standing.shrunk
-            ]
+            for part in entry.measured:
+                is_too_long = part.address.kind == "text" and part.tokens > limit
+                if is_too_long and (task, part.address) not in transcript.standing.shortened:
+                    shortened = self._shortened(entry, part, limit)
+                    decisions += [shortened] if shortened else []
         return decisions
 
     def _fold_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
@@ -172,52 +178,95 @@ class Budget:
         text = fold_text(entries, ref, self._policy.user_sources, text_limit, self._counter)
         return Folded(transcript.end if upto is None else upto, kept, ref, text, self._counter.count(text))
 
-    def _shrink_fresh(self, *kinds: str) -> _Step:
+    def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:
+        """Shorten the newest step's arguments at once if results and texts cannot make up for them."""
+        readable = self._shown(transcript, self._fresh(transcript), ("result", "text", "thought"))
+        gain = sum(tokens - LEAST_EXCERPT_TOKENS for _, _, tokens in readable if tokens > LEAST_EXCERPT_TOKENS)
+        if view.tokens - gain <= (self._policy.view_limit_tokens or 0):
+            return []
+        return self._shorten(view, self._shown(transcript, self._fresh(transcript), ("arguments",)))
+
+    def _shorten_fresh(self, *kinds: str) -> _Step:
         """Make the step that gives each unanswered part of these kinds an equal share of what the budget leaves."""
+        return lambda transcript, view: self._shorten(view, self._shown(transcript, self._fresh(transcript), kinds))
 
-        def step(transcript: Transcript, view: View) -> list[Decision]:
-            entries = transcript.entries(start=max(transcript.standing.consumed, transcript.standing.start))
-            kept = self._kept(transcript)
-            return self._shrink(transcript, view, [e for e in entries if e.position not in kept], kinds)
-
-        return step
-
-    def _shrink_kept(self, transcript: Transcript, view: View) -> list[Decision]:
+    def _shorten_kept(self, transcript: Transcript, view: View) -> list[Decision]:
         kept = [transcript[position] for position in self._kept(transcript)]
-        return self._shrink(transcript, view, kept, ("text", "image"))
+        return self._shorten(view, self._shown(transcript, kept, ("text",)))
 
-    def _shrink(
-        self, transcript: Transcript, view: View, entries: Iterable[Entry], kinds: tuple[str, ...]
-    ) -> list[Decision]:
-        shown = [
+    def _leave_out_images(self, transcript: Transcript, view: View) -> list[Decision]:
+        return self._without_images(view, self._shown(transcript, self._fresh(transcript), ("image",)))
+
+    def _leave_out_images_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
+        kept = [transcript[position] for position in self._kept(transcript)]
+        return self._without_images(view, self._shown(transcript, kept, ("image",)))
+
+    # --- how parts become shorter
+
+    def _fresh(self, transcript: Transcript) -> list[Entry]:
+        """What is not answered yet, but for the instructions and the task."""
+        kept = self._kept(transcript)
+        start = max(transcript.standing.consumed, transcript.standing.start)
+        return [entry for entry in transcript.entries(start=start) if entry.position not in kept]
+
+    def _shown(self, transcript: Transcript, entries: Iterable[Entry], kinds: tuple[str, ...]) -> list[_Shown]:
+        """Return the parts of these kinds with what they take in the view."""
+        return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
             for entry in entries
+            if not transcript.standing.is_folded(entry.position)
             for part in entry.measured
-            if part.address.kind in kinds and not transcript.standing.is_folded(entry.position)
+            if part.address.kind in kinds
         ]
-        budget = (self._policy.view_limit_tokens or 0) - (view.tokens - sum(tokens for _, _, tokens in shown))
-        share = _equal_share([tokens for _, _, tokens in shown], budget)
-        return [self._shortened(entry, part, share) for entry, part, tokens in shown if tokens > share]
 
-    def _shortened(self, entry: Entry, part: Part, limit_tokens: int) -> Decision:
-        """Show a part within a limit: by an excerpt where that says enough, else by its placeholder."""
+    def _shorten(self, view: View, shown: list[_Shown]) -> list[Decision]:
+        """Give each part an equal share of what the rest of the view leaves; none becomes longer than it was."""
+        large = [item for item in shown if item[2] > SHORTEST_TOKENS]
+        budget = (self._policy.view_limit_tokens or 0) - (view.tokens - sum(tokens for _, _, tokens in large))
+        share = _equal_share([tokens for _, _, tokens in large], budget)
+        compacted: list[tuple[int, Address]] = []
+        shortened: list[Decision] = []
+        for entry, part, tokens in large:
+            if tokens <= share:
+                continue
+            decision = self._shortened(entry, part, share)
+            if decision is None and part.stored is not None and part.stored.compacted_tokens < tokens:
+                compacted.append((entry.position, part.address))
+            elif decision is not None and decision.tokens < tokens:
+                shortened.append(decision)
+        return [*([PlannedCompaction(tuple(compacted), "budget")] if compacted else []), *shortened]
+
+    def _shortened(self, entry: Entry, part: Part, limit_tokens: int) -> Shortened | None:
+        """Return the decision to show an excerpt within a limit; None if the placeholder says more."""
         reread = f"read_history(first_message={entry.position + 1})"
-        content = entry.text(part.address) if part.address.kind != "image" else None
-        has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None
-        if part.stored and (not has_room or part.address.kind == "arguments"):
-            return Compacted(((entry.position, part.address),), "budget")
-        if part.address.kind == "image":
-            text = "[image left out to fit the budget]"
-        elif part.address.kind == "arguments":
+        content = entry.text(part.address)
+        has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None and part.address.kind != "arguments"
+        if part.stored and not has_room:
+            return None
+        if part.address.kind == "arguments":
             text = '{"shortened": "these arguments were left out to fit the budget; read_history shows them"}'
         elif has_room and content is not None:
             whole = part.stored.refs[0].render() if part.stored and part.stored.refs else reread
             headline = f"Shortened to fit the budget; whole: {whole}"
-            passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter)
+            passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter, part.tokens)
             text = f"{headline}\n{render_passages(content, passages)}"
         else:
             text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
-        return Shrunk(entry.position, part.address, text, self._counter.count(text))
+        return Shortened(entry.position, part.address, text, self._counter.count(text))
+
+    def _without_images(self, view: View, shown: list[_Shown]) -> list[Decision]:
+        """Leave out as many images as it takes, the last ones first."""
+        excess = view.tokens - (self._policy.view_limit_tokens or 0)
+        text = "[image left out to fit the budget]"
+        tokens_of_text = self._counter.count(text)
+        decisions: list[Decision] = []
+        for entry, part, tokens in reversed(shown):
+            if excess <= 0:
+                break
+            if tokens > tokens_of_text:
+                decisions.append(Shortened(entry.position, part.address, text, tokens_of_text))
+                excess -= tokens - tokens_of_text
+        return decisions
 
     # --- what folds and what does not
 

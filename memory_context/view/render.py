@@ -1,9 +1,9 @@
 """The view: what the model sees, rendered from transcript and policy alone.
 
-For each part exactly one *state* is in force (`state_of`); a message is its parts in these states. Calls and results
-are paired here: a call whose result never came gets one that says so, a result without its call is told as a user
-message, folded entries are one placeholder. Nothing here decides anything: what is compacted or folded was decided
-before.
+For each part exactly one *state* is in force (`text_in_view`); a message is its parts in these states. Calls and
+results are paired here: a call whose result never came gets one that says so, a result without its call is told as a
+user message, folded entries are one placeholder. Nothing here decides anything: what is compacted or folded was
+decided before.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ from ..messages import (
 )
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Entry, Part, Transcript
+from ..transcript import Entry, Folded, Part, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
 
 __all__ = [
@@ -136,9 +136,9 @@ def text_in_view(
     standing = transcript.standing
     if part.stored is not None and part_id in standing.compacted:
         return "placeholder", part.stored.compacted, part.stored.compacted_tokens
-    if part_id in standing.shrunk:
-        shrunk = standing.shrunk[part_id]
-        return "shortened", shrunk.text, shrunk.tokens
+    if part_id in standing.shortened:
+        shortened = standing.shortened[part_id]
+        return "shortened", shortened.text, shortened.tokens
     if part.stored is not None and part.is_result:
         if policy.first_view == "placeholder":
             return "placeholder", part.stored.compacted, part.stored.compacted_tokens
@@ -168,12 +168,12 @@ class Renderer:
 
     def _messages(self, transcript: Transcript) -> Iterator[ViewMessage]:
         standing = transcript.standing
-        fold_is_due = standing.fold is not None
+        fold_is_due = True
         said_by_system: set[str] = set()
         for entry in transcript.entries():
             if standing.is_folded(entry.position):
-                if fold_is_due:
-                    yield _fold_message(transcript, entry.position)
+                if standing.fold is not None and fold_is_due:
+                    yield self._fold_message(standing.fold, entry.position)
                     fold_is_due = False
                 continue
             message = entry.message
@@ -181,7 +181,7 @@ class Renderer:
                 if message.content in said_by_system:
                     continue
                 said_by_system.add(message.content)
-            if results_of(message):
+            if isinstance(message, FunctionExecutionResultMessage):
                 yield from self._orphans(transcript, entry)
                 continue
             yield self._keep((entry.position, False), (entry, entry.revision), self._whole_message, transcript, entry)
@@ -247,9 +247,19 @@ class Renderer:
             yield ViewMessage(
                 entry.position,
                 UserMessage(content=f"{result.name} returned:\n{result.content}", source=MEMORY_SOURCE),
-                MESSAGE_OVERHEAD_TOKENS + segment.tokens + self._counter.count(" returned:\n"),
+                MESSAGE_OVERHEAD_TOKENS + segment.tokens + self._counter.count(f" returned:\n{MEMORY_SOURCE}"),
                 (segment,),
             )
+
+    def _fold_message(self, fold: Folded, position: int) -> ViewMessage:
+        tokens = fold.tokens + self._counter.count(MEMORY_SOURCE)
+        keys = (fold.ref.key,)
+        return ViewMessage(
+            position,
+            UserMessage(content=fold.text, source=MEMORY_SOURCE),
+            MESSAGE_OVERHEAD_TOKENS + tokens,
+            (Segment(position, MEMORY_SOURCE, "fold", 0, "folded", tokens, fold.ref.token_count, keys),),
+        )
 
     def _result(self, transcript: Transcript, position: int, index: int) -> tuple[FunctionExecutionResult, Segment]:
         entry = transcript[position]
@@ -281,14 +291,3 @@ class Renderer:
             part.tokens + part.overhead_tokens,
             tuple(ref.key for ref in part.stored.refs) if part.stored else (),
         )
-
-
-def _fold_message(transcript: Transcript, position: int) -> ViewMessage:
-    fold = transcript.standing.fold
-    assert fold is not None
-    return ViewMessage(
-        position,
-        UserMessage(content=fold.text, source=MEMORY_SOURCE),
-        MESSAGE_OVERHEAD_TOKENS + fold.tokens,
-        (Segment(position, MEMORY_SOURCE, "fold", 0, "folded", fold.tokens, fold.ref.token_count, (fold.ref.key,)),),
-    )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..transcript import Cleared, Compacted, Transcript
+from ..transcript import Cleared, PlannedCompaction, Transcript
 from .render import PartState, Segment, View
 
 __all__ = ["SegmentChange", "ViewReport", "report", "stable_tokens"]
@@ -92,7 +92,7 @@ def _changes(transcript: Transcript, before: Sequence[Segment], after: Sequence[
     planned = {
         (position, address.kind, address.index): decision.reason
         for _, decision in transcript.log
-        if isinstance(decision, Compacted)
+        if isinstance(decision, PlannedCompaction)
         for position, address in decision.parts
     }
     changes: list[SegmentChange] = []
@@ -132,4 +132,4 @@ def _reason(
         return "budget"
     if was is not None and now.state == "placeholder":
         return planned.get((sample.position, sample.kind, sample.index), "consumed")
-    return "added" if was is None else "answered" if was.state == "interrupted" else "stored"
+    return "added" if was is None else "stored"

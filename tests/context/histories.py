@@ -21,7 +21,7 @@ from PIL import Image as PILImage
 from memory_context import ContextPolicy, MemoryContext
 from memory_context.messages import calls_of, message_from_json, message_to_json, results_of, texts_of
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Compacted, Folded, Shrunk, Transcript
+from memory_context.transcript import Folded, PlannedCompaction, Shortened, Transcript
 from memory_context.view import current_task, render
 
 counter = default_token_counter()
@@ -194,7 +194,9 @@ class Life:
     async def save_and_load(self) -> None:
         state = json.loads(json.dumps(await self.context.save_state()))
         before = await self.context.get_messages()
-        loaded = MemoryContext(self.context.user_id, "coder", None, self.context.memory_store, self.context.policy)
+        loaded = MemoryContext(
+            self.context.user_id, "coder", None, self.context.memory_store, policy=self.context.policy
+        )
         await loaded.load_state(state)
         assert same(await loaded.get_messages(), before), "a loaded context shows another view"
         self.context = loaded
@@ -332,7 +334,7 @@ class Life:
 
 def planned_changes(transcript: Transcript) -> int:
     """Count the planned compactions and folds so far."""
-    return sum(isinstance(decision, (Compacted, Folded, Shrunk)) for _, decision in transcript.log)
+    return sum(isinstance(decision, (PlannedCompaction, Folded, Shortened)) for _, decision in transcript.log)
 
 
 def tokens_of(message: LLMMessage, policy: ContextPolicy) -> int:

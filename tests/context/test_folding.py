@@ -17,7 +17,7 @@ from .steps import add_step
 async def folded(store: MemoryStore) -> MemoryContext:
     """A session of two turns whose older steps folded."""
     policy = ContextPolicy(token_budget=4000)
-    context = MemoryContext("alice", "coder", "the session", store, policy)
+    context = MemoryContext("alice", "coder", "the session", store, policy=policy)
     await context.add_message(SystemMessage(content="Be brief."))
     await context.add_message(UserMessage(content="Survey the birds.", source="user"))
     for i in range(12):
@@ -48,7 +48,7 @@ async def test_older_steps_are_one_dated_placeholder_that_keeps_words_and_keys(f
 
 async def test_folds_are_rare_and_leave_the_head_as_it_is(store: MemoryStore):
     """Down to 0.6 of the budget each time, so that most views only grow."""
-    context = MemoryContext("alice", "coder", None, store, ContextPolicy(token_budget=8000))
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=8000))
     for _ in range(60):
         await add_step(context, "a small result that stays inline\n" * 30)
         await context.get_messages()
@@ -167,10 +167,10 @@ async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
 
 async def test_placeholder_at_once_for_those_who_want_it(store: MemoryStore):
     """first_view="placeholder" never shows a large result; "excerpt" shows its passages within the threshold."""
-    at_once = MemoryContext("alice", "coder", None, store, ContextPolicy(first_view="placeholder"))
+    at_once = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view="placeholder"))
     await add_step(at_once, report("owls"))
     assert (await at_once.get_messages())[1].content[0].content.startswith("survey succeeded. [MemoryRef: survey_")
-    excerpted = MemoryContext("alice", "coder", None, store, ContextPolicy(first_view="excerpt"))
+    excerpted = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view="excerpt"))
     await add_step(excerpted, report("owls"))
     content = (await excerpted.get_messages())[1].content[0].content
     assert "owls finding 0: value 0" in content

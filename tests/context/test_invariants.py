@@ -16,7 +16,7 @@ on_one_store = settings(
 @given(history=histories, policy=policies)
 async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, history, policy: ContextPolicy):
     """Pairing, budget, stable head, whole task, committed references, purity, saved and loaded at any point."""
-    life = Life(MemoryContext("alice", "coder", None, store, policy))
+    life = Life(MemoryContext("alice", "coder", None, store, policy=policy))
     await life.live(history)
     await life.check_nothing_is_lost()
 
@@ -24,6 +24,6 @@ async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, h
 @pytest.mark.parametrize("seed", range(60))
 async def test_every_view_of_a_long_life_keeps_the_rules(store: MemoryStore, seed: int):
     """The same, over sixty events of real work, in which steps fold and results shrink."""
-    life = Life(MemoryContext("alice", "coder", None, store, any_policy(seed)))
+    life = Life(MemoryContext("alice", "coder", None, store, policy=any_policy(seed)))
     await life.live(long_history(seed))
     await life.check_nothing_is_lost()

@@ -93,7 +93,7 @@ async def test_json_able_things_are_stored_as_json_and_others_refused(store: Mem
     memory = AgentMemory(store, "alice")
     ref = await memory.store({"rows": [1, 2, {"ü": None}]})
     assert (await memory.retrieve(ref.key)).content == '{"rows": [1, 2, {"ü": null}]}'  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match="cannot store object: send a str or something JSON can say"):
+    with pytest.raises(ValueError, match="cannot store content of type object: JSON cannot say it"):
         await memory.store(object())
 
 
