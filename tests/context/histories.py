@@ -1,8 +1,10 @@
 """Random lives of a context, and what must be true of it at any moment of them."""
 
+import asyncio
 import json
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +21,9 @@ from hypothesis import strategies as st
 from PIL import Image as PILImage
 
 from memory_context import ContextPolicy, MemoryContext
-from memory_context.messages import calls_of, message_from_json, message_to_json, results_of, texts_of
+from memory_context.messages import calls_of, long_strings, message_from_json, message_to_json, results_of, texts_of
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Folded, PlannedCompaction, Shortened, Transcript
+from memory_context.transcript import Folded, PlannedCompaction, Redelivered, Shortened, Transcript
 from memory_context.view import current_task, render
 
 counter = default_token_counter()
@@ -59,6 +61,7 @@ operations = st.one_of(
     st.tuples(st.just("step"), st.lists(texts, min_size=1, max_size=1), st.just("id"), st.just("")),
     st.tuples(st.just("cancelled step"), st.integers(1, 3), st.booleans()),
     st.tuples(st.just("orphan result"), texts),
+    st.tuples(st.just("late result"), texts),
     st.tuples(st.just("look")),
     st.tuples(st.just("look")),
     st.tuples(st.just("clear")),
@@ -94,6 +97,8 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
                         ("save and load",),
                         ("cancelled step", rng.randrange(1, 4), rng.random() < 0.5),
                         ("orphan result", text()),
+                        ("late result", text()),
+                        ("cancelled add", text()),
                         ("system", rng.choice(["remember this", "remember that", text()])),
                         ("images", rng.randrange(1, 4)),
                         ("clear",) if rng.random() < 0.2 else ("look",),
@@ -110,7 +115,10 @@ def any_policy(seed: int) -> ContextPolicy:
         offload_threshold_tokens=rng.choice([50, 200, 500]),
         first_view=rng.choice(["full", "full", "excerpt", "placeholder"]),
         first_view_limit_tokens=rng.choice([200, 1000, 4000]),
-        token_budget=rng.choice([None, 1000, 2000, 4000, 8000, 16_000, 100_000]),
+        token_budget=rng.choice([None, 2000, 3000, 4000, 8000, 16_000, 100_000]),
+        reserved_tokens=rng.choice([0, 0, 700]),
+        fold_to_ratio=rng.choice([0.6, 0.3, 0.9]),
+        image_tokens=rng.choice([1100, 85, 0]),
     )
 
 
@@ -144,7 +152,10 @@ class Life:
         before = message_to_json(message)
         await self.context.add_message(message)
         assert message_to_json(message) == before, "a message passed in was changed"
-        self.added.append(message_from_json(before))
+        if len(self.added) < self.context.transcript.end:
+            self.added.append(message_from_json(before))
+        else:
+            assert isinstance(self.context.transcript.log[-1][1], Redelivered), "a message is gone"
 
     async def add_answer(self, message: AssistantMessage) -> None:
         """Answer the view that was looked at just now."""
@@ -183,6 +194,30 @@ class Life:
         if partly:
             result = FunctionExecutionResult(content="half", name=calls[0].name, call_id=calls[0].id)
             await self.add(FunctionExecutionResultMessage(content=[result]))
+
+    async def late_result(self, text: str) -> None:
+        """A call whose result comes after the agent went on without it."""
+        await self.look()
+        call = self.new_calls(1, "id", "")[0]
+        await self.add_answer(AssistantMessage(content=[call], source="coder"))
+        await self.look()
+        await self.add_answer(AssistantMessage(content="I go on.", source="coder"))
+        await self.look()
+        result = FunctionExecutionResult(content=text, name=call.name, call_id=call.id)
+        await self.add(FunctionExecutionResultMessage(content=[result]))
+
+    async def cancelled_add(self, text: str) -> None:
+        """A run that is cancelled while the context takes a message in."""
+        message = UserMessage(content=text, source="user")
+        adding = asyncio.ensure_future(self.add(message))
+        await asyncio.sleep(0)
+        if not adding.cancel():
+            return
+        with suppress(asyncio.CancelledError):
+            await adding
+        if len(self.added) < self.context.transcript.end:
+            self.added.append(message)
+        await self.context.save_state()  # which brings on what the cancellation left
 
     async def orphan_result(self, text: str) -> None:
         result = FunctionExecutionResult(content=text, name="ghost", call_id=f"nowhere{len(self.added)}")
@@ -297,39 +332,27 @@ class Life:
             for part in entry.measured:
                 if part.tokens > policy.offload_threshold_tokens and part.address.kind in ("result", "text", "thought"):
                     assert part.stored is not None, "a large part was not stored"
+                    if part.is_result and part.stored.excerpt is not None:
+                        placeholder = part.stored.compacted_tokens
+                        assert part.stored.excerpt_tokens <= max(policy.result_limit_tokens, placeholder)
                     was_answered = entry.position < self.seen_until and transcript.has_answer()
                     if part.is_result and was_answered and not transcript.standing.is_folded(entry.position):
                         assert (entry.position, part.address) in transcript.standing.compacted, "shown more than once"
 
     async def check_nothing_is_lost(self) -> None:
-        """Every text that came in comes back identical, by its key or from the transcript."""
-        transcript = self.context.transcript
-        came_in = [list(texts_of(message)) for message in self.added]
-        kept: set[str] = set()
-        for entry in transcript.entries():
-            for part in entry.measured:
-                if part.address.kind == "image":
-                    continue
-                text = entry.text(part.address)
-                if part.stored and part.stored.refs and part.address.kind != "arguments":
-                    text = await self.context.retrieve(part.stored.refs[0].key)
-                if part.address.kind == "arguments" and text is None and part.stored:
-                    contents = [await self.context.retrieve(ref.key) for ref in part.stored.refs]
-                    kept.update(contents)
-                    continue
-                assert text is not None, "a text is neither in the transcript nor in the store"
-                kept.add(text)
-        since = came_in[-len(transcript.entries()) :] if transcript.entries() else []
-        for texts in since:
-            for address, text in texts:
-                if address.kind == "arguments":
-                    try:
-                        inner = json.loads(text)["deep"][0]["text"]
-                    except ValueError:
-                        inner = text
-                    assert text in kept or inner in kept
-                else:
-                    assert text in kept
+        """Every text since the last clear is where it was, in the transcript or behind its reference."""
+        entries = self.context.transcript.entries()
+        for entry, message in zip(entries, self.added[len(self.added) - len(entries) :], strict=True):
+            for address, text in texts_of(message):
+                kept = entry.text(address)
+                stored = entry.part(address).stored
+                if kept is None and stored is not None:
+                    kept = await self.context.retrieve(stored.refs[0].key)
+                assert kept == text, f"message {entry.position + 1} lost its {address.kind}"
+                if stored is not None and address.kind == "arguments":
+                    strings = dict(long_strings(text, 1))
+                    for ref in stored.refs:
+                        assert await self.context.retrieve(ref.key) in strings.values()
 
 
 def planned_changes(transcript: Transcript) -> int:

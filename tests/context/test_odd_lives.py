@@ -1,0 +1,311 @@
+"""Sequences that are rare and real: each was wrong once, or easily could be."""
+
+import asyncio
+import json
+import logging
+import re
+
+import pytest
+from autogen_core import CancellationToken, FunctionCall, Image
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+from PIL import Image as PILImage
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.tools import ReadHistoryTool
+
+from ..agents.scripted import report, text_of
+from .histories import check_pairing
+from .steps import add_step
+
+IMAGE = Image(PILImage.new("RGB", (2, 2)))
+
+
+def user(text: str, source: str = "user") -> UserMessage:
+    return UserMessage(content=text, source=source)
+
+
+def assistant(text: str) -> AssistantMessage:
+    return AssistantMessage(content=text, source="coder")
+
+
+async def states(context: MemoryContext, kind: str = "result") -> list[str]:
+    return [segment.state for segment in (await context.explain()).segments if segment.kind == kind]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ContextPolicy(first_view="excerpt", offload_threshold_tokens=200),
+        ContextPolicy(first_view="excerpt", offload_threshold_tokens=50),
+        ContextPolicy(first_view_limit_tokens=200),
+        ContextPolicy(token_budget=1000),
+    ],
+)
+async def test_a_limit_without_room_for_an_excerpt_shows_the_placeholder(store: MemoryStore, policy: ContextPolicy):
+    """Never the whole of it."""
+    context = MemoryContext("alice", "coder", None, store, policy=policy)
+    await add_step(context, report("owls", 3000))
+    await context.get_messages()
+    (segment,) = [s for s in (await context.explain()).segments if s.kind == "result"]
+    assert segment.state == "excerpt"
+    assert segment.tokens < 260
+
+
+async def test_arguments_are_kept_as_they_were_written(store: MemoryStore):
+    """Double keys, digits, escapes: shortened in the view, whole in the history and after a load."""
+    arguments = '{"text":"first","text":"%s","n":0.1000000000000000055511151231257827,"s":"\\ud800"}' % ("word " * 2000)
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=1000))
+    await add_step(context, "ok", arguments=arguments)
+    shown = (await context.get_messages())[0].content[0].arguments
+    assert "[MemoryRef: " in shown
+    assert shown.isascii(), "what was escaped stays escaped"
+    later = MemoryContext("alice", "coder", None, store)
+    await later.load_state(json.loads(json.dumps(await context.save_state())))
+    for one in (context, later):
+        entry = one.transcript[0]
+        assert entry.text(entry.measured[0].address) == arguments
+
+
+async def test_small_results_are_not_sacrificed_to_large_arguments(store: MemoryStore):
+    """Under the default policy a written file of 100k tokens is shortened; that the write failed stays to be read."""
+    context = MemoryContext("alice", "coder", None, store)
+    await context.add_message(user("Write it."))
+    arguments = json.dumps({"path": "a.py", "content": "\n".join(f"line {i} of prose" for i in range(20_000))})
+    await add_step(context, "ERROR: disk full", name="write_file", arguments=arguments)
+    view = await context.get_messages()
+    assert view[2].content[0].content == "ERROR: disk full"
+    assert "[MemoryRef: write_file_content_" in view[1].content[0].arguments
+    tight = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=4000))
+    await add_step(tight, "Wrote 0.py", "Wrote 1.py", "ERROR: disk full", name="write_file", arguments=arguments)
+    results = (await tight.get_messages())[1].content
+    assert [result.content for result in results] == ["Wrote 0.py", "Wrote 1.py", "ERROR: disk full"]
+
+
+async def test_one_odd_part_does_not_keep_others_from_being_stored(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """A content that cannot be packed, or that the database refuses, stays inline; the rest goes."""
+    context = MemoryContext("alice", "coder", None, store)
+    insert = store.insert_memories
+
+    async def refuse_bats(user_id, memories):
+        if any("bats" in memory.content for memory in memories):
+            raise ValueError("no bats here")
+        return await insert(user_id, memories)
+
+    monkeypatch.setattr(store, "insert_memories", refuse_bats)
+    await add_step(context, report("owls"), report("bats"), report("eels"))
+    assert context.stats.offloads == 2
+    await add_step(context, report("newts"))
+    assert context.stats.offloads == 3
+    messages = [record.getMessage() for record in caplog.records if record.name == "memory_context"]
+    assert messages == [
+        "storing 3 contents at once failed, trying one by one: no bats here",
+        "a part of message 2 stays inline for good: no bats here",
+    ]
+
+
+@pytest.mark.parametrize("depth", [900, 1100, 5000])
+async def test_deep_arguments_are_harmless(store: MemoryStore, depth: int):
+    """However deep the JSON: either their long strings are stored or they stay as they are."""
+    context = MemoryContext("alice", "coder", None, store)
+    deep = '{"a":' * depth + '"' + "word " * 2000 + '"' + "}" * depth
+    await add_step(context, report("owls"), arguments=deep)
+    assert context.transcript[1].measured[0].stored is not None
+    assert (await context.get_messages())[0].content[0].arguments == deep
+
+
+async def test_a_log_of_many_errors_beyond_ascii_is_packed_in_linear_time(store: MemoryStore):
+    """Each match is counted on from the one before (20,000 matches; quadratic took 9 s)."""
+    content = "\n".join(f"ERROR: é number {i}" for i in range(20_000))
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    await asyncio.wait_for(add_step(context, content), 6)
+    assert context.stats.offloads == 1
+
+
+async def test_images_give_way_before_the_words_of_the_task(store: MemoryStore):
+    """And no more of them than it takes."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=8000))
+    text = "\n".join(f"word number {i} of the task" for i in range(400))
+    await context.add_message(UserMessage(content=[text, *[IMAGE] * 8], source="user"))
+    (message,) = await context.get_messages()
+    assert message.content[0] == text
+    images = [block for block in message.content if isinstance(block, Image)]
+    assert len(images) == 4
+    assert message.content[-1] == "[image left out to fit the budget]"
+
+
+async def test_a_loaded_agent_keeps_to_its_own_session(store: MemoryStore):
+    """Two chats are loaded from one component; the tools of each answer from its own."""
+    template = MemoryContext("alice", "coder", "template", store)
+    component = template.tools()[2].dump_component()
+    chats: list[tuple[MemoryContext, ReadHistoryTool]] = []
+    for name in ("one", "two", "three"):
+        tool = ReadHistoryTool.load_component(component, ReadHistoryTool)
+        context = MemoryContext("alice", "coder", "template", store)
+        other = MemoryContext("alice", "coder", f"chat {name}", store)
+        await other.add_message(user(f"secret of {name}"))
+        await context.load_state(await other.save_state())
+        chats.append((context, tool))
+    for name, (_, tool) in zip(("one", "two", "three"), chats, strict=True):
+        assert f"secret of {name}" in await tool.run_json({}, CancellationToken())
+
+
+async def test_the_last_context_closes_the_default_store(home):
+    """One chat that ends does not end the others."""
+    first, second = MemoryContext("alice", "first"), MemoryContext("alice", "second")
+    assert first.memory_store is second.memory_store
+    opened = asyncio.gather(second.__aenter__(), second.store("kept", "a note"))
+    await first.close()
+    _, key = await opened
+    assert await second.retrieve(key) == "kept"
+    await second.close()
+
+
+async def test_history_that_is_loaded_may_say_the_same_twice(store: MemoryStore):
+    """Only what is delivered now can be a re-delivery, and only of what was shown without an answer."""
+    twice: list[LLMMessage] = [user("yes"), user("yes")]
+    begun = MemoryContext("alice", "coder", None, store, initial_messages=twice)
+    assert [m.content for m in await begun.get_messages()] == ["yes", "yes"]
+    loaded = MemoryContext("alice", "coder", None, store)
+    await loaded.load_state({"messages": [message.model_dump() for message in twice]})
+    assert [m.content for m in await loaded.get_messages()] == ["yes", "yes"]
+    team = MemoryContext("alice", "coder", None, store)
+    for message in (user("task"), assistant("mine"), *[user("Still waiting.", "bob")] * 3):
+        await team.add_message(message)
+    assert len(await team.get_messages()) == 5
+
+
+async def test_a_redelivery_is_recognised_across_a_save(store: MemoryStore):
+    """The whole batch comes again after a failed call, interrupted by a save and a load."""
+    context = MemoryContext("alice", "coder", None, store)
+    await context.add_message(user("a"))
+    await context.add_message(user("b", "bob"))
+    await context.get_messages()
+    await context.add_message(user("a"))
+    later = MemoryContext("alice", "coder", None, store)
+    await later.load_state(json.loads(json.dumps(await context.save_state())))
+    for one in (context, later):
+        await one.add_message(user("b", "bob"))
+        await one.add_message(user("c"))
+        assert [m.content for m in await one.get_messages()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("state", [{}, {"messages": [{"type": "nope"}]}, {"transcript": {}}, {"messages": 7}])
+async def test_a_state_that_cannot_be_read_leaves_the_session_as_it_was(store: MemoryStore, state):
+    """With a ValueError."""
+    context = MemoryContext("alice", "coder", None, store)
+    await context.add_message(user("Hello."))
+    with pytest.raises(ValueError, match=r"state|validation"):
+        await context.load_state(state)
+    assert [m.content for m in await context.get_messages()] == ["Hello."]
+
+
+async def test_a_look_up_needs_no_store_to_be_recognised(store: MemoryStore, caplog: pytest.LogCaptureFixture):
+    """Also while the database is away, and after the process has ended."""
+    context = MemoryContext("alice", "coder", None, store)
+    key = await context.store(report("owls"), "a survey")
+    answer = await context.tools()[1].run_json({"memory_key": key}, CancellationToken())
+    away = MemoryContext("alice", "coder", None, MemoryStore("postgresql://alice@127.0.0.1:1/nowhere"))
+    away.memory_store.lookups = store.lookups
+    await add_step(away, answer, name="retrieve_memory")
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    state = json.loads(json.dumps(await away.save_state()))
+    later = MemoryContext("alice", "coder", None, store)
+    await later.load_state(state)
+    await later.get_messages()
+    await later.add_message(assistant("I see."))
+    assert re.fullmatch(r"all of \[MemoryRef: .*\]", (await later.get_messages())[1].content[0].content)
+    assert later.stats.offloads == 0
+
+
+async def test_memory_tools_answer_in_words_even_without_room(store: MemoryStore):
+    """The smallest limits and the longest patterns."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view_limit_tokens=200))
+    key = await context.store(report("owls"), "a survey")
+    for arguments in (
+        {"transform": "filtered", "pattern": "🜁" * 80},
+        {"transform": "filtered", "pattern": "owls"},
+        {"transform": "filtered", "pattern": "(?=x)"},
+        {"transform": "excerpt", "start_line": 900},
+        {"transform": "first_n"},
+        {"transform": "filtered", "json_path": "$.a"},
+        {},
+    ):
+        answer = await context.tools()[1].run_json({"memory_key": key, **arguments}, CancellationToken())
+        assert isinstance(answer, str)
+        assert 0 < context.token_counter.count(answer) <= 500
+        assert "Traceback" not in answer
+
+
+async def test_a_late_result_is_told_at_the_end(store: MemoryStore):
+    """The agent went on without it; rewriting what it has read would cost the whole prefix."""
+    context = MemoryContext("alice", "coder", None, store)
+    call = FunctionCall(id="1", name="slow", arguments="{}")
+    await context.add_message(AssistantMessage(content=[call], source="coder"))
+    await context.get_messages()
+    await context.add_message(user("hurry"))
+    await context.add_message(assistant("hm"))
+    before = await context.get_messages()
+    result = FunctionExecutionResult(content="done", name="slow", call_id="1", is_error=False)
+    await context.add_message(FunctionExecutionResultMessage(content=[result]))
+    after = await context.get_messages()
+    assert after[:-1] == before
+    assert after[-1] == UserMessage(content="slow returned:\ndone", source="memory")
+    check_pairing(after)
+
+
+async def test_the_words_of_a_hand_off_are_no_code_output(store: MemoryStore):
+    """Only what follows this agent's own answer can be; a hand-off brings answers of others."""
+    context = MemoryContext("alice", "second", None, store)
+    await context.add_message(user("Survey owls."))
+    await context.add_message(AssistantMessage(content="I hand over.", source="first"))
+    await context.add_message(UserMessage(content=report("what to do"), source="first"))
+    await context.get_messages()
+    await context.add_message(assistant("All right."))
+    assert report("what to do") in text_of(await context.get_messages())
+
+
+async def test_a_message_without_results_is_not_shown(store: MemoryStore):
+    """Model APIs refuse it."""
+    context = MemoryContext("alice", "coder", None, store)
+    await context.add_message(FunctionExecutionResultMessage(content=[]))
+    await context.add_message(SystemMessage(content="x"))
+    assert len(await context.get_messages()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"metadata": {1: 2}}, "metadata"),
+        ({"metadata": {"a": {1, 2}}}, "metadata"),
+        ({"metadata": {"a": float("nan")}}, "metadata"),
+        ({"type": "bogus"}, "type='bogus'"),
+        ({"tags": "abc"}, "tags='abc'"),
+        ({"tags": [1]}, "tags="),
+        ({"source": 5}, "source=5"),
+    ],
+)
+async def test_what_a_row_would_not_give_back_is_refused(store: MemoryStore, arguments, word: str):
+    """With the value and what to send."""
+    context = MemoryContext("alice", "coder", None, store)
+    with pytest.raises(ValueError, match=word):
+        await context.store("text", "a note", **arguments)
+
+
+async def test_a_thousand_parallel_results_are_handled_in_good_time(store: MemoryStore):
+    """Nothing in the way of one message is quadratic in its results."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    contents = [f"result {i}\n" + "some words of it\n" * 200 for i in range(1000)]
+    await add_step(context, *contents)
+    view = await asyncio.wait_for(context.get_messages(), 8)
+    check_pairing(view)
+    assert context.stats.write_transactions == 1
+    assert context.stats.view_tokens <= 100_000
