@@ -11,27 +11,19 @@ from collections.abc import Callable, Iterable
 
 from autogen_core.models import SystemMessage
 
-from ..compaction import excerpt, render_passages
 from ..messages import Address
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, Folded, Part, PlannedCompaction, Shortened, Transcript
+from ..transcript import Decision, Entry, Folded, PlannedCompaction, Transcript
 from .history import fold_key, fold_text
 from .render import Renderer, View, current_task, text_in_view
+from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
 
 __all__ = ["Budget", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
-LEAST_EXCERPT_TOKENS = 200
-"""Below this an excerpt says less than the placeholder."""
-
-SHORTEST_TOKENS = 60
-"""A part of so few tokens is not shortened: what would stand for it takes about as many."""
-
 _Step = Callable[[Transcript, View], list[Decision]]
-_Shown = tuple[Entry, Part, int]
-"""An entry, a part of it, and the tokens it takes in the view."""
 
 
 def session_tag(session_id: str) -> str:
@@ -53,6 +45,7 @@ class Budget:
         self._policy = policy
         self._counter = counter
         self._renderer = renderer
+        self._shortener = Shortener(policy, counter)
         self.tag = tag
 
     def fit(self, transcript: Transcript) -> View:
@@ -111,7 +104,7 @@ class Budget:
             for part in entry.measured:
                 is_too_long = part.address.kind == "text" and part.tokens > limit
                 if is_too_long and (task, part.address) not in transcript.standing.shortened:
-                    shortened = self._shortened(entry, part, limit)
+                    shortened = self._shortener.excerpted(entry, part, limit)
                     decisions += [shortened] if shortened else []
         return decisions
 
@@ -184,24 +177,26 @@ class Budget:
         gain = sum(tokens - LEAST_EXCERPT_TOKENS for _, _, tokens in readable if tokens > LEAST_EXCERPT_TOKENS)
         if view.tokens - gain <= (self._policy.view_limit_tokens or 0):
             return []
-        return self._shorten(view, self._shown(transcript, self._fresh(transcript), ("arguments",)))
+        return self._shortener.shorten(view, self._shown(transcript, self._fresh(transcript), ("arguments",)))
 
     def _shorten_fresh(self, *kinds: str) -> _Step:
         """Make the step that gives each unanswered part of these kinds an equal share of what the budget leaves."""
-        return lambda transcript, view: self._shorten(view, self._shown(transcript, self._fresh(transcript), kinds))
+        return lambda transcript, view: self._shortener.shorten(
+            view, self._shown(transcript, self._fresh(transcript), kinds)
+        )
 
     def _shorten_kept(self, transcript: Transcript, view: View) -> list[Decision]:
         kept = [transcript[position] for position in self._kept(transcript)]
-        return self._shorten(view, self._shown(transcript, kept, ("text",)))
+        return self._shortener.shorten(view, self._shown(transcript, kept, ("text",)))
 
     def _leave_out_images(self, transcript: Transcript, view: View) -> list[Decision]:
-        return self._without_images(view, self._shown(transcript, self._fresh(transcript), ("image",)))
+        return self._shortener.without_images(view, self._shown(transcript, self._fresh(transcript), ("image",)))
 
     def _leave_out_images_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         kept = [transcript[position] for position in self._kept(transcript)]
-        return self._without_images(view, self._shown(transcript, kept, ("image",)))
+        return self._shortener.without_images(view, self._shown(transcript, kept, ("image",)))
 
-    # --- how parts become shorter
+    # --- what a step looks at
 
     def _fresh(self, transcript: Transcript) -> list[Entry]:
         """What is not answered yet, but for the instructions and the task."""
@@ -209,7 +204,7 @@ class Budget:
         start = max(transcript.standing.consumed, transcript.standing.start)
         return [entry for entry in transcript.entries(start=start) if entry.position not in kept]
 
-    def _shown(self, transcript: Transcript, entries: Iterable[Entry], kinds: tuple[str, ...]) -> list[_Shown]:
+    def _shown(self, transcript: Transcript, entries: Iterable[Entry], kinds: tuple[str, ...]) -> list[ShownPart]:
         """Return the parts of these kinds with what they take in the view."""
         return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
@@ -218,55 +213,6 @@ class Budget:
             for part in entry.measured
             if part.address.kind in kinds
         ]
-
-    def _shorten(self, view: View, shown: list[_Shown]) -> list[Decision]:
-        """Give each part an equal share of what the rest of the view leaves; none becomes longer than it was."""
-        large = [item for item in shown if item[2] > SHORTEST_TOKENS]
-        budget = (self._policy.view_limit_tokens or 0) - (view.tokens - sum(tokens for _, _, tokens in large))
-        share = _equal_share([tokens for _, _, tokens in large], budget)
-        compacted: list[tuple[int, Address]] = []
-        shortened: list[Decision] = []
-        for entry, part, tokens in large:
-            if tokens <= share:
-                continue
-            decision = self._shortened(entry, part, share)
-            if decision is None and part.stored is not None and part.stored.compacted_tokens < tokens:
-                compacted.append((entry.position, part.address))
-            elif decision is not None and decision.tokens < tokens:
-                shortened.append(decision)
-        return [*([PlannedCompaction(tuple(compacted), "budget")] if compacted else []), *shortened]
-
-    def _shortened(self, entry: Entry, part: Part, limit_tokens: int) -> Shortened | None:
-        """Return the decision to show an excerpt within a limit; None if the placeholder says more."""
-        reread = f"read_history(first_message={entry.position + 1})"
-        content = entry.text(part.address)
-        has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None and part.address.kind != "arguments"
-        if part.stored and not has_room:
-            return None
-        if part.address.kind == "arguments":
-            text = '{"shortened": "these arguments were left out to fit the budget; read_history shows them"}'
-        elif has_room and content is not None:
-            whole = part.stored.refs[0].render() if part.stored and part.stored.refs else reread
-            headline = f"Shortened to fit the budget; whole: {whole}"
-            passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter, part.tokens)
-            text = f"{headline}\n{render_passages(content, passages)}"
-        else:
-            text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
-        return Shortened(entry.position, part.address, text, self._counter.count(text))
-
-    def _without_images(self, view: View, shown: list[_Shown]) -> list[Decision]:
-        """Leave out as many images as it takes, the last ones first."""
-        excess = view.tokens - (self._policy.view_limit_tokens or 0)
-        text = "[image left out to fit the budget]"
-        tokens_of_text = self._counter.count(text)
-        decisions: list[Decision] = []
-        for entry, part, tokens in reversed(shown):
-            if excess <= 0:
-                break
-            if tokens > tokens_of_text:
-                decisions.append(Shortened(entry.position, part.address, text, tokens_of_text))
-                excess -= tokens - tokens_of_text
-        return decisions
 
     # --- what folds and what does not
 
@@ -293,17 +239,6 @@ class Budget:
 
     def _fold_text_limit(self) -> int:
         return min(FOLD_TEXT_LIMIT_TOKENS, (self._policy.view_limit_tokens or 0) // 4)
-
-
-def _equal_share(sizes: list[int], budget: int) -> int:
-    """Return the limit for each so that all together fit: small ones keep their size, large ones get the same."""
-    remaining, count = max(budget, 0), len(sizes)
-    for size in sorted(sizes):
-        if size * count > remaining:
-            return remaining // count
-        remaining -= size
-        count -= 1
-    return max(sizes, default=0)
 
 
 def _sorted(parts: Iterable[tuple[int, Address]]) -> tuple[tuple[int, Address], ...]:

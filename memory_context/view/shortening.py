@@ -1,0 +1,92 @@
+"""Parts that are shown shorter so that a view fits: which get how much, and what is shown of them."""
+
+from ..compaction import excerpt, render_passages
+from ..messages import Address
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter
+from ..transcript import Decision, Entry, Part, PlannedCompaction, Shortened
+from .render import View
+
+__all__ = ["LEAST_EXCERPT_TOKENS", "Shortener", "ShownPart"]
+
+LEAST_EXCERPT_TOKENS = 200
+"""Below this an excerpt says less than the placeholder."""
+
+SHORTEST_TOKENS = 60
+"""A part of so few tokens is not shortened: what would stand for it takes about as many."""
+
+ShownPart = tuple[Entry, Part, int]
+"""An entry, a part of it, and the tokens it takes in the view."""
+
+
+class Shortener:
+    """Says how parts of a view become shorter. It takes no decision itself; it returns them.
+
+    Args:
+        policy: Says the budget.
+        counter: Counts tokens.
+    """
+
+    def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
+        self._policy = policy
+        self._counter = counter
+
+    def shorten(self, view: View, shown: list[ShownPart]) -> list[Decision]:
+        """Give each part an equal share of what the rest of the view leaves; none becomes longer than it was."""
+        large = [item for item in shown if item[2] > SHORTEST_TOKENS]
+        budget = (self._policy.view_limit_tokens or 0) - (view.tokens - sum(tokens for _, _, tokens in large))
+        share = _equal_share([tokens for _, _, tokens in large], budget)
+        compacted: list[tuple[int, Address]] = []
+        shortened: list[Decision] = []
+        for entry, part, tokens in large:
+            if tokens <= share:
+                continue
+            decision = self.excerpted(entry, part, share)
+            if decision is None and part.stored is not None and part.stored.compacted_tokens < tokens:
+                compacted.append((entry.position, part.address))
+            elif decision is not None and decision.tokens < tokens:
+                shortened.append(decision)
+        return [*([PlannedCompaction(tuple(compacted), "budget")] if compacted else []), *shortened]
+
+    def excerpted(self, entry: Entry, part: Part, limit_tokens: int) -> Shortened | None:
+        """Return the decision to show an excerpt within a limit; None if the placeholder says more."""
+        reread = f"read_history(first_message={entry.position + 1})"
+        content = entry.text(part.address)
+        has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None and part.address.kind != "arguments"
+        if part.stored and not has_room:
+            return None
+        if part.address.kind == "arguments":
+            text = '{"shortened": "these arguments were left out to fit the budget; read_history shows them"}'
+        elif has_room and content is not None:
+            whole = part.stored.refs[0].render() if part.stored and part.stored.refs else reread
+            headline = f"Shortened to fit the budget; whole: {whole}"
+            passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter, part.tokens)
+            text = f"{headline}\n{render_passages(content, passages)}"
+        else:
+            text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
+        return Shortened(entry.position, part.address, text, self._counter.count(text))
+
+    def without_images(self, view: View, shown: list[ShownPart]) -> list[Decision]:
+        """Leave out as many images as it takes, the last ones first."""
+        excess = view.tokens - (self._policy.view_limit_tokens or 0)
+        text = "[image left out to fit the budget]"
+        tokens_of_text = self._counter.count(text)
+        decisions: list[Decision] = []
+        for entry, part, tokens in reversed(shown):
+            if excess <= 0:
+                break
+            if tokens > tokens_of_text:
+                decisions.append(Shortened(entry.position, part.address, text, tokens_of_text))
+                excess -= tokens - tokens_of_text
+        return decisions
+
+
+def _equal_share(sizes: list[int], budget: int) -> int:
+    """Return the limit for each so that all together fit: small ones keep their size, large ones get the same."""
+    remaining, count = max(budget, 0), len(sizes)
+    for size in sorted(sizes):
+        if size * count > remaining:
+            return remaining // count
+        remaining -= size
+        count -= 1
+    return max(sizes, default=0)
