@@ -14,7 +14,9 @@ from autogen_core.tools import FunctionTool
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
+from memory_context.messages import message_to_json
 
+from ..conftest import StartPython
 from ..context.histories import check_pairing
 from .scripted import calls, model, report, seen, text_of
 
@@ -254,6 +256,35 @@ async def test_state_of_agent_and_team_goes_through_json_into_new_objects(store:
     assert other_context.session_id == context.session_id
     await other_team.run(task="Go on.")
     assert [m.content for m in seen(other_client)[-1:]] == ["Go on."]
+
+
+async def test_a_new_process_continues_from_a_saved_state(
+    store: MemoryStore, database_url: str, start_python: StartPython
+):
+    """Loaded by a process that knows only the database and the JSON: the same view, and the content behind it."""
+    context = MemoryContext("alice", "coder", memory_store=store)
+    client = model(calls(("survey", {"topic": "owls"})), "Long.")
+    agent = AssistantAgent("coder", client, tools=[survey], model_context=context, reflect_on_tool_use=True)
+    await agent.run(task="Survey owls.")
+    script = """
+import asyncio, json, sys
+from memory_context import MemoryContext, MemoryStore
+from memory_context.messages import message_to_json
+async def main():
+    async with MemoryStore(sys.argv[1]) as store:
+        context = MemoryContext("alice", "coder", memory_store=store)
+        await context.load_state(json.load(sys.stdin)["llm_context"])
+        view = [message_to_json(message) for message in await context.get_messages()]
+        (key,) = [segment.keys[0] for segment in (await context.explain()).segments if segment.keys]
+        print(json.dumps([view, await context.retrieve(key)]))
+asyncio.run(main())
+"""
+    process = await start_python(script.replace("sys.argv[1]", repr(database_url)))
+    out, err = await process.communicate(json.dumps(await agent.save_state()).encode())
+    assert process.returncode == 0, err.decode()
+    view, content = json.loads(out)
+    assert view == [message_to_json(message) for message in await context.get_messages()]
+    assert content == report("owls")
 
 
 async def test_state_of_autogens_own_contexts_is_taken_over(store: MemoryStore):

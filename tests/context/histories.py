@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from autogen_core import FunctionCall, Image
+from autogen_core import CancellationToken, FunctionCall, Image
 from autogen_core.models import (
     AssistantMessage,
     FunctionExecutionResult,
@@ -20,7 +20,7 @@ from autogen_core.models import (
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
-from memory_context import ContextPolicy, MemoryContext
+from memory_context import AgentMemory, ContextPolicy, ContextStats, MemoryContext
 from memory_context.messages import calls_of, long_strings, message_from_json, message_to_json, results_of, texts_of
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Folded, PlannedCompaction, Redelivered, Shortened, Transcript
@@ -62,6 +62,7 @@ operations = st.one_of(
     st.tuples(st.just("cancelled step"), st.integers(1, 3), st.booleans()),
     st.tuples(st.just("orphan result"), texts),
     st.tuples(st.just("late result"), texts),
+    st.tuples(st.just("look up"), st.integers(0, 5)),
     st.tuples(st.just("look")),
     st.tuples(st.just("look")),
     st.tuples(st.just("clear")),
@@ -98,6 +99,7 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
                         ("cancelled step", rng.randrange(1, 4), rng.random() < 0.5),
                         ("orphan result", text()),
                         ("late result", text()),
+                        ("look up", rng.randrange(9)),
                         ("cancelled add", text()),
                         ("system", rng.choice(["remember this", "remember that", text()])),
                         ("images", rng.randrange(1, 4)),
@@ -140,6 +142,7 @@ class Life:
     view: list[LLMMessage] = field(default_factory=list)
     calls: int = 0
     seen_until: int = 0
+    looked_up: set[str] = field(default_factory=set)
 
     async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
         """Let everything of a history happen, looking at a view after each event."""
@@ -150,7 +153,9 @@ class Life:
 
     async def add(self, message: LLMMessage) -> None:
         before = message_to_json(message)
+        stats = self.context.stats
         await self.context.add_message(message)
+        self.check_transactions(stats)
         assert message_to_json(message) == before, "a message passed in was changed"
         if len(self.added) < self.context.transcript.end:
             self.added.append(message_from_json(before))
@@ -250,7 +255,28 @@ class Life:
             for i in range(number)
         ]
 
+    async def look_up(self, choice: int) -> None:
+        """The model looks something up with its tool; the answer is nothing new to store."""
+        await self.look()
+        keys = [segment.keys[0] for segment in (await self.context.explain()).segments if segment.keys]
+        if not keys:
+            return
+        arguments = {"memory_key": keys[choice % len(keys)]}
+        answer = await self.context.tools()[1].run_json(arguments, CancellationToken())
+        call = FunctionCall(id=f"look_{len(self.added)}", name="retrieve_memory", arguments=json.dumps(arguments))
+        await self.add_answer(AssistantMessage(content=[call], source="coder"))
+        offloads = self.context.stats.offloads
+        result = FunctionExecutionResult(content=answer, name=call.name, call_id=call.id)
+        await self.add(FunctionExecutionResultMessage(content=[result]))
+        assert self.context.stats.offloads == offloads, "a look-up was stored as something new"
+        self.looked_up.add(answer)
+
     # --- what must be true
+
+    def check_transactions(self, before: ContextStats) -> None:
+        """One transaction for a message with offloads, none for any other."""
+        after = self.context.stats
+        assert after.write_transactions - before.write_transactions == int(after.offloads > before.offloads)
 
     async def look(self) -> None:
         """Take a view and check it against the one before and against the rules."""
@@ -340,10 +366,15 @@ class Life:
                         assert (entry.position, part.address) in transcript.standing.compacted, "shown more than once"
 
     async def check_nothing_is_lost(self) -> None:
-        """Every text since the last clear is where it was, in the transcript or behind its reference."""
+        """Every text since the last clear is where it was, in the transcript or behind its reference, for this user."""
+        other = AgentMemory(self.context.memory_store, "bob")
+        keys = {key for segment in (await self.context.explain()).segments for key in segment.keys}
+        assert await other.retrieve_contents(keys) == {}, "another user sees this"
         entries = self.context.transcript.entries()
         for entry, message in zip(entries, self.added[len(self.added) - len(entries) :], strict=True):
             for address, text in texts_of(message):
+                if text in self.looked_up:
+                    continue
                 kept = entry.text(address)
                 stored = entry.part(address).stored
                 if kept is None and stored is not None:
