@@ -14,10 +14,10 @@ import math
 import random
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -30,7 +30,6 @@ __all__ = [
     "count_off_loop",
     "cut_to_tokens",
     "default_token_counter",
-    "is_over_off_loop",
 ]
 
 EXACT_LIMIT_BYTES = 2 * 1024 * 1024
@@ -75,8 +74,6 @@ _LONG_RUN = re.compile(rf"(?<![{_BLANK}])[{_BLANK}]{{{_LONGEST_RUN},}}")
 
 _SAMPLES = 64
 _SAMPLE_CHARACTERS = 16_384
-
-_T = TypeVar("_T")
 
 
 class TokenCounter(Protocol):
@@ -136,14 +133,12 @@ def default_token_counter() -> O200kTokenCounter:
     return O200kTokenCounter()
 
 
-async def count_off_loop(counter: TokenCounter, text: str) -> int:
-    """Return `counter.count(text)`; in a thread when that may take long, so that the event loop goes on."""
-    return await _off_loop(counter, text, lambda: counter.count(text))
-
-
-async def is_over_off_loop(counter: TokenCounter, text: str, limit_tokens: int) -> bool:
-    """Return `counter.is_over(text, limit_tokens)`; in a thread when that may take long."""
-    return await _off_loop(counter, text, lambda: counter.is_over(text, limit_tokens))
+async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[int]:
+    """Return the tokens of each text; counted in a thread when that may take long, so that the event loop goes on."""
+    is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
+    if is_ready and sum(map(len, texts)) <= INLINE_LIMIT_CHARACTERS:
+        return [counter.count(text) for text in texts]
+    return await asyncio.to_thread(lambda: [counter.count(text) for text in texts])
 
 
 def cut_to_tokens(
@@ -293,10 +288,3 @@ def _estimate(text: str, limit_tokens: int | None) -> int:
     variance = sum((count - mean) ** 2 for count in counts) / (_SAMPLES - 1)
     unseen = max(0.0, 1 - length / stratum)
     return math.ceil((mean + 2 * math.sqrt(variance / _SAMPLES * unseen)) * max(len(text) / length, _SAMPLES))
-
-
-async def _off_loop(counter: TokenCounter, text: str, call: Callable[[], _T]) -> _T:
-    is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
-    if is_ready and len(text) <= INLINE_LIMIT_CHARACTERS:
-        return call()
-    return await asyncio.to_thread(call)

@@ -113,7 +113,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     Args:
         config: Names the context by user, agent and session.
-        host: The context itself; None to find it among the live ones at each call.
+        host: The context itself; None to belong to the one that is loaded next, or to be found at the first call.
     """
 
     component_config_schema = MemoryToolConfig

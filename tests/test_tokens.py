@@ -17,7 +17,6 @@ from memory_context.tokens import (
     count_off_loop,
     cut_to_tokens,
     default_token_counter,
-    is_over_off_loop,
 )
 
 COUNTER = default_token_counter()
@@ -238,10 +237,12 @@ async def test_long_text_is_counted_in_a_thread_and_short_text_at_once():
             places.append(threading.current_thread() is threading.main_thread())
             return len(text)
 
-    assert await count_off_loop(Placed(), "x" * INLINE_LIMIT_CHARACTERS) == INLINE_LIMIT_CHARACTERS
-    assert await count_off_loop(Placed(), "x" * (INLINE_LIMIT_CHARACTERS + 1)) == INLINE_LIMIT_CHARACTERS + 1
-    assert places == [True, False]
-    assert await is_over_off_loop(COUNTER, "two words", 1)
+    assert await count_off_loop(Placed(), ["x", "x" * (INLINE_LIMIT_CHARACTERS - 1)]) == [
+        1,
+        INLINE_LIMIT_CHARACTERS - 1,
+    ]
+    assert await count_off_loop(Placed(), ["x", "x" * INLINE_LIMIT_CHARACTERS]) == [1, INLINE_LIMIT_CHARACTERS]
+    assert places == [True, True, False, False]
 
 
 async def test_the_ranks_are_loaded_in_a_thread(monkeypatch):
@@ -251,7 +252,7 @@ async def test_the_ranks_are_loaded_in_a_thread(monkeypatch):
     monkeypatch.setattr(tokens, "_encodings", None)
     monkeypatch.setattr(tokens, "_read_encodings", lambda: threads.append(threading.current_thread()) or encodings)
     assert not COUNTER.is_loaded
-    assert await asyncio.gather(*(count_off_loop(COUNTER, "hello world") for _ in range(8))) == [2] * 8
+    assert await asyncio.gather(*(count_off_loop(COUNTER, ["hello world"]) for _ in range(8))) == [[2]] * 8
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
 

@@ -85,7 +85,7 @@ class AgentMemory:
             raise ValueError(
                 f"a content of {len(to_utf8(text)):,} bytes is too large: an item takes {MAX_CONTENT_BYTES:,}"
             )
-        token_count = await count_off_loop(self._counter, text)
+        (token_count,) = await count_off_loop(self._counter, [text])
         draft = Draft(
             text,
             description or f"{source or type}, {len(text):,} characters",

@@ -127,9 +127,10 @@ class Offloader:
     async def _measured(self, entry: Entry) -> list[Part]:
         message = entry.message
         overhead = overhead_texts(message)
+        texts = texts_of(message)
+        counts = await count_off_loop(self._counter, [text for _, text in texts])
         parts: list[Part] = []
-        for address, text in texts_of(message):
-            tokens = await count_off_loop(self._counter, text)
+        for (address, _), tokens in zip(texts, counts, strict=True):
             beside = sum(self._counter.count(name) for name in overhead.get(address, ()))
             is_result = address.kind == "result" or (entry.carries_result and address.kind == "text")
             parts.append(Part(address, tokens, beside, is_result))
