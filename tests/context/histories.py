@@ -142,7 +142,6 @@ class Life:
     view: list[LLMMessage] = field(default_factory=list)
     calls: int = 0
     seen_until: int = 0
-    looked_up: set[str] = field(default_factory=set)
 
     async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
         """Let everything of a history happen, looking at a view after each event."""
@@ -269,7 +268,6 @@ class Life:
         result = FunctionExecutionResult(content=answer, name=call.name, call_id=call.id)
         await self.add(FunctionExecutionResultMessage(content=[result]))
         assert self.context.stats.offloads == offloads, "a look-up was stored as something new"
-        self.looked_up.add(answer)
 
     # --- what must be true
 
@@ -373,10 +371,11 @@ class Life:
         entries = self.context.transcript.entries()
         for entry, message in zip(entries, self.added[len(self.added) - len(entries) :], strict=True):
             for address, text in texts_of(message):
-                if text in self.looked_up:
-                    continue
                 kept = entry.text(address)
                 stored = entry.part(address).stored
+                if kept is None and stored is not None and not stored.refs:  # a look at what is stored elsewhere
+                    assert "[MemoryRef: " in stored.compacted
+                    continue
                 if kept is None and stored is not None:
                     kept = await self.context.retrieve(stored.refs[0].key)
                 assert kept == text, f"message {entry.position + 1} lost its {address.kind}"
