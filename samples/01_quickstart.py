@@ -1,37 +1,28 @@
-"""The idea in three prints: a tool result in full, then its placeholder, then the content back.
-
-python samples/01_quickstart.py
-"""
+"""The idea in three prints: a tool result in full, then its placeholder, then the content back."""
 
 import asyncio
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
-from memory_context import MemoryContext, MemoryStore
+from memory_context import MemoryContext
 
 LINE = "12:{0:02} 10.0.0.{0} GET /api/orders/{0}?expand=items,customer -> {1} in 17 ms"
 LOG = "\n".join(LINE.format(n, "500 disk full" if n == 13 else "200 ok") for n in range(20))
 
 
 async def main() -> None:
-    # For the placeholder at once, without a first look, pass policy=ContextPolicy(first_view="placeholder").
-    async with MemoryStore() as store, MemoryContext("quickstart", "operator", memory_store=store) as context:
-        # What an AutoGen agent does with its model_context, step by step. Its model asks for the log and gets it:
+    # For the placeholder at once, without a first look: policy=ContextPolicy(first_view="placeholder").
+    async with MemoryContext("quickstart", "operator") as context:
+        # What an AutoGen agent does with its model_context: its model asks for the log and gets it.
         await context.add_message(UserMessage(content="Did any request fail?", source="user"))
         call = FunctionCall(id="call_1", name="read_log", arguments="{}")
         await context.add_message(AssistantMessage(content=[call], source="operator"))
         result = FunctionExecutionResult(content=LOG, name="read_log", call_id="call_1", is_error=False)
         await context.add_message(FunctionExecutionResultMessage(content=[result]))
-        view = await context.get_messages()
-        print(f"1. Fresh, the model sees the result in full:\n\n{view[2].content[0].content}")
-
-        # The model answers, so it has seen the result: from now on a placeholder stands for it.
+        print(f"1. Fresh, the model sees the result in full:\n\n{(await context.get_messages())[2].content[0].content}")
         await context.add_message(AssistantMessage(content="Yes, order 13: disk full.", source="operator"))
-        view = await context.get_messages()
-        print(f"\n2. Answered, it sees its placeholder:\n\n{view[2].content[0].content}")
-
-        # Nothing is lost. The model gets it back with the tools of context.tools(), you with retrieve:
+        print(f"\n2. Answered, it sees its placeholder:\n\n{(await context.get_messages())[2].content[0].content}")
         key = next(key for segment in (await context.explain()).segments for key in segment.keys)
         found = await context.retrieve(key, "filtered", pattern="-> 5..", context_lines=1)
         print(f"\n3. Back again, what a regex finds in it:\n\n{found}")
