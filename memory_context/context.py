@@ -21,7 +21,7 @@ from .compaction import GenericCompactor
 from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryTransform, MemoryType
 from .messages import message_from_json, message_to_json
-from .offload import Offloader
+from .offload import Offloader, restore_texts
 from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
@@ -103,7 +103,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, session_tag(self.session_id))
         self._last_views = (View(), View())
-        self._meter = Meter()
+        self._meter = Meter(transcript)
         announce(self)
 
     # --- the chat context ---------------------------------------------------------------------------------------
@@ -149,18 +149,20 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue a saved session, or take over what one of AutoGen's own contexts saved.
 
-        If the store cannot be reached, results it holds that were still to be shown once are shown compacted.
+        If the store cannot be reached, what only it has is shown compacted. A load that fails or is cancelled changes
+        nothing.
 
         Raises:
-            ValueError: The state belongs to another user, comes from a newer version, or is none; nothing has changed.
+            ValueError: The state belongs to another user, comes from a newer version, or is none.
         """
         if "transcript" in state:
             if state.get("user_id") != self.user_id:
                 raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {self.user_id!r}")
             transcript = load_transcript(state["transcript"])
-            self.session_id = _identifier("session_id", state.get("session_id"))
+            session_id = _identifier("session_id", state.get("session_id"))
+            await restore_texts(transcript, self._agent_memory)
+            self.session_id = session_id
             self._start(transcript)
-            await self._offloader.restore()
         elif "messages" in state:
             self._start(_history(_MESSAGES.validate_python(state["messages"])))
             await self._offloader.settle()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .transcript import Folded, Offloaded, PlannedCompaction, Transcript
+from .transcript import Folded, Offloaded, PlannedCompaction, Shortened, Transcript
 from .view import View
 
 __all__ = ["ContextStats", "Meter"]
@@ -24,6 +24,7 @@ class ContextStats:
         offloads: Parts stored.
         compactions: Planned compactions.
         folds: Folds.
+        shortenings: Parts shortened because not even the newest step fitted whole.
         write_transactions: Transactions that stored something.
     """
 
@@ -37,6 +38,7 @@ class ContextStats:
     offloads: int = 0
     compactions: int = 0
     folds: int = 0
+    shortenings: int = 0
     write_transactions: int = 0
 
     @property
@@ -51,9 +53,14 @@ class ContextStats:
 
 
 class Meter:
-    """Adds up views as they are handed out."""
+    """Adds up views as they are handed out.
 
-    def __init__(self) -> None:
+    Args:
+        transcript: What it begins with does not count.
+    """
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._log_start = len(transcript.log)
         self._views = 0
         self._raw_total = 0
         self._view_total = 0
@@ -70,7 +77,7 @@ class Meter:
 
     def stats(self, transcript: Transcript, last: View, write_transactions: int) -> ContextStats:
         """Return the sums, with what the transcript's decisions tell."""
-        decisions = [decision for _, decision in transcript.log]
+        decisions = [decision for _, decision in transcript.log[self._log_start :]]
         return ContextStats(
             views=self._views,
             raw_tokens=raw_tokens(transcript),
@@ -82,6 +89,7 @@ class Meter:
             offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
             compactions=sum(isinstance(decision, PlannedCompaction) for decision in decisions),
             folds=sum(isinstance(decision, Folded) for decision in decisions),
+            shortenings=sum(isinstance(decision, Shortened) for decision in decisions),
             write_transactions=write_transactions,
         )
 

@@ -90,7 +90,7 @@ async def retrieve_item(
         StoreUnavailableError: The store cannot be reached now.
     """
     folded = positions_of_fold_key(session_tag(host.session_id), memory_key)
-    if folded is not None and host.transcript.first <= folded.start < folded.stop <= host.transcript.end:
+    if folded is not None and host.transcript.standing.start <= folded.start < folded.stop <= host.transcript.end:
         text = "\n".join(history_text(host.transcript[position]) for position in folded)
         shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
         return shown.text, f"{shown.label} [MemoryRef: {memory_key}]".strip()

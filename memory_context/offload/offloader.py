@@ -18,7 +18,7 @@ from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Transcript
 from .parts import Packer, Piece
 
-__all__ = ["Offloader"]
+__all__ = ["Offloader", "restore_texts"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -81,36 +81,6 @@ class Offloader:
             await self._store_within(timeout_seconds)
         if self._waiting:
             _logger.warning("content of %d messages is not stored; only a saved state has it now", len(self._waiting))
-
-    async def restore(self) -> None:
-        """Fetch, after a load, the texts that the next view shows; those that cannot be had are compacted."""
-        standing = self._transcript.standing
-        missing = [
-            (entry, part)
-            for entry in self._transcript.entries()
-            if not standing.is_folded(entry.position)
-            for part in entry.measured
-            if part.address in entry.dropped
-            and part.stored is not None
-            and (entry.position, part.address) not in standing.compacted
-        ]
-        if not missing:
-            return
-        keys = {part.stored.refs[0].key for _, part in missing if part.stored and part.stored.refs}
-        contents: dict[str, str] = {}
-        try:
-            contents = await asyncio.wait_for(self._memory.retrieve_contents(keys), _RESTORE_SECONDS)
-        except (MemoryContextError, asyncio.TimeoutError) as error:
-            _logger.warning("what the store has is shown compacted: %s", error or "it did not answer in time")
-        gone: list[PartId] = []
-        for entry, part in missing:
-            key = part.stored.refs[0].key if part.stored and part.stored.refs else ""
-            if key in contents:
-                entry.restore_texts({part.address: contents[key]})
-            else:
-                gone.append((entry.position, part.address))
-        if gone:
-            self._transcript.decide(PlannedCompaction(tuple(gone), "unavailable"))
 
     # --- measuring
 
@@ -261,3 +231,34 @@ class Offloader:
     def _keep_inline(self, entry: Entry, part: Part, error: Exception) -> None:
         self._inline_for_good.add((entry.position, part.address))
         _logger.warning("a part of message %d stays inline for good: %s", entry.position + 1, error)
+
+
+async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
+    """Fetch, after a load, the texts that the next view shows; those that cannot be had are compacted."""
+    standing = transcript.standing
+    missing = [
+        (entry, part)
+        for entry in transcript.entries()
+        if not standing.is_folded(entry.position)
+        for part in entry.measured
+        if part.address in entry.dropped
+        and part.stored is not None
+        and (entry.position, part.address) not in standing.compacted
+    ]
+    if not missing:
+        return
+    keys = {part.stored.refs[0].key for _, part in missing if part.stored and part.stored.refs}
+    contents: dict[str, str] = {}
+    try:
+        contents = await asyncio.wait_for(memory.retrieve_contents(keys), _RESTORE_SECONDS)
+    except (MemoryContextError, asyncio.TimeoutError) as error:
+        _logger.warning("what the store has is shown compacted: %s", error or "it did not answer in time")
+    gone: list[PartId] = []
+    for entry, part in missing:
+        key = part.stored.refs[0].key if part.stored and part.stored.refs else ""
+        if key in contents:
+            entry.restore_texts({part.address: contents[key]})
+        else:
+            gone.append((entry.position, part.address))
+    if gone:
+        transcript.decide(PlannedCompaction(tuple(gone), "unavailable"))

@@ -161,6 +161,7 @@ class Transcript:
             self._compact(decision.parts)
         elif isinstance(decision, Folded):
             standing.fold = decision
+            self.pairing.forget_open_calls(before=decision.upto)  # a result that is still to come would be folded too
             standing.late = {part for part in standing.late if not standing.is_folded(part[0])}
             for entry in self.entries(end=decision.upto):
                 if standing.is_folded(entry.position):

@@ -62,14 +62,16 @@ class Budget:
             (self._compact_consumed, rare_enough),
             (self._fold_consumed, limit),
             (self._shorten_arguments_that_leave_no_room, limit),
-            (self._shorten_fresh("result"), limit),
-            (self._shorten_fresh("text", "thought"), limit),
+            (self._shorten_fresh("result", target=limit), limit),
+            (self._shorten_fresh("text", "thought", target=rare_enough), limit),
             (self._leave_out_images, limit),
-            (self._shorten_fresh("arguments"), limit),
+            (self._shorten_fresh("arguments", target=limit), limit),
             (self._fold_fresh, limit),
             (self._trim_fold, limit),
             (self._leave_out_images_of_the_task, limit),
             (self._shorten_kept, limit),
+            (self._fold_all_but_the_task, limit),
+            (self._leave_out_texts_of_the_task, limit),
             (self._fold_all, limit),
         ]
         for take_decisions, enough in steps:
@@ -125,6 +127,18 @@ class Budget:
         trimmed = self._folded(transcript, folded, fold.kept, fold.upto, text_limit=fold.tokens - excess)
         return [trimmed] if trimmed.tokens < fold.tokens else []
 
+    def _fold_all_but_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
+        task = current_task(transcript, self._policy)
+        folded = [entry.position for entry in transcript.entries() if entry.position != task]
+        if task is None or not folded:
+            return []
+        return [self._folded(transcript, folded, (task,))]
+
+    def _leave_out_texts_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
+        task = current_task(transcript, self._policy)
+        entries = [] if task is None else [transcript[task]]
+        return self._shortener.without_blocks(view, self._shown(transcript, entries, ("text",)))
+
     def _fold_all(self, transcript: Transcript, view: View) -> list[Decision]:
         folded = [entry.position for entry in transcript.entries()]
         return [self._folded(transcript, folded, ())]
@@ -177,17 +191,21 @@ class Budget:
         gain = sum(tokens - LEAST_EXCERPT_TOKENS for _, _, tokens in readable if tokens > LEAST_EXCERPT_TOKENS)
         if view.tokens - gain <= (self._policy.view_limit_tokens or 0):
             return []
-        return self._shortener.shorten(view, self._shown(transcript, self._fresh(transcript), ("arguments",)))
+        arguments = self._shown(transcript, self._fresh(transcript), ("arguments",))
+        return self._shortener.shorten(view, arguments, self._policy.view_limit_tokens or 0)
 
-    def _shorten_fresh(self, *kinds: str) -> _Step:
-        """Make the step that gives each unanswered part of these kinds an equal share of what the budget leaves."""
-        return lambda transcript, view: self._shortener.shorten(
-            view, self._shown(transcript, self._fresh(transcript), kinds)
-        )
+    def _shorten_fresh(self, *kinds: str, target: int) -> _Step:
+        """Make the step that gives each unanswered part of these kinds an equal share of what a target leaves."""
+
+        def step(transcript: Transcript, view: View) -> list[Decision]:
+            return self._shortener.shorten(view, self._shown(transcript, self._fresh(transcript), kinds), target)
+
+        return step
 
     def _shorten_kept(self, transcript: Transcript, view: View) -> list[Decision]:
         kept = [transcript[position] for position in self._kept(transcript)]
-        return self._shortener.shorten(view, self._shown(transcript, kept, ("text",)))
+        texts = self._shown(transcript, kept, ("text",))
+        return self._shortener.shorten(view, texts, self._policy.view_limit_tokens or 0)
 
     def _leave_out_images(self, transcript: Transcript, view: View) -> list[Decision]:
         return self._shortener.without_images(view, self._shown(transcript, self._fresh(transcript), ("image",)))

@@ -31,10 +31,10 @@ class Shortener:
         self._policy = policy
         self._counter = counter
 
-    def shorten(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Give each part an equal share of what the rest of the view leaves; none becomes longer than it was."""
+    def shorten(self, view: View, shown: list[ShownPart], target_tokens: int) -> list[Decision]:
+        """Give each part an equal share of what the rest of the view leaves of a target; none becomes longer."""
         large = [item for item in shown if item[2] > SHORTEST_TOKENS]
-        budget = (self._policy.view_limit_tokens or 0) - (view.tokens - sum(tokens for _, _, tokens in large))
+        budget = target_tokens - (view.tokens - sum(tokens for _, _, tokens in large))
         share = _equal_share([tokens for _, _, tokens in large], budget)
         compacted: list[tuple[int, Address]] = []
         shortened: list[Decision] = []
@@ -65,6 +65,22 @@ class Shortener:
         else:
             text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
         return Shortened(entry.position, part.address, text, self._counter.count(text))
+
+    def without_blocks(self, view: View, shown: list[ShownPart]) -> list[Decision]:
+        """Leave out as many texts of one message as it takes, the last ones first, and say so in their place."""
+        excess = view.tokens - (self._policy.view_limit_tokens or 0)
+        blocks = [item for item in reversed(shown) if item[2] > 0]
+        decisions: list[Decision] = []
+        for number, (entry, part, tokens) in enumerate(blocks, 1):
+            text = (
+                f"[{number} texts left out to fit the budget; whole: read_history(first_message={entry.position + 1})]"
+            )
+            said = self._counter.count(text)
+            if excess + said - tokens <= 0 or number == len(blocks):
+                return [*decisions, Shortened(entry.position, part.address, text, said)]
+            decisions.append(Shortened(entry.position, part.address, "", 0))
+            excess -= tokens
+        return decisions
 
     def without_images(self, view: View, shown: list[ShownPart]) -> list[Decision]:
         """Leave out as many images as it takes, the last ones first."""

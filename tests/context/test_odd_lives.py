@@ -309,3 +309,78 @@ async def test_a_thousand_parallel_results_are_handled_in_good_time(store: Memor
     check_pairing(view)
     assert context.stats.write_transactions == 1
     assert context.stats.view_tokens <= 100_000
+
+
+async def test_a_task_of_many_small_texts_is_shown_as_far_as_there_is_room(store: MemoryStore):
+    """Texts from the end give way; the rest is said to be left out."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=4000))
+    blocks = [f"requirement {i}: " + "some words that say it " * 5 for i in range(200)]
+    await context.add_message(UserMessage(content=list(blocks), source="user"))
+    (message,) = await context.get_messages()
+    assert message.content[:100] == blocks[:100]
+    assert re.search(r"\[\d+ texts left out to fit the budget; whole: read_history", "".join(message.content))
+    assert 3800 <= context.stats.view_tokens <= 4000
+
+
+async def test_a_small_task_outlives_many_instructions(store: MemoryStore):
+    """What does not fit of the instructions folds; the task stays."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=1000))
+    for i in range(30):
+        await context.add_message(SystemMessage(content=f"rule {i}: " + "be careful with it " * 10))
+    await context.add_message(user("Book flight 17."))
+    assert (await context.get_messages())[-1].content == "Book flight 17."
+    assert context.stats.view_tokens <= 1000
+
+
+async def test_a_load_that_is_cancelled_changes_nothing(store: MemoryStore):
+    """Texts are fetched before the session is exchanged."""
+    context = MemoryContext("alice", "coder", None, store)
+    await context.add_message(user(report("owls")))
+    state = await context.save_state()
+    for turns in range(6):
+        later = MemoryContext("alice", "coder", None, store)
+        await later.add_message(user("before"))
+        loading = asyncio.ensure_future(later.load_state(state))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        while_loading = [m.content for m in await later.get_messages()]
+        loading.cancel()
+        await asyncio.wait([loading])
+        after = [m.content for m in await later.get_messages()]
+        assert while_loading in (["before"], [report("owls")])
+        assert after in (["before"], [report("owls")])
+
+
+async def test_results_of_a_call_that_folded_are_still_shown(store: MemoryStore):
+    """An application may look while calls are under way."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=2000))
+    calls = [FunctionCall(id=f"{i}", name="look", arguments='{"where": "' + "far away " * 20 + '"}') for i in range(40)]
+    await context.add_message(AssistantMessage(content=calls, source="coder"))
+    await context.get_messages()
+    results = [FunctionExecutionResult(content=f"RESULT {i}", name="look", call_id=f"{i}") for i in range(40)]
+    await context.add_message(FunctionExecutionResultMessage(content=results))
+    view = await context.get_messages()
+    assert "RESULT 39" in text_of(view)
+    check_pairing(view)
+
+
+async def test_unanswered_words_of_others_are_shortened_in_batches(store: MemoryStore):
+    """Down to a share of the budget, so that the head stays as it is most of the time."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=16_000))
+    await context.add_message(user("Go."))
+    await context.get_messages()
+    await context.add_message(assistant("I wait."))
+    for i in range(60):
+        await context.add_message(user(f"message {i}\n" + "word and another word\n" * 200, "bob"))
+        await context.get_messages()
+    assert context.stats.view_tokens <= 16_000
+    assert context.stats.stable_share > 0.75
+
+
+async def test_stats_begin_anew_with_a_loaded_state(store: MemoryStore):
+    """Also those that are counted from decisions."""
+    context = MemoryContext("alice", "coder", None, store)
+    await add_step(context, report("owls"))
+    later = MemoryContext("alice", "coder", None, store)
+    await later.load_state(await context.save_state())
+    assert (later.stats.offloads, later.stats.write_transactions) == (0, 0)
