@@ -25,7 +25,7 @@ test: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS)
 
 check: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright"
+	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"
 
 format: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
