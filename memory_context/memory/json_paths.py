@@ -96,7 +96,7 @@ class _Paid(JSONPathSelector):
             yield match
 
     def resolve_async(self, node: JSONPathMatch) -> AsyncIterable[JSONPathMatch]:
-        raise NotImplementedError("paths are evaluated synchronously, in a thread")
+        raise AssertionError("the library asks for this only where a path is evaluated asynchronously")
 
 
 class _Query:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from ..compaction import Compactor
-from ..errors import MemoryContextError, StoreUnavailableError
+from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
 from ..policy import ContextPolicy
@@ -157,10 +157,7 @@ class Offloader:
         return self._attempt
 
     async def _try_to_store(self, entries: Sequence[Entry]) -> bool:
-        """Store what waits in these entries and record it; False if the store failed, which is logged.
-
-        What the store refuses although it works is tried one by one, so that it keeps nothing else from being stored.
-        """
+        """Store what waits in these entries and record it; False if the store failed, which is logged."""
         packed = await self._packed(entries)
         try:
             try:
@@ -169,9 +166,8 @@ class Offloader:
                 raise
             except Exception as error:
                 _logger.warning("storing %d contents at once failed, trying one by one: %s", len(packed), error)
-                for one in packed:
-                    await self._store_or_give_up(one)
-        except StoreUnavailableError as error:
+                await self._store_one_by_one(packed)
+        except StoreError as error:
             self._closed_until = time.monotonic() + self._policy.store_retry_seconds
             _logger.warning("content stays inline for now: %s", error)
             return False
@@ -220,13 +216,26 @@ class Offloader:
             kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
             self._transcript.decide(Offloaded(entry.position, part.address, kept))
 
-    async def _store_or_give_up(self, packed: _Packed) -> None:
-        try:
-            await self._store([packed])
-        except StoreUnavailableError:
-            raise
-        except Exception as error:  # whatever it is, the agent goes on with the content inline
-            self._keep_inline(packed[0], packed[1], error)
+    async def _store_one_by_one(self, packed: Sequence[_Packed]) -> None:
+        """Store each part in a transaction of its own, so that an odd one keeps no other from being stored.
+
+        Raises:
+            StoreError: The store takes none of them, so it is not their content: worth another try later.
+        """
+        refused: list[tuple[_Packed, StoreError]] = []
+        for one in packed:
+            try:
+                await self._store([one])
+            except StoreUnavailableError:
+                raise
+            except StoreError as error:
+                refused.append((one, error))
+            except Exception as error:  # whatever it is, the agent goes on with the content inline
+                self._keep_inline(one[0], one[1], error)
+        if refused and len(refused) == len(packed):
+            raise refused[0][1]
+        for (entry, part, _), error in refused:
+            self._keep_inline(entry, part, error)
 
     def _keep_inline(self, entry: Entry, part: Part, error: Exception) -> None:
         self._inline_for_good.add((entry.position, part.address))

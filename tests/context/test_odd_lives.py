@@ -17,7 +17,7 @@ from autogen_core.models import (
 )
 from PIL import Image as PILImage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore, SchemaError
 from memory_context.tools import ReadHistoryTool
 
 from ..agents.scripted import report, text_of
@@ -110,6 +110,22 @@ async def test_one_odd_part_does_not_keep_others_from_being_stored(
         "storing 3 contents at once failed, trying one by one: no bats here",
         "a part of message 2 stays inline for good: no bats here",
     ]
+
+
+async def test_a_store_that_takes_nothing_is_tried_again_later(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """An old schema, a read-only replica: not the content's fault, so it is not given up."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_retry_seconds=0))
+
+    async def refuse(user_id, memories):
+        raise SchemaError("the schema is too old")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "insert_memories", refuse)
+        await add_step(context, report("owls"), report("bats"))
+        await add_step(context, report("eels"))
+        assert context.stats.offloads == 0
+    await add_step(context, report("newts"))
+    assert context.stats.offloads == 4
 
 
 @pytest.mark.parametrize("depth", [900, 1100, 5000])
