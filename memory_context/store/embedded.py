@@ -161,10 +161,22 @@ def _is_postmaster(pid_file: Path, pgdata: Path) -> bool:
 
 
 def _new_server(folder: Path) -> _Server:
+    """Return the folder's server.
+
+    As root its making creates a system user, and two processes that create it at once may both succeed, the second
+    with another number: what the first has made then belongs to nobody. So one after the other on a machine, by a lock
+    on a folder that is always there.
+    """
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return _Server(folder)
+    import fcntl
+
+    system_folder = os.open("/etc", os.O_RDONLY)
     try:
+        fcntl.flock(system_folder, fcntl.LOCK_EX)
         return _Server(folder)
-    except subprocess.CalledProcessError:  # as root: another process was creating the system user at this moment
-        return _Server(folder)
+    finally:
+        os.close(system_folder)
 
 
 def _ensure_database(params: dict[str, str]) -> None:
