@@ -48,8 +48,9 @@ class UntouchedStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__("postgresql://nobody@127.0.0.1:1/nowhere")
         self.accesses = 0
+        self._database.ready = self._refuse  # type: ignore[method-assign]
 
-    async def _ready(self) -> NoReturn:
+    async def _refuse(self) -> NoReturn:
         self.accesses += 1
         raise StoreUnavailableError("the store was touched")
 

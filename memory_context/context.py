@@ -1,7 +1,7 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
-    add_message:   transcript.append -> offloader.settle (measure, compact, store)
-    get_messages:  offloader.measure -> budget.fit (decide) -> view -> copies
+    add_message:   transcript.deliver -> offloader.settle (measure, compact, store) -> expander.begin (decide, read)
+    get_messages:  offloader.measure -> expander.settle -> budget.fit (decide) -> view -> copies
 
 Read this file first: every arrow of the data flow is one line here.
 """
@@ -11,24 +11,35 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autogen_core import Component
+from autogen_core import Component, ComponentModel
 from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import LLMMessage
+from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import Self
 
 from .compaction import GenericCompactor
 from .errors import MemoryContextError
-from .memory import AgentMemory, MemoryTransform, MemoryType
+from .light_model import LightModel
+from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit
 from .messages import message_from_json, message_to_json
 from .offload import Offloader, restore_texts
 from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
-from .tokens import TokenCounter, default_token_counter
+from .tokens import TokenCounter, count_off_loop, default_token_counter
 from .tools import INSTRUCTIONS, MemoryTool, announce, retrieve_item, tools_of
-from .transcript import Cleared, Shown, Transcript, load_transcript, save_transcript
-from .view import Budget, Renderer, View, ViewReport, report, session_tag, stable_tokens
+from .transcript import (
+    Cleared,
+    Expanded,
+    Opened,
+    Shown,
+    Transcript,
+    Withdrawn,
+    load_transcript,
+    save_transcript,
+)
+from .turn import Expander
+from .view import Budget, Renderer, View, ViewReport, folded_text, report, session_tag, stable_tokens
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -48,13 +59,14 @@ class MemoryContextConfig(BaseModel):
         str, Any
     ] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
     memory_store: dict[str, str | None] = {}
+    model_client: ComponentModel | None = None
     initial_messages: list[dict[str, Any]] = []
 
 
 class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that stays small: large content goes to Postgres, a placeholder stays, and nothing is lost.
 
-    Creating one does no I/O. `add_message` and `get_messages` never raise because of the store.
+    Creating one does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
 
     Args:
         user_id: Whose session it is; no other user's data is ever seen.
@@ -62,6 +74,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         session_id: The conversation; None for a new one, readable as `context.session_id`.
         memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the
             embedded Postgres).
+        model_client: The light model: a small, cheap one that decides which references a request needs, in one call
+            for each user message. None to decide by rules.
         policy: The settings.
         token_counter: Counts tokens; None for o200k_base. Not part of a component dump.
         initial_messages: Messages it begins with.
@@ -77,6 +91,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         session_id: str | None = None,
         memory_store: MemoryStore | None = None,
         *,
+        model_client: ChatCompletionClient | None = None,
         policy: ContextPolicy | None = None,
         token_counter: TokenCounter | None = None,
         initial_messages: list[LLMMessage] | None = None,
@@ -88,42 +103,60 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self.policy = policy or ContextPolicy()
         self.token_counter = token_counter or default_token_counter()
         self.memory_store = memory_store or MemoryStore.default()
+        self._model_client = model_client
+        self._light_model = None if model_client is None else _light_model(model_client, self.policy)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
+        self._has_handed_out_tools = False
         self._start(_history(initial_messages or ()))
 
     def _start(self, transcript: Transcript) -> None:
         """Wire everything to a transcript."""
+        tag = session_tag(self.session_id)
         self._transcript = transcript
         self._agent_memory = AgentMemory(
             self.memory_store, self.user_id, self.agent_id, self.session_id, token_counter=self.token_counter
         )
         self._offloader = Offloader(transcript, self._agent_memory, self.policy, self.token_counter, GenericCompactor())
+        self._expander = Expander(
+            transcript,
+            self._agent_memory,
+            self.policy,
+            self.token_counter,
+            self._light_model,
+            lambda key: folded_text(transcript, tag, key),
+        )
         renderer = Renderer(self.policy, self.token_counter)
-        self._budget = Budget(self.policy, self.token_counter, renderer, session_tag(self.session_id))
+        self._budget = Budget(self.policy, self.token_counter, renderer, tag)
         self._last_views = (View(), View())
         self._meter = Meter(transcript)
-        announce(self)
+        self._expander.agent_has_tools = announce(self) or self._has_handed_out_tools
 
     # --- the chat context ---------------------------------------------------------------------------------------
 
     async def add_message(self, message: LLMMessage) -> None:
-        """Take a message in; its large parts are stored in one transaction.
+        """Take a message in; its large parts are stored in one transaction, and what it asks for begins to be opened.
 
         Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
         stored later. The message itself is neither changed nor kept.
         """
+        self._expander.hold()
         entry = self._transcript.deliver(message)
         if entry is not None:
             self._offloader.add(entry)
         await self._offloader.settle()
+        self._expander.begin(entry)
 
     async def get_messages(self) -> list[LLMMessage]:
-        """Return the view: what the model is to see, within the budget; fresh copies, no I/O."""
+        """Return the view: what the model is to see, within the budget; fresh copies.
+
+        No I/O of its own: it waits for nothing but what this turn began to open, and for that within its limits.
+        """
         await self._offloader.measure()
+        await self._expander.settle()
         view = self._budget.fit(self._transcript)
-        if self._transcript.end > self._transcript.standing.shown:
+        if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
             self._transcript.decide(Shown(self._transcript.end))
         if view.messages != self._last_views[1].messages:
             before = self._last_views[1]
@@ -133,7 +166,25 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     async def clear(self) -> None:
         """Empty the view. Items stay readable by their keys; messages that were too small to be stored do not."""
+        self._expander.forget()
         self._transcript.decide(Cleared(self._transcript.end))
+
+    async def show_memories(self, text: str, keys: Sequence[str]) -> None:
+        """Show memories after the newest message, instead of what was shown so before; "" shows none.
+
+        For AutoGen's Memory protocol (`PostgresMemory`), which asks again before each run: what says the same stays
+        where it is, so that nothing moves and nothing piles up.
+        """
+        standing = self._transcript.standing
+        before = [expanded for expanded in standing.expanded.values() if expanded.origin == "memory"]
+        if any(expanded.text == text for expanded in before):
+            return
+        if before:
+            self._transcript.decide(Withdrawn(tuple(expanded.place for expanded in before), "replaced"))
+        if text and self._transcript.end > standing.start:
+            opened = tuple(Opened(key, "added", "found by the agent's memory") for key in keys)
+            (tokens,) = await count_off_loop(self.token_counter, [text])
+            self._transcript.decide(Expanded(self._transcript.end - 1, text, tokens, opened, "memory"))
 
     # --- state --------------------------------------------------------------------------------------------------
 
@@ -178,6 +229,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             session_id=self.session_id,
             policy=self.policy.model_dump(mode="json"),
             memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
+            model_client=None if self._model_client is None else self._model_client.dump_component(),
             initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
         )
 
@@ -188,6 +240,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             agent_id=config.agent_id,
             session_id=config.session_id,
             memory_store=MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
+            model_client=ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
             policy=ContextPolicy.model_validate(config.policy),
             initial_messages=[message_from_json(message) for message in config.initial_messages] or None,
         )
@@ -230,7 +283,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
         Args:
             memory_key: The key of a placeholder; also that of folded steps.
-            transform: full, excerpt, first_n, last_n or filtered.
+            transform: full, excerpt, summary, first_n, last_n or filtered.
             **params: What the transform takes, such as `pattern="error"`.
 
         Raises:
@@ -240,8 +293,22 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """
         return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params)))[0]
 
+    async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
+        """Return the items of this user that answer a query best, each with its best passage; the best first.
+
+        Raises:
+            ValueError: The limit is less than 1.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        return await self._agent_memory.search(query, limit=limit, criteria=criteria or MemoryCriteria())
+
     def tools(self) -> list[MemoryTool]:
-        """Return the tools that let the agent's model use its memory: store_memory, retrieve_memory, read_history."""
+        """Return the tools that let the agent's model use its memory.
+
+        These are store_memory, retrieve_memory, search_memory, query_memory and read_history. An agent without them
+        sees what it names in its answer: the context opens it for the next step.
+        """
+        self._has_handed_out_tools = self._expander.agent_has_tools = True
         return tools_of(self)
 
     def instructions(self) -> str:
@@ -257,7 +324,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     @property
     def stats(self) -> ContextStats:
         """What the context did since it was made or a state was loaded, in tokens and transactions."""
-        return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions)
+        usage = None if self._light_model is None else self._light_model.usage
+        return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions, usage)
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 
@@ -285,6 +353,15 @@ def _history(messages: Iterable[LLMMessage]) -> Transcript:
     for message in messages:
         transcript.append(message)
     return transcript
+
+
+def _light_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightModel:
+    return LightModel(
+        client,
+        timeout_seconds=policy.expansion.timeout_seconds,
+        retry_seconds=policy.expansion.retry_seconds,
+        answer_limit_tokens=policy.expansion.answer_limit_tokens,
+    )
 
 
 def _identifier(name: str, value: Any) -> str:

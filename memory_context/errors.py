@@ -6,14 +6,18 @@ MemoryContextError
 │ ├ SchemaError              the schema is missing, too old or too new; says which command mends it
 │ └ ConflictError            a conditional write lost
 ├ ItemNotFoundError          no such item in this scope, or it was forgotten
-└ TransformError             the transform, pattern or range is unusable; says what to send instead
+├ TransformError             the transform, pattern or range is unusable; says what to send instead
+├ EmbeddingError             the embedder failed, or answered with something that is no vector
+└ LightModelError            never leaves the library: logged, the stand-in takes over
 
 Bad arguments raise ValueError (or pydantic's error) with the value shown and the remedy.
 """
 
 __all__ = [
     "ConflictError",
+    "EmbeddingError",
     "ItemNotFoundError",
+    "LightModelError",
     "MemoryContextError",
     "SchemaError",
     "StoreError",
@@ -48,6 +52,17 @@ class ItemNotFoundError(MemoryContextError):
 
 class TransformError(MemoryContextError):
     """The transform cannot be applied; the text says what to send instead."""
+
+
+class EmbeddingError(MemoryContextError):
+    """The embedder failed, took too long, or answered with something that is no vector; the text says which.
+
+    What the embedder itself raised is the `__cause__`.
+    """
+
+
+class LightModelError(MemoryContextError):
+    """The light model gave no usable answer in time; never leaves the library, as the stand-in takes over."""
 
 
 for _name in __all__:  # tracebacks name the public module

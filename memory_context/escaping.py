@@ -9,7 +9,7 @@ passes unchanged, at the price of one scan.
 import re
 from typing import Any, cast
 
-__all__ = ["escape", "escape_json", "is_plain", "to_utf8", "unescape", "unescape_json"]
+__all__ = ["escape", "escape_json", "from_utf8", "is_plain", "to_utf8", "unescape", "unescape_json"]
 
 _REFUSED = re.compile("[\x00\ud800-\udfff]")
 _TO_ESCAPE = re.compile("[\x00\x1a\ud800-\udfff]")
@@ -44,6 +44,16 @@ def unescape_json(value: Any) -> Any:
 def to_utf8(text: str) -> bytes:
     """Encode any str: lone surrogates become their three-byte form ("surrogatepass")."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def from_utf8(data: bytes) -> str:
+    """Return what `to_utf8` was given; of data that was cut, without the character that the cut went through."""
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 3:
+            raise
+        return data[: error.start].decode("utf-8", "surrogatepass")
 
 
 def _map_strings(value: Any, change: Any) -> Any:

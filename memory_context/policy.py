@@ -9,11 +9,52 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-__all__ = ["ContextPolicy", "FirstView"]
+__all__ = ["ContextPolicy", "ExpansionPolicy", "FirstView", "RecallPolicy"]
 
 FirstView = Literal["full", "excerpt", "placeholder"]
 
 _LEAST_VIEW_TOKENS = 1000
+
+
+class ExpansionPolicy(BaseModel):
+    """What is brought back into the view, and what the decision may take.
+
+    Attributes:
+        enabled: Whether the context opens references by itself.
+        limit_tokens: The most tokens that the items opened for one message take together.
+        timeout_seconds: The longest a step waits for the light model; the rules decide then.
+        retry_seconds: After the light model failed, how long it is not asked.
+        prompt_limit_tokens: The most tokens the light model is sent.
+        answer_limit_tokens: The most tokens its answer takes.
+        prompt: What it is asked, with the fields {request}, {last_answer} and {references}; None for the default,
+            `memory_context.turn.PROMPT`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    limit_tokens: int = Field(default=2000, ge=100)
+    timeout_seconds: float = Field(default=5.0, gt=0)
+    retry_seconds: float = Field(default=30.0, ge=0)
+    prompt_limit_tokens: int = Field(default=2000, ge=500)
+    answer_limit_tokens: int = Field(default=300, ge=50)
+    prompt: str | None = None
+
+
+class RecallPolicy(BaseModel):
+    """What an ambiguous request brings from the user's memory.
+
+    Attributes:
+        enabled: Whether the user's memory is searched for it.
+        limit_tokens: The most tokens that the passages take together.
+        passages: How many passages at most.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    limit_tokens: int = Field(default=800, ge=100)
+    passages: int = Field(default=5, ge=1, le=20)
 
 
 class ContextPolicy(BaseModel):
@@ -34,6 +75,8 @@ class ContextPolicy(BaseModel):
         image_tokens: What one image counts.
         store_timeout_seconds: The longest a step waits for the store; the content stays inline meanwhile.
         store_retry_seconds: After the store failed, how long no new attempt is made.
+        expansion: What is brought back into the view.
+        recall: What an ambiguous request brings from the user's memory.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +91,8 @@ class ContextPolicy(BaseModel):
     image_tokens: int = Field(default=1100, ge=0)
     store_timeout_seconds: float = Field(default=1.0, gt=0)
     store_retry_seconds: float = Field(default=30.0, ge=0)
+    expansion: ExpansionPolicy = ExpansionPolicy()
+    recall: RecallPolicy = RecallPolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from .transcript import Folded, Offloaded, PlannedCompaction, Shortened, Transcript
+from .light_model import LightModelUsage
+from .transcript import Expanded, Folded, Offloaded, PlannedCompaction, Shortened, Transcript, Withdrawn
 from .view import View
 
 __all__ = ["ContextStats", "Meter"]
@@ -22,9 +23,14 @@ class ContextStats:
         stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before,
             which a prompt cache serves at a fraction of the price.
         offloads: Parts stored.
-        compactions: Planned compactions.
+        compactions: Planned compactions, withdrawals of what was opened included.
         folds: Folds.
         shortenings: Parts shortened because not even the newest step fitted whole.
+        expansions: Items opened: named, matched, chosen by the light model or brought by AutoGen's Memory protocol.
+        recalls: Requests that brought passages of the user's memory.
+        light_model_calls: Calls of the light model since the context was made.
+        light_model_failures: Questions that got no usable answer from it.
+        light_model_tokens: What it was sent and answered, as it reports.
         write_transactions: Transactions that stored something.
     """
 
@@ -39,6 +45,11 @@ class ContextStats:
     compactions: int = 0
     folds: int = 0
     shortenings: int = 0
+    expansions: int = 0
+    recalls: int = 0
+    light_model_calls: int = 0
+    light_model_failures: int = 0
+    light_model_tokens: int = 0
     write_transactions: int = 0
 
     @property
@@ -75,9 +86,13 @@ class Meter:
         self._stable_total += stable
         self._peak = max(self._peak, view.tokens)
 
-    def stats(self, transcript: Transcript, last: View, write_transactions: int) -> ContextStats:
-        """Return the sums, with what the transcript's decisions tell."""
+    def stats(
+        self, transcript: Transcript, last: View, write_transactions: int, light_model: LightModelUsage | None = None
+    ) -> ContextStats:
+        """Return the sums, with what the transcript's decisions and the light model's usage tell."""
         decisions = [decision for _, decision in transcript.log[self._log_start :]]
+        opened = [[one.reason for one in decision.opened] for decision in decisions if isinstance(decision, Expanded)]
+        usage = light_model or LightModelUsage()
         return ContextStats(
             views=self._views,
             raw_tokens=raw_tokens(transcript),
@@ -87,9 +102,14 @@ class Meter:
             peak_view_tokens=self._peak,
             stable_tokens_total=self._stable_total,
             offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
-            compactions=sum(isinstance(decision, PlannedCompaction) for decision in decisions),
+            compactions=sum(isinstance(decision, (PlannedCompaction, Withdrawn)) for decision in decisions),
             folds=sum(isinstance(decision, Folded) for decision in decisions),
             shortenings=sum(isinstance(decision, Shortened) for decision in decisions),
+            expansions=sum(reason != "recalled" for reasons in opened for reason in reasons),
+            recalls=sum("recalled" in reasons for reasons in opened),
+            light_model_calls=usage.calls,
+            light_model_failures=usage.failures,
+            light_model_tokens=usage.prompt_tokens + usage.completion_tokens,
             write_transactions=write_transactions,
         )
 

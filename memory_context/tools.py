@@ -23,7 +23,7 @@ from .policy import ContextPolicy
 from .references import Lookup, MemoryRef
 from .tokens import TokenCounter
 from .transcript import Transcript
-from .view import history_text, positions_of_fold_key, read_history, session_tag
+from .view import folded_text, read_history, session_tag
 
 __all__ = [
     "INSTRUCTIONS",
@@ -67,16 +67,18 @@ _hosts: "WeakValueDictionary[_Identity, ToolHost]" = WeakValueDictionary()
 _hostless: "dict[_Identity, WeakSet[MemoryTool]]" = {}
 
 
-def announce(host: ToolHost) -> None:
-    """Let loaded tools of this user, agent and session find this context.
+def announce(host: ToolHost) -> bool:
+    """Let loaded tools of this user, agent and session find this context; whether there were any.
 
     An agent's component holds its tools and its context; tools that were loaded and have no context yet get the one
     that is loaded next. So two agents loaded from one component keep apart.
     """
     identity = (host.user_id, host.agent_id, host.session_id)
     _hosts[identity] = host
-    for tool in _hostless.pop(identity, ()):
+    tools = list(_hostless.pop(identity, ()))
+    for tool in tools:
         tool.bind(host)
+    return bool(tools)
 
 
 async def retrieve_item(
@@ -89,9 +91,8 @@ async def retrieve_item(
         TransformError: The transform cannot be applied.
         StoreUnavailableError: The store cannot be reached now.
     """
-    folded = positions_of_fold_key(session_tag(host.session_id), memory_key)
-    if folded is not None and host.transcript.standing.start <= folded.start < folded.stop <= host.transcript.end:
-        text = "\n".join(history_text(host.transcript[position]) for position in folded)
+    text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
+    if text is not None:
         shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
         return shown.text, f"{shown.label} [MemoryRef: {memory_key}]".strip()
     item = await host.agent_memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens)
@@ -194,15 +195,19 @@ class RetrieveMemoryArgs(BaseModel):
     """Arguments of `retrieve_memory`: a key, a transform, and what that transform takes."""
 
     memory_key: str = Field(description="The key of a [MemoryRef: key - …].")
-    transform: Literal["full", "excerpt", "first_n", "last_n", "filtered"] = Field(
+    transform: Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"] = Field(
         default="full",
         description="full: from the beginning, as much as fits. excerpt: a range of lines or characters. "
+        "summary: the lines that say most about it, within `limit_tokens`, to see what is in it. "
         "first_n, last_n: n lines or tokens. filtered: what matches `pattern`, or the values at `json_path`.",
     )
     start_line: int | None = Field(default=None, description="excerpt: first line, from 1.")
     end_line: int | None = Field(default=None, description="excerpt: last line.")
     start_char: int | None = Field(default=None, description="excerpt: first character, from 1.")
     end_char: int | None = Field(default=None, description="excerpt: last character.")
+    limit_tokens: int | None = Field(
+        default=None, description="summary: how long it may be, 50 to 4000 tokens (default 300)."
+    )
     n: int | None = Field(default=None, description="first_n, last_n: how many.")
     unit: Literal["lines", "tokens"] | None = Field(
         default=None, description="first_n, last_n: lines (default) or tokens."

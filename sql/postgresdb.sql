@@ -45,6 +45,7 @@ CREATE TABLE memory_context.agent_memories (
     updated_at timestamptz NOT NULL DEFAULT now(),
     last_used_at timestamptz NOT NULL DEFAULT now(),
     is_active boolean NOT NULL DEFAULT true,
+    related_to text[] NOT NULL DEFAULT '{}',
     CONSTRAINT agent_memories_pkey PRIMARY KEY (user_id, id),
     CONSTRAINT agent_memories_content_unique
         UNIQUE (user_id, agent_id, session_id, memory_type, source, content_sha256),
@@ -58,6 +59,8 @@ CREATE TABLE memory_context.agent_memories (
     CONSTRAINT agent_memories_sizes CHECK (content_bytes >= 0 AND token_count >= 0),
     CONSTRAINT agent_memories_sha256_length CHECK (octet_length(content_sha256) = 32)
 );
+-- The order of a session, in which neighbouring items support each other's ranking.
+CREATE INDEX agent_memories_session_order ON memory_context.agent_memories (user_id, session_id, agent_id, id);
 COMMENT ON COLUMN memory_context.agent_memories.session_id IS 'empty when the item belongs to no session';
 COMMENT ON COLUMN memory_context.agent_memories.content IS 'the content, when Postgres text takes it as it is';
 COMMENT ON COLUMN memory_context.agent_memories.content_raw IS
@@ -73,6 +76,110 @@ CREATE POLICY agent_memories_own_rows ON memory_context.agent_memories
 ALTER TABLE memory_context.schema_migrations ENABLE ROW LEVEL SECURITY;
 CREATE POLICY schema_migrations_readable ON memory_context.schema_migrations FOR SELECT USING (true);
 
+-- The one list that is read across users: who has something waiting. Maintenance then acts as each user in turn.
+CREATE TABLE memory_context.memory_users (
+    user_id text COLLATE "C" NOT NULL,
+    pending_since timestamptz,
+    CONSTRAINT memory_users_pkey PRIMARY KEY (user_id),
+    CONSTRAINT memory_users_user_id_named CHECK (user_id <> '')
+);
+ALTER TABLE memory_context.memory_users ENABLE ROW LEVEL SECURITY;
+CREATE POLICY memory_users_readable ON memory_context.memory_users FOR SELECT USING (true);
+CREATE POLICY memory_users_own_insert ON memory_context.memory_users FOR INSERT
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+CREATE POLICY memory_users_own_update ON memory_context.memory_users FOR UPDATE
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+
+-- The outbox of the index: written in the transaction that stores the item.
+CREATE TABLE memory_context.index_jobs (
+    user_id text COLLATE "C" NOT NULL,
+    memory_id bigint NOT NULL,
+    is_text_done boolean NOT NULL DEFAULT false,
+    attempts integer NOT NULL DEFAULT 0,
+    due_at timestamptz NOT NULL DEFAULT now(),
+    claim uuid,
+    is_set_aside boolean NOT NULL DEFAULT false,
+    last_error text,
+    CONSTRAINT index_jobs_pkey PRIMARY KEY (user_id, memory_id),
+    CONSTRAINT index_jobs_item FOREIGN KEY (user_id, memory_id)
+        REFERENCES memory_context.agent_memories (user_id, id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN memory_context.index_jobs.is_text_done IS 'passages and terms are there, only embeddings are missing';
+COMMENT ON COLUMN memory_context.index_jobs.due_at IS 'not before; a claim moves it to the end of its lease';
+COMMENT ON COLUMN memory_context.index_jobs.claim IS 'of the worker that has the lease; only it may finish the job';
+
+-- Passages: an item's content from its beginning, in pieces that follow each other. The text is escaped like short columns.
+CREATE TABLE memory_context.agent_memory_chunks (
+    user_id text COLLATE "C" NOT NULL,
+    memory_id bigint NOT NULL,
+    chunk_number integer NOT NULL,
+    start_char integer NOT NULL,
+    end_char integer NOT NULL,
+    start_line integer NOT NULL,
+    end_line integer NOT NULL,
+    text text NOT NULL,
+    CONSTRAINT agent_memory_chunks_pkey PRIMARY KEY (user_id, memory_id, chunk_number),
+    CONSTRAINT agent_memory_chunks_item FOREIGN KEY (user_id, memory_id)
+        REFERENCES memory_context.agent_memories (user_id, id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN memory_context.agent_memory_chunks.start_char IS 'from 0, in the original content';
+COMMENT ON COLUMN memory_context.agent_memory_chunks.start_line IS 'from 1, in the original content';
+
+-- Which passages of an item hold a term, and how often. Equality on text is leakproof, so that row-level security and
+-- the index work together, which the operators of full-text search are not.
+CREATE TABLE memory_context.agent_memory_terms (
+    user_id text COLLATE "C" NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    memory_id bigint NOT NULL,
+    postings integer[] NOT NULL,
+    CONSTRAINT agent_memory_terms_pkey PRIMARY KEY (user_id, term, memory_id),
+    CONSTRAINT agent_memory_terms_item FOREIGN KEY (user_id, memory_id)
+        REFERENCES memory_context.agent_memories (user_id, id) ON DELETE CASCADE
+);
+COMMENT ON COLUMN memory_context.agent_memory_terms.postings IS
+    'one for each passage: its number * 65536 + occurrences (at most 255) * 256 + length code';
+
+-- Embeddings, of one or several models side by side. The index of each model is made by ensure_embedding_index.
+CREATE TABLE memory_context.agent_memory_embeddings (
+    user_id text COLLATE "C" NOT NULL,
+    embedding_model text COLLATE "C" NOT NULL,
+    memory_id bigint NOT NULL,
+    chunk_number integer NOT NULL,
+    embedding halfvec NOT NULL,
+    CONSTRAINT agent_memory_embeddings_pkey PRIMARY KEY (user_id, embedding_model, memory_id, chunk_number),
+    CONSTRAINT agent_memory_embeddings_chunk FOREIGN KEY (user_id, memory_id, chunk_number)
+        REFERENCES memory_context.agent_memory_chunks (user_id, memory_id, chunk_number) ON DELETE CASCADE
+);
+
+-- How many passages a user has, which the ranking needs.
+CREATE TABLE memory_context.agent_memory_statistics (
+    user_id text COLLATE "C" NOT NULL,
+    chunk_count bigint NOT NULL,
+    CONSTRAINT agent_memory_statistics_pkey PRIMARY KEY (user_id)
+);
+
+ALTER TABLE memory_context.index_jobs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY index_jobs_own_rows ON memory_context.index_jobs
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+ALTER TABLE memory_context.agent_memory_chunks ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_chunks_own_rows ON memory_context.agent_memory_chunks
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+ALTER TABLE memory_context.agent_memory_terms ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_terms_own_rows ON memory_context.agent_memory_terms
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+ALTER TABLE memory_context.agent_memory_embeddings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_embeddings_own_rows ON memory_context.agent_memory_embeddings
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+ALTER TABLE memory_context.agent_memory_statistics ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_statistics_own_rows ON memory_context.agent_memory_statistics
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+
 -- Every transaction begins with this. Local settings end with the transaction, so behind PgBouncer nothing leaks to
 -- the next client of the connection.
 CREATE FUNCTION memory_context.act_as(acting_user_id text) RETURNS void
@@ -86,8 +193,63 @@ BEGIN
 END
 $$;
 
+-- Whether an item meets criteria; NULL for one that is not set. Inlined by the planner.
+CREATE FUNCTION memory_context.meets(
+    item memory_context.agent_memories, types text[], sources text[], all_tags text[],
+    created_after timestamptz, created_before timestamptz, of_agent text, of_session text,
+    linked_to text, linked_keys text[]
+) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT item.is_active
+        AND (types IS NULL OR item.memory_type = ANY(types))
+        AND (sources IS NULL OR item.source = ANY(sources))
+        AND (all_tags IS NULL OR item.tags @> all_tags)
+        AND (created_after IS NULL OR item.created_at >= created_after)
+        AND (created_before IS NULL OR item.created_at < created_before)
+        AND (of_agent IS NULL OR item.agent_id = of_agent)
+        AND (of_session IS NULL OR item.session_id = of_session)
+        AND (linked_to IS NULL OR linked_to = ANY(item.related_to) OR item.memory_key = ANY(linked_keys))
+$$;
+
+-- What a term says about a passage that holds it: BM25 (Robertson and Zaragoza, 2009) with k1 = 1.2 and b = 0.75, against
+-- a typical length of 150 terms, that of a passage of full size.
+CREATE FUNCTION memory_context.bm25(posting integer, document_frequency bigint, chunk_count bigint)
+RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+    SELECT ln(1 + (greatest(chunk_count, document_frequency) - document_frequency + 0.5) / (document_frequency + 0.5))
+        * ((posting >> 8) & 255) * 2.2
+        / (((posting >> 8) & 255) + 1.2 * (0.25 + 0.75 * (2 ^ ((posting & 255) / 16.0) - 1) / 150))
+$$;
+
+-- An index for the embeddings of one model. Runs as the owner of the tables; made before the model's first row, so that
+-- it takes no time and every later row goes into it. Does nothing if it is there already.
+CREATE FUNCTION memory_context.ensure_embedding_index(model text, dimensions integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    index_name text := 'agent_memory_embeddings_' || left(encode(sha256(convert_to(model, 'UTF8')), 'hex'), 16);
+    vector_schema text := (
+        SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'
+    );
+BEGIN
+    IF dimensions NOT BETWEEN 1 AND 4000 OR to_regclass('memory_context.' || index_name) IS NOT NULL THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(6290471330157283);
+    EXECUTE format(
+        'CREATE INDEX IF NOT EXISTS %I ON memory_context.agent_memory_embeddings '
+        'USING hnsw ((embedding::%I.halfvec(%s)) %I.halfvec_cosine_ops) WHERE embedding_model = %L',
+        index_name, vector_schema, dimensions, vector_schema, model
+    );
+END
+$$;
+
 REVOKE ALL ON FUNCTION memory_context.act_as(text) FROM PUBLIC;
 GRANT USAGE ON SCHEMA memory_context TO memory_context_app;
 GRANT EXECUTE ON FUNCTION memory_context.act_as(text) TO memory_context_app;
 GRANT SELECT, INSERT, UPDATE ON memory_context.agent_memories TO memory_context_app;
 GRANT SELECT ON memory_context.schema_migrations TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.ensure_embedding_index(text, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory_context.ensure_embedding_index(text, integer) TO memory_context_app;
+GRANT SELECT, INSERT, UPDATE ON memory_context.memory_users TO memory_context_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    memory_context.index_jobs, memory_context.agent_memory_chunks, memory_context.agent_memory_terms,
+    memory_context.agent_memory_embeddings, memory_context.agent_memory_statistics
+TO memory_context_app;

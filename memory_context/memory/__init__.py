@@ -1,7 +1,9 @@
-"""Items of one scope: stored, read whole or cut."""
+"""Items of one scope: stored, read whole or cut, listed, searched."""
 
+from ..store import MemoryCriteria
 from .agent_memory import AgentMemory, is_too_large
 from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
+from .searching import SearchHit, SearchScore
 from .transforms import FULL, MemoryTransform
 
 __all__ = [
@@ -9,8 +11,11 @@ __all__ = [
     "MAX_CONTENT_BYTES",
     "AgentMemory",
     "Draft",
+    "MemoryCriteria",
     "MemoryItem",
     "MemoryTransform",
     "MemoryType",
+    "SearchHit",
+    "SearchScore",
     "is_too_large",
 ]

@@ -7,19 +7,23 @@ its place (see `memory_key_for`), so storing the same again gives the same refer
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..references import KEY_PATTERN, MemoryRef, memory_key_for, one_line
-from ..store import MemoryStore, NewMemory, StoredMemory
+from ..store import MemoryCriteria, MemoryStore, NewMemory, StoredMemory
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
-from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
+from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, item_of
+from .searching import SearchHit, search_items
 from .transforms import FULL, MemoryTransform, cut
 
 __all__ = ["AgentMemory", "Reach"]
 
 Reach = Literal["user", "agent", "session"]
+
+EVERYTHING = MemoryCriteria()
 
 _SUFFIX_LENGTHS = (6, 10, 20)
 _OFF_LOOP_CHARACTERS = 100_000
@@ -62,6 +66,7 @@ class AgentMemory:
         type: MemoryType = "custom",
         source: str | None = None,
         tags: Sequence[str] = (),
+        related_to: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> MemoryRef:
         """Store a content and return the reference to it, once it is durable.
@@ -72,6 +77,7 @@ class AgentMemory:
             type: What sort of memory it is.
             source: Where it came from; the key is made from it (from the type if None).
             tags: Words to find it by.
+            related_to: Keys of items it belongs together with; the link is found from both sides.
             metadata: JSON-native data that stays with it.
 
         Raises:
@@ -80,7 +86,7 @@ class AgentMemory:
             StoreUnavailableError: The store cannot be reached now.
         """
         text = content if isinstance(content, str) else _as_json("content", content)
-        _check(type, source, tags, metadata)
+        _check(type, source, tags, related_to, metadata)
         if is_too_large(text):
             raise ValueError(
                 f"a content of {len(to_utf8(text)):,} bytes is too large: an item takes {MAX_CONTENT_BYTES:,}"
@@ -93,6 +99,7 @@ class AgentMemory:
             type,
             source or type,
             tuple(tags),
+            tuple(related_to),
             metadata or {},
         )
         return (await self.store_all([draft]))[0]
@@ -141,7 +148,7 @@ class AgentMemory:
         if stored is None:
             return None
         if transform == FULL and answer_limit_tokens is None:
-            return _item(stored, stored.content, True, "all of")
+            return item_of(stored, stored.content, True, "all of")
         shown = await asyncio.to_thread(
             cut,
             stored.content,
@@ -151,14 +158,70 @@ class AgentMemory:
             answer_limit_tokens=answer_limit_tokens,
             token_count=stored.token_count,
         )
-        return _item(stored, shown.text, shown.is_whole, shown.label)
+        return item_of(stored, shown.text, shown.is_whole, shown.label)
 
     async def retrieve_contents(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the whole contents of several items in one read; keys that this user does not have are left out."""
         return await self.memory_store.fetch_contents(self.user_id, list(keys))
 
+    async def query(self, criteria: MemoryCriteria = EVERYTHING) -> list[MemoryItem]:
+        """Return the items that meet criteria, without their content, the newest first unless asked otherwise.
+
+        Raises:
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        within = self._within(criteria)
+        stored = [] if within is None else await self.memory_store.select_memories(self.user_id, within)
+        return [item_of(one, "", False, "") for one in stored]
+
+    async def search(self, query: str, *, limit: int = 5, criteria: MemoryCriteria = EVERYTHING) -> list[SearchHit]:
+        """Return the items that answer a query best, each with its best passage; the best first.
+
+        Ranked by terms (BM25 with the frequencies of the user's own memory) and by meaning (embeddings), fused; what is
+        not indexed yet is found by its key, description, source, tags and first lines. Near-duplicates come once.
+
+        Args:
+            query: Any text: words, a question, an identifier, a line of a log.
+            limit: How many items at most.
+            criteria: Which items count; its own limit and order do not.
+
+        Raises:
+            ValueError: The limit is less than 1.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        if limit < 1:
+            raise ValueError(f"limit={limit!r} must be at least 1")
+        within = self._within(criteria)
+        return [] if within is None else await search_items(self.memory_store, self.user_id, query, limit, within)
+
+    async def forget(self, key: str) -> bool:
+        """Erase one item of the own scope (this agent and session); whether there was one.
+
+        A tombstone stays: opening the key says when it was forgotten.
+
+        Raises:
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
+
+    async def clear(self) -> int:
+        """Erase all items of the own scope (this agent and session); return how many there were.
+
+        Raises:
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        return len(await self._forget(None))
+
+    async def _forget(self, key: str | None) -> list[str]:
+        return await self.memory_store.forget_memories(
+            self.user_id, agent_id=self.agent_id, session_id=self.session_id, memory_key=key
+        )
+
     async def not_found(self, key: str) -> ItemNotFoundError:
-        """Return the error for a key this scope does not have, offering the nearest that it has."""
+        """Return the error for a key this scope does not have: forgotten, or unknown with the nearest that it has."""
+        stored = await self.memory_store.fetch_memory(self.user_id, key[:64], **self._scope)
+        if stored is not None and not stored.is_active:
+            return ItemNotFoundError(f"{key!r} was forgotten on {stored.updated_at:%Y-%m-%d}")
         nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, **self._scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
@@ -170,6 +233,13 @@ class AgentMemory:
             "agent_id": self.agent_id if self._reach != "user" else None,
             "session_id": self.session_id if self._reach == "session" else None,
         }
+
+    def _within(self, criteria: MemoryCriteria) -> MemoryCriteria | None:
+        """Return the criteria limited to how far reading goes; None if nothing can meet both."""
+        scope = {name: value for name, value in self._scope.items() if value is not None}
+        if any(getattr(criteria, name) not in (None, value) for name, value in scope.items()):
+            return None
+        return replace(criteria, **scope)
 
     async def _fetch(self, key: str) -> StoredMemory | None:
         if not KEY_PATTERN.fullmatch(key):
@@ -191,6 +261,7 @@ class AgentMemory:
                 agent_id=self.agent_id,
                 session_id=self.session_id,
                 tags=draft.tags,
+                related_to=draft.related_to,
                 metadata=draft.metadata,
             )
             for draft in drafts
@@ -209,7 +280,7 @@ def _as_json(name: str, value: Any) -> str:
         raise ValueError(f"cannot store {name} of type {type(value).__name__}: JSON cannot say it ({error})") from error
 
 
-def _check(memory_type: str, source: Any, tags: Any, metadata: Any) -> None:
+def _check(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
     """Refuse what a row would not give back as it was.
 
     Raises:
@@ -221,21 +292,9 @@ def _check(memory_type: str, source: Any, tags: Any, metadata: Any) -> None:
         raise ValueError(f"source={source!r}: use a str, such as the name of a tool")
     if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
         raise ValueError(f"tags={tags!r}: use a sequence of str")
+    if isinstance(related_to, str) or not all(
+        isinstance(key, str) and KEY_PATTERN.fullmatch(key) for key in related_to
+    ):
+        raise ValueError(f"related_to={related_to!r}: use a sequence of memory keys")
     if metadata is not None and json.loads(_as_json("metadata", dict(metadata))) != dict(metadata):
         raise ValueError(f"metadata={metadata!r}: use what JSON gives back as it was, so str keys and no tuples")
-
-
-def _item(stored: StoredMemory, content: str, is_whole: bool, label: str) -> MemoryItem:
-    return MemoryItem(
-        ref=MemoryRef(stored.memory_key, stored.summary, stored.token_count),
-        content=content,
-        is_whole=is_whole,
-        label=label,
-        type=stored.memory_type,
-        source=stored.source,
-        agent_id=stored.agent_id,
-        session_id=stored.session_id,
-        tags=tuple(stored.tags),
-        metadata=stored.metadata,
-        created_at=stored.created_at,
-    )

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..references import MemoryRef
+from ..store import StoredMemory
 
-__all__ = ["MAX_CONTENT_BYTES", "Draft", "MemoryItem", "MemoryType"]
+__all__ = ["MAX_CONTENT_BYTES", "Draft", "MemoryItem", "MemoryType", "item_of"]
 
 MAX_CONTENT_BYTES = 256 * 1024 * 1024
 """The largest content an item takes, in UTF-8: Postgres takes 1 GB, less what a query needs around it."""
@@ -37,6 +38,7 @@ class Draft:
         type: What sort of memory it is.
         source: Where it came from, such as a tool's name; the key is made from it.
         tags: Words to find it by.
+        related_to: Keys of items it belongs together with.
         metadata: JSON-native data that stays with it.
     """
 
@@ -46,6 +48,7 @@ class Draft:
     type: MemoryType = "custom"
     source: str = ""
     tags: tuple[str, ...] = ()
+    related_to: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -55,14 +58,15 @@ class MemoryItem:
 
     Attributes:
         ref: Its reference.
-        content: The content, or the cut that was asked for.
+        content: The content, or the cut that was asked for; empty in a listing.
         is_whole: Whether `content` is all of it.
-        label: What the cut shows, such as `lines 120-180 of`, or `all of`.
+        label: What the cut shows, such as `lines 120-180 of`, or `all of`; empty in a listing.
         type: What sort of memory it is.
         source: Where it came from.
         agent_id: The agent that stored it.
         session_id: The session it was stored in.
         tags: Words to find it by.
+        related_to: Keys of items it belongs together with.
         metadata: JSON-native data that stays with it.
         created_at: When it was stored first.
     """
@@ -76,6 +80,7 @@ class MemoryItem:
     agent_id: str
     session_id: str
     tags: tuple[str, ...]
+    related_to: tuple[str, ...]
     metadata: Mapping[str, Any]
     created_at: datetime
 
@@ -83,3 +88,21 @@ class MemoryItem:
     def key(self) -> str:
         """Its memory_key."""
         return self.ref.key
+
+
+def item_of(stored: StoredMemory, content: str, is_whole: bool, label: str) -> MemoryItem:
+    """Return a stored item with as much of its content as was asked for."""
+    return MemoryItem(
+        ref=MemoryRef(stored.memory_key, stored.summary, stored.token_count),
+        content=content,
+        is_whole=is_whole,
+        label=label,
+        type=stored.memory_type,
+        source=stored.source,
+        agent_id=stored.agent_id,
+        session_id=stored.session_id,
+        tags=tuple(stored.tags),
+        related_to=tuple(stored.related_to),
+        metadata=stored.metadata,
+        created_at=stored.created_at,
+    )

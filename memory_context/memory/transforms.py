@@ -14,20 +14,23 @@ from ..tokens import TokenCounter
 from .cutting import Cut, Reading, call_text
 from .filtering import Found, find_matches
 from .json_paths import find_values
+from .summary import summarize
 
 __all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "cut"]
 
-TransformName = Literal["full", "excerpt", "first_n", "last_n", "filtered"]
+TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 Unit = Literal["lines", "tokens"]
 
 _MOST_MATCHES = 1000
 _MOST_CONTEXT_LINES = 100
 _MOST_CONTEXT_CHARACTERS = 5000
+_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 50, 4000  # a line or two; as much as a first view shows
 
 # The parameters each transform takes, and a call that is right.
 _PARAMS: dict[str, tuple[str, ...]] = {
     "full": (),
     "excerpt": ("start_line", "end_line", "start_char", "end_char"),
+    "summary": ("limit_tokens",),
     "first_n": ("n", "unit"),
     "last_n": ("n", "unit"),
     "filtered": (
@@ -38,6 +41,7 @@ _PARAMS: dict[str, tuple[str, ...]] = {
 _EXAMPLES = {
     "full": 'transform="full"',
     "excerpt": 'transform="excerpt", start_line=1, end_line=50 (or start_char=1, end_char=2000)',
+    "summary": 'transform="summary", limit_tokens=300',
     "first_n": 'transform="first_n", n=50 (unit="lines" or "tokens")',
     "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
     "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
@@ -68,6 +72,7 @@ class MemoryTransform:
     ignore_case: bool = False
     context_lines: int = 2
     context_chars: int = 200
+    limit_tokens: int = 300
 
     def __post_init__(self) -> None:
         if self.name not in _PARAMS:
@@ -87,6 +92,8 @@ class MemoryTransform:
             self._check_n()
         elif self.name == "filtered":
             self._check_filtered()
+        elif self.name == "summary":
+            self._check_summary()
 
     @classmethod
     def full(cls) -> "MemoryTransform":
@@ -104,6 +111,15 @@ class MemoryTransform:
     ) -> "MemoryTransform":
         """Return the transform that gives a range, of lines or of characters; an end left out is the content's."""
         return cls("excerpt", start_line=start_line, end_line=end_line, start_char=start_char, end_char=end_char)
+
+    @classmethod
+    def summary(cls, limit_tokens: int = 300) -> "MemoryTransform":
+        """Return the transform that gives the lines, or sentences, that say most about the content.
+
+        Args:
+            limit_tokens: The most they take, 50 to 4000; the footer comes on top. A shorter content is given whole.
+        """
+        return cls("summary", limit_tokens=limit_tokens)
 
     @classmethod
     def first_n(cls, n: int, unit: Unit = "lines") -> "MemoryTransform":
@@ -191,6 +207,11 @@ class MemoryTransform:
         if self.unit not in get_args(Unit):
             raise self._wrong(f'has unit "lines" or "tokens", not {self.unit!r}')
 
+    def _check_summary(self) -> None:
+        least, most = _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS
+        if not least <= self.limit_tokens <= most:
+            raise self._wrong(f"needs limit_tokens between {least} and {most}, not {self.limit_tokens}")
+
     def _check_filtered(self) -> None:
         if (self.pattern is None) == (self.json_path is None):
             raise self._wrong("needs either pattern or json_path")
@@ -237,6 +258,8 @@ def cut(
     reading = Reading(content, key, counter, answer_limit_tokens, token_count)
     if transform.name == "filtered":
         return _filtered(reading, transform)
+    if transform.name == "summary":
+        return summarize(reading, transform.limit_tokens)
     if transform.name == "full" or not content:
         if not content and transform.name == "excerpt":
             raise TransformError('the content is empty; there is no range to send, only transform="full"')

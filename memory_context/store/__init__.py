@@ -5,7 +5,10 @@ another's rows, by row-level security and under a login that owns nothing; whate
 `StoreError`, `StoreUnavailableError` when trying again can help.
 """
 
+from .criteria import MemoryCriteria
+from .indexer import IndexReport
 from .memory_store import MemoryStore
 from .rows import NewMemory, StoredMemory
+from .search import StoredPassage
 
-__all__ = ["MemoryStore", "NewMemory", "StoredMemory"]
+__all__ = ["IndexReport", "MemoryCriteria", "MemoryStore", "NewMemory", "StoredMemory", "StoredPassage"]

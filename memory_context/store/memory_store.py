@@ -1,10 +1,11 @@
 """MemoryStore: what the layers above see of the database.
 
-Every operation is one transaction in one pipeline that acts as one user. A store belongs to no event loop: it keeps
-one pool for each loop that uses it, since a team of agents may run under several `asyncio.run` calls.
+Items here; making them findable is the indexer's work, finding them the search's, filling in another model's embeddings
+that of `reindexing`. Every operation is one transaction in one pipeline that acts as one user.
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,23 +16,29 @@ from weakref import WeakSet
 import psycopg
 from psycopg.rows import DictRow
 
-from memory_context.errors import ConflictError, StoreError, StoreUnavailableError
+from memory_context.embeddings import Embedder, EmbeddingError, WordLlamaEmbedder, check_embedder, embed_checked
+from memory_context.errors import ConflictError, StoreError
 from memory_context.escaping import escape, unescape
+from memory_context.indexing import Candidate, QueryProfile
 from memory_context.references import LookupRegister
 
-from .failures import driver_errors
+from .criteria import MemoryCriteria, criteria_params
+from .database import Database
+from .indexer import Indexer, IndexReport, model_of
 from .location import Location
-from .pool import ConnectionPool, Statement
-from .preparation import prepare
+from .pool import Statement
+from .reindexing import Progress, reindex
 from .rows import NewMemory, StoredMemory, content_of, memory_from_row, row_for
+from .search import PassageSearch, Place, QueryVector, StoredPassage, related_keys
 from .sqlfiles import load_queries
 
 __all__ = ["MemoryStore"]
 
 _QUERIES = load_queries("agent_memories")
-_TRANSACTIONS = load_queries("transactions")
 _HASH_IN_THREAD_CHARACTERS = 1_000_000  # a millisecond of SHA-256; more of it would hold up the event loop
 _KEYS_COMPARED = 1000  # some 10 ms of comparing
+_EMBED_QUERY_SECONDS = 5.0
+_logger = logging.getLogger("memory_context")
 
 
 class MemoryStore:
@@ -43,30 +50,37 @@ class MemoryStore:
     Args:
         url: Where the database is; None for MEMORY_CONTEXT_URL, and without that the embedded server. A login that
             may migrate is used for that only; the pool then gets an ordinary login beside it.
+        embedder: Makes the embeddings that search compares; None for `WordLlamaEmbedder`, which needs no network.
         owner_url: A login that may migrate, when `url` is an ordinary one; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
 
     Attributes:
         lookups: What memory tools answered from this store.
-        write_transactions: How many writing transactions of this object were committed.
 
     Raises:
-        ValueError: An address cannot be read; the text does not show it.
+        ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
     """
 
     _shared: ClassVar[dict[Location, "MemoryStore"]] = {}
     _shared_lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, url: str | None = None, *, owner_url: str | None = None, pool_size: int = 8) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        embedder: Embedder | None = None,
+        *,
+        owner_url: str | None = None,
+        pool_size: int = 8,
+    ) -> None:
         if pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
+        embedder = embedder or WordLlamaEmbedder()
+        check_embedder(embedder)
         self.lookups = LookupRegister()
-        self.write_transactions = 0
-        self._location = Location.in_force(url, owner_url)
-        self._pool_size = pool_size
-        self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
-        # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
-        self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
+        self._database = Database(Location.in_force(url, owner_url), pool_size)
+        self._indexer = Indexer(self._database, embedder)
+        self._search = PassageSearch(self._database)
+        self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()
 
     @classmethod
@@ -89,29 +103,44 @@ class MemoryStore:
 
         Both are None for the embedded server.
         """
-        return self._location.for_config()
+        return self._database.location.for_config()
+
+    @property
+    def embedder(self) -> Embedder:
+        """Makes the embeddings that search compares."""
+        return self._indexer.embedder
+
+    @property
+    def write_transactions(self) -> int:
+        """How many transactions of this object stored items."""
+        return self._stored_transactions
 
     def describe(self) -> str:
         """Return where the data is, without secrets."""
-        return self._location.describe()
+        return self._database.location.describe()
 
     def __repr__(self) -> str:
         return f"<MemoryStore {self.describe()}>"
 
+    # --- life cycle
+
     async def open(self) -> None:
-        """Make the database ready now rather than at the first operation.
+        """Make the database ready now rather than at the first operation, and index what others left behind.
 
         Raises:
             StoreUnavailableError: The server does not answer or could not be started.
             SchemaError: A person has to do something first; says what.
         """
-        await self._ready()
+        await self._database.ready()
+        await self._indexer.look_around()
 
     async def close(self) -> None:
-        """Close this event loop's connections, and those of loops that have ended; the next call opens new ones."""
-        self._sweep()
-        if pool := self._pools.pop(asyncio.get_running_loop(), None):
-            pool.close()
+        """Close this event loop's connections, and those of loops that have ended; the next call opens new ones.
+
+        What is not indexed yet is indexed when a process opens the store again.
+        """
+        await self._indexer.stop()
+        self._database.close()
 
     def join(self, owner: object) -> None:
         """Count an object among those that use this store together; it is held weakly."""
@@ -131,6 +160,8 @@ class MemoryStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+    # --- items
 
     async def insert_memories(self, user_id: str, memories: Sequence[NewMemory]) -> list[str]:
         """Store items, all or none, and return the keys they are found by, in the order given.
@@ -152,8 +183,12 @@ class MemoryStore:
         order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
         statements = [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
         keys = [""] * len(rows)
+        is_new = False
         for index, (row,) in zip(order, await self._insert(user_id, statements), strict=True):
             keys[index] = unescape(row["memory_key"])
+            is_new |= row["is_new"]
+        if is_new:
+            self._indexer.nudge(user_id)
         return keys
 
     async def fetch_memory(
@@ -173,7 +208,7 @@ class MemoryStore:
             "agent_id": None if agent_id is None else escape(agent_id),
             "session_id": None if session_id is None else escape(session_id),
         }
-        (rows,) = await self._read(user_id, Statement(_QUERIES["fetch_memory"], params))
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_memory"], params))
         return memory_from_row(rows[0]) if rows else None
 
     async def fetch_contents(self, user_id: str, memory_keys: Sequence[str]) -> dict[str, str]:
@@ -181,7 +216,7 @@ class MemoryStore:
         if not memory_keys:
             return {}
         params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
-        (rows,) = await self._read(user_id, Statement(_QUERIES["select_contents"], params))
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_contents"], params))
         return {unescape(row["memory_key"]): content_of(row) for row in rows}
 
     async def select_keys(
@@ -208,14 +243,129 @@ class MemoryStore:
             "session_id": None if session_id is None else escape(session_id),
             "limit": limit if like is None else _KEYS_COMPARED,
         }
-        (rows,) = await self._read(user_id, Statement(_QUERIES["select_keys"], params))
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys"], params))
         keys = [unescape(row["memory_key"]) for row in rows]
         return keys if like is None else get_close_matches(like, keys, n=limit)
+
+    async def forget_memories(
+        self, user_id: str, *, agent_id: str, session_id: str, memory_key: str | None = None
+    ) -> list[str]:
+        """Erase items of exactly this agent and session, with everything they are found by; return their keys.
+
+        A tombstone stays, so that their keys tell when they were forgotten.
+
+        Args:
+            user_id: Whose items.
+            agent_id: Of this agent; "" for those of none.
+            session_id: Of this session; "" for those of none.
+            memory_key: Only this one; None for all of them.
+        """
+        params: dict[str, object] = {
+            "user_id": escape(user_id),
+            "agent_id": escape(agent_id),
+            "session_id": escape(session_id),
+            "memory_key": None if memory_key is None else escape(memory_key),
+        }
+        (rows,) = await self._database.write(user_id, Statement(_QUERIES["select_own_ids"], params))
+        if not rows:
+            return []
+        params["memory_ids"] = [row["id"] for row in rows]
+        steps = (
+            "subtract_statistics",
+            "delete_chunks",
+            "delete_terms",
+            "delete_index_jobs",
+            "update_memories_forgotten",
+        )
+        *_, forgotten = await self._database.write(
+            user_id, *(Statement(_QUERIES[name], params) for name in ("select_own_ids", *steps))
+        )
+        return [unescape(row["memory_key"]) for row in forgotten]
+
+    async def select_memories(self, user_id: str, criteria: MemoryCriteria) -> list[StoredMemory]:
+        """Return the items that meet criteria, without their content, in the order and number asked for."""
+        params = {
+            **criteria_params(criteria, await related_keys(self._database, user_id, criteria)),
+            "user_id": escape(user_id),
+            "oldest_first": criteria.oldest_first,
+            "limit": criteria.limit,
+            "offset": criteria.offset,
+        }
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_memories"], params))
+        return [memory_from_row(row) for row in rows]
+
+    # --- index and search
+
+    async def search_candidates(
+        self, user_id: str, query: str, terms: Sequence[str], criteria: MemoryCriteria
+    ) -> tuple[list[Candidate], QueryProfile]:
+        """Return the passages that could answer a query, scored, and what is known of its terms.
+
+        An embedder that fails takes its ranking with it, not the search.
+
+        Args:
+            user_id: Whose passages.
+            query: The query's text, for the ranking by meaning.
+            terms: Its distinct terms, for the ranking by terms.
+            criteria: Which items count, in both rankings.
+        """
+        return await self._search.candidates(user_id, terms, await self._query_vector(query), criteria)
+
+    async def fetch_passages(self, user_id: str, places: Sequence[Place]) -> dict[Place, StoredPassage]:
+        """Return passages by item id and passage number; those of forgotten items are left out."""
+        return await self._search.passages(user_id, places)
+
+    async def select_unindexed(self, user_id: str, criteria: MemoryCriteria, limit: int) -> list[StoredPassage]:
+        """Return the beginnings of the newest items that are not indexed yet."""
+        return await self._search.unindexed(user_id, criteria, limit)
+
+    async def flush_index(self) -> IndexReport:
+        """Index everything that is due now, of all users, and return what is still missing.
+
+        Raises:
+            StoreError: The database failed; what is not indexed stays due.
+        """
+        return await self._indexer.flush()
+
+    async def index_failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
+        """Return the keys of items that could not be indexed after several attempts, and what went wrong."""
+        return await self._indexer.failures(user_id, limit)
+
+    async def reindex(self, embedder: Embedder, *, progress: Progress | None = None) -> int:
+        """Embed all passages of all users with another model, then search with it; return how many were embedded.
+
+        Meanwhile the store is written and searched as before. What was embedded stays, so after an interruption call it
+        again. Other processes go over to the model when they are started with it.
+
+        Args:
+            embedder: The model to go over to.
+            progress: Called with the passages done and the passages there are, after each batch.
+
+        Raises:
+            EmbeddingError: The embedder failed; the store goes on with the model it had.
+            StoreError: The database failed.
+        """
+        check_embedder(embedder)
+        embedded = await reindex(self._database, self._indexer, embedder, progress)
+        self._indexer.embedder = embedder
+        # what was stored while the last users were embedded has the former model's embeddings only
+        return embedded + await reindex(self._database, self._indexer, embedder, None)
+
+    async def _query_vector(self, query: str) -> QueryVector | None:
+        embedder = self.embedder
+        try:
+            (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
+        except EmbeddingError as error:
+            _logger.warning("searching by terms alone: %s", error)
+            return None
+        return None if vector is None else QueryVector(model_of(embedder), vector)
 
     async def _insert(self, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:
         for is_last_attempt in (False, True):
             try:
-                rows = await self._transaction("begin_write", user_id, statements)
+                rows = await self._database.write(user_id, *statements)
+                self._stored_transactions += 1
+                return rows
             except StoreError as error:
                 if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
                     raise
@@ -225,64 +375,12 @@ class MemoryStore:
                     raise ConflictError(
                         "a memory key is taken by another content: choose another key"
                     ) from error.__cause__
-            else:
-                self.write_transactions += 1
-                return rows
         raise AssertionError("unreachable")
-
-    async def _read(self, user_id: str, *statements: Statement) -> list[list[DictRow]]:
-        return await self._transaction("begin_read", user_id, statements)
-
-    async def _transaction(self, begin: str, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:
-        pool, login = await self._ready()
-        act_as = Statement(_TRANSACTIONS["act_as"], {"user_id": escape(user_id)})
-        whole = [Statement(_TRANSACTIONS[begin]), act_as, *statements, Statement(_TRANSACTIONS["commit"])]
-        try:
-            with driver_errors(self.describe()):
-                rows = await pool.run(login, whole)
-        except StoreError as error:
-            if not isinstance(error.__cause__, (psycopg.DataError, psycopg.IntegrityError)):
-                self._login = None  # the server may come back elsewhere, or empty: look again before the next call
-            raise
-        return rows[2:-1]
-
-    async def _ready(self) -> tuple[ConnectionPool, dict[str, str]]:
-        loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
-        if pool is None:
-            self._sweep()
-            pool = self._pools[loop] = ConnectionPool(self._pool_size)
-        if self._login is not None:
-            return pool, self._login
-        # One task for all who wait, and not theirs: a caller with little patience does not undo the start of the
-        # server, which takes seconds in a new folder.
-        if pool.preparation is None or pool.preparation.done():
-            pool.preparation = loop.create_task(prepare(self._location))
-            pool.preparation.add_done_callback(_retrieve)
-        preparation = pool.preparation
-        try:
-            self._login = login = await asyncio.shield(preparation)
-        except asyncio.CancelledError:
-            if preparation.cancelled():  # not this task was cancelled: somebody closed the store meanwhile
-                raise StoreUnavailableError(f"{self.describe()} was closed while it was being opened") from None
-            raise
-        return pool, login
-
-    def _sweep(self) -> None:
-        for loop, pool in list(self._pools.items()):
-            if loop.is_closed():
-                del self._pools[loop]
-                pool.abandon()
 
     @classmethod
     def _share(cls, location: Location) -> "MemoryStore":
         with cls._shared_lock:
             if location not in cls._shared:
                 store = cls._shared[location] = cls(location.url, owner_url=location.owner_url)
-                store._location = location
+                store._database.location = location
             return cls._shared[location]
-
-
-def _retrieve(task: "asyncio.Task[dict[str, str]]") -> None:
-    if not task.cancelled():
-        task.exception()  # everyone who waited may have gone; asyncio would report it as never retrieved

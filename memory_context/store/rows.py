@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from memory_context.escaping import escape, escape_json, is_plain, to_utf8, unescape, unescape_json
+from memory_context.escaping import escape, escape_json, from_utf8, is_plain, to_utf8, unescape, unescape_json
 
 __all__ = ["NewMemory", "StoredMemory", "content_of", "memory_from_row", "row_for"]
 
@@ -31,6 +31,7 @@ class NewMemory:
         agent_id: Whose item; empty when it belongs to no agent.
         session_id: Of which session; empty when it belongs to none.
         tags: Words to find it by.
+        related_to: Keys of items it belongs together with.
         metadata: JSON-native values.
     """
 
@@ -43,6 +44,7 @@ class NewMemory:
     agent_id: str = ""
     session_id: str = ""
     tags: Sequence[str] = ()
+    related_to: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -81,12 +83,13 @@ def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
         "token_count": memory.token_count,
         "content_sha256": hashlib.sha256(data).digest(),
         "tags": [escape(tag) for tag in memory.tags],
+        "related_to": [escape(key) for key in memory.related_to],
         "metadata": Jsonb(escape_json(dict(memory.metadata))),
     }
 
 
 def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
-    """Return the item of a row of `fetch_memory`."""
+    """Return the item of a row; its content is empty where the row has none."""
     return StoredMemory(
         memory_key=unescape(row["memory_key"]),
         content=content_of(row),
@@ -97,6 +100,7 @@ def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
         agent_id=unescape(row["agent_id"]),
         session_id=unescape(row["session_id"]),
         tags=tuple(unescape(tag) for tag in row["tags"]),
+        related_to=tuple(unescape(key) for key in row["related_to"]),
         metadata=unescape_json(row["content_metadata"]),
         content_bytes=row["content_bytes"],
         created_at=row["created_at"].astimezone(timezone.utc),
@@ -106,7 +110,7 @@ def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
 
 
 def content_of(row: Mapping[str, Any]) -> str:
-    """Return the content of a row; empty for a forgotten item."""
+    """Return the content of a row, or the beginning of it that was asked for; empty for a forgotten item."""
     if row["content_raw"] is not None:
-        return bytes(row["content_raw"]).decode("utf-8", "surrogatepass")
+        return from_utf8(bytes(row["content_raw"]))
     return row["content"] or ""

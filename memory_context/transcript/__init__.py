@@ -4,8 +4,10 @@ from .entries import (
     Cleared,
     Decision,
     Entry,
+    Expanded,
     Folded,
     Offloaded,
+    Opened,
     Part,
     PartId,
     PlannedCompaction,
@@ -13,6 +15,7 @@ from .entries import (
     Shortened,
     Shown,
     Stored,
+    Withdrawn,
 )
 from .saved import load_transcript, save_transcript
 from .transcript import Standing, Transcript
@@ -21,8 +24,10 @@ __all__ = [
     "Cleared",
     "Decision",
     "Entry",
+    "Expanded",
     "Folded",
     "Offloaded",
+    "Opened",
     "Part",
     "PartId",
     "PlannedCompaction",
@@ -32,6 +37,7 @@ __all__ = [
     "Standing",
     "Stored",
     "Transcript",
+    "Withdrawn",
     "load_transcript",
     "save_transcript",
 ]

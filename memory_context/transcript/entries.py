@@ -18,8 +18,10 @@ __all__ = [
     "Cleared",
     "Decision",
     "Entry",
+    "Expanded",
     "Folded",
     "Offloaded",
+    "Opened",
     "Part",
     "PartId",
     "PlannedCompaction",
@@ -27,6 +29,7 @@ __all__ = [
     "Shortened",
     "Shown",
     "Stored",
+    "Withdrawn",
 ]
 
 MESSAGE_OVERHEAD_TOKENS = 4
@@ -202,4 +205,53 @@ class Redelivered:
     kind: Literal["redelivered"] = "redelivered"
 
 
-Decision = Offloaded | Shown | PlannedCompaction | Folded | Shortened | Cleared | Redelivered
+@dataclass(frozen=True)
+class Opened:
+    """One item of an expansion.
+
+    Attributes:
+        key: The item.
+        reason: Named (by the user or the agent), matched (a rare term), model (chosen by the light model), recalled
+            (the request was ambiguous), added (by AutoGen's Memory protocol).
+        why: The reason in a few words.
+    """
+
+    key: str
+    reason: Literal["named", "matched", "model", "recalled", "added"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """Stored content was brought back into the view, after the message at `position`.
+
+    Attributes:
+        text: What is shown; empty in a saved state once it is withdrawn.
+        opened: The items in it, and why.
+        origin: Who brought it: the turn's decision, or AutoGen's Memory protocol. One of each origin stands after a
+            message.
+    """
+
+    position: int
+    text: str
+    tokens: int
+    opened: tuple[Opened, ...]
+    origin: Literal["turn", "memory"] = "turn"
+    kind: Literal["expanded"] = "expanded"
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """What tells it from other expansions in force."""
+        return self.position, self.origin
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """Expansions are no longer shown; their items stay where they are. `places` are those of `Expanded`."""
+
+    places: tuple[tuple[int, str], ...]
+    reason: Literal["planned", "budget", "replaced"]
+    kind: Literal["withdrawn"] = "withdrawn"
+
+
+Decision = Offloaded | Shown | PlannedCompaction | Folded | Shortened | Expanded | Withdrawn | Cleared | Redelivered

@@ -16,6 +16,7 @@ from .entries import (
     Cleared,
     Decision,
     Entry,
+    Expanded,
     Folded,
     Offloaded,
     Part,
@@ -24,6 +25,7 @@ from .entries import (
     Redelivered,
     Shortened,
     Shown,
+    Withdrawn,
 )
 
 __all__ = ["Standing", "Transcript"]
@@ -44,6 +46,8 @@ class Standing:
         shortened: Parts that are shown as a shorter text.
         late: Results that could be stored only after they were consumed; shown in full until a planned compaction.
         fold: The fold in force.
+        expanded: The expansions that are shown, by their places.
+        unseen: Those of them that no view has shown yet.
     """
 
     start: int = 0
@@ -55,6 +59,8 @@ class Standing:
     shortened: dict[PartId, Shortened] = field(default_factory=dict[PartId, Shortened])
     late: set[PartId] = field(default_factory=set[PartId])
     fold: Folded | None = None
+    expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
+    unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
     def is_folded(self, position: int) -> bool:
         """Whether the entry is behind the fold's placeholder."""
@@ -157,6 +163,7 @@ class Transcript:
                 self._store(self[decision.position], decision)
         elif isinstance(decision, Shown):
             standing.shown = decision.upto
+            standing.unseen.clear()
         elif isinstance(decision, PlannedCompaction):
             self._compact(decision.parts)
         elif isinstance(decision, Folded):
@@ -166,9 +173,16 @@ class Transcript:
             for entry in self.entries(end=decision.upto):
                 if standing.is_folded(entry.position):
                     self._drop_stored_texts(entry, entry.measured)
+            self._withdraw([place for place in standing.expanded if standing.is_folded(place[0])])
         elif isinstance(decision, Shortened):
             standing.shortened[decision.position, decision.address] = decision
             self[decision.position].revision += 1
+        elif isinstance(decision, Expanded):
+            if decision.position >= standing.start and not standing.is_folded(decision.position):
+                standing.expanded[decision.place] = decision
+                standing.unseen.add(decision.place)
+        elif isinstance(decision, Withdrawn):
+            self._withdraw(decision.places)
         elif isinstance(decision, Cleared):
             self._clear(decision.position)
         else:
@@ -247,6 +261,11 @@ class Transcript:
         entry.drop_texts(part.address for part in stored if part.address.kind != "arguments")
         for part in stored:
             part.stored = replace(part.stored, excerpt=None, excerpt_tokens=0) if part.stored else None
+
+    def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
+        for place in places:
+            self.standing.expanded.pop(place, None)
+            self.standing.unseen.discard(place)
 
     def _clear(self, position: int) -> None:
         self.standing = Standing(start=position, shown=position, consumed=position, answered=position)

@@ -1,7 +1,7 @@
 """Rendering within the budget: what the model sees, a pure function of transcript and policy."""
 
 from .budget import Budget, session_tag
-from .history import HistoryPage, history_text, positions_of_fold_key, read_history
+from .history import HistoryPage, folded_text, history_text, read_history
 from .render import MEMORY_SOURCE, PartState, Renderer, Segment, View, ViewMessage, current_task, render
 from .report import SegmentChange, ViewReport, report, stable_tokens
 
@@ -17,8 +17,8 @@ __all__ = [
     "ViewMessage",
     "ViewReport",
     "current_task",
+    "folded_text",
     "history_text",
-    "positions_of_fold_key",
     "read_history",
     "render",
     "report",

@@ -1,9 +1,10 @@
 """Keeping the view inside its budget: which parts are compacted, which steps fold, what shrinks at last.
 
-`fit` takes decisions, in the order of what they cost the agent, until the view fits: remaining consumed parts are
-compacted; the oldest steps fold into one placeholder, down to a share of the budget so that this happens rarely;
-fresh results shrink; the newest step folds too; at the very end the task itself is shortened. Every decision is
-recorded in the transcript, so the next view starts from it, and a replay of the transcript comes to the same.
+`fit` takes decisions, in the order of what they cost the agent, until the view fits: what was brought back for turns
+that have ended is withdrawn; remaining consumed parts are compacted; the oldest steps fold into one placeholder, down
+to a share of the budget so that this happens rarely; what was brought back for this turn is withdrawn; fresh results
+shrink; the newest step folds too; at the very end the task itself is shortened. Every decision is recorded in the
+transcript, so the next view starts from it, and a replay of the transcript comes to the same.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from ..messages import Address
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, Folded, PlannedCompaction, Transcript
+from ..transcript import Decision, Entry, Folded, PlannedCompaction, Transcript, Withdrawn
 from .history import fold_key, fold_text
 from .render import Renderer, View, current_task, text_in_view
 from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
@@ -53,14 +54,18 @@ class Budget:
         late = transcript.standing.late
         if late:
             transcript.decide(PlannedCompaction(_sorted(late), "late"))
+            for withdrawn in self._withdraw_ended(transcript, View()):
+                transcript.decide(withdrawn)
         view = self._renderer.render(transcript)
         limit = self._policy.view_limit_tokens
         if limit is None or view.tokens <= limit:
             return view
         rare_enough = int(limit * self._policy.fold_to_ratio)
         steps: list[tuple[_Step, int]] = [
+            (self._withdraw_ended, rare_enough),
             (self._compact_consumed, rare_enough),
             (self._fold_consumed, limit),
+            (self._withdraw_all, limit),
             (self._shorten_arguments_that_leave_no_room, limit),
             (self._shorten_fresh("result", target=limit), limit),
             (self._shorten_fresh("text", "thought", target=rare_enough), limit),
@@ -85,6 +90,17 @@ class Budget:
         return view
 
     # --- steps: each returns the decisions it takes
+
+    def _withdraw_ended(self, transcript: Transcript, view: View) -> list[Decision]:
+        """Withdraw what was brought back for turns that have ended."""
+        task = current_task(transcript, self._policy)
+        standing = transcript.standing
+        ended = [place for place in standing.expanded if place not in standing.unseen and place[0] < (task or 0)]
+        return [Withdrawn(tuple(ended), "planned")] if ended else []
+
+    def _withdraw_all(self, transcript: Transcript, view: View) -> list[Decision]:
+        places = tuple(transcript.standing.expanded)
+        return [Withdrawn(places, "budget")] if places else []
 
     def _compact_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
         """Compact what is answered and stored; not arguments, since models copy what they see there."""

@@ -13,7 +13,7 @@ from ..references import MemoryRef, one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import Entry, Transcript
 
-__all__ = ["HistoryPage", "fold_key", "fold_text", "history_text", "positions_of_fold_key", "read_history"]
+__all__ = ["HistoryPage", "fold_key", "fold_text", "folded_text", "history_text", "read_history"]
 
 _FOOTER_TOKENS = 80
 _OLDER_LINE_TOKENS = 20
@@ -40,13 +40,21 @@ def fold_key(session_tag: str, first: int, last: int) -> str:
     return f"history_{first + 1}-{last + 1}_{session_tag}"
 
 
-def positions_of_fold_key(session_tag: str, key: str) -> range | None:
+def _positions_of(session_tag: str, key: str) -> range | None:
     """Return the positions behind a fold's key of this session, else None."""
     stem, _, tag = key.rpartition("_")
     first, _, last = stem.removeprefix("history_").partition("-")
     if tag != session_tag or not stem.startswith("history_") or not (first.isdecimal() and last.isdecimal()):
         return None
     return range(int(first) - 1, int(last))
+
+
+def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | None:
+    """Return what a fold's key of this session stands for; None for any other key."""
+    positions = _positions_of(session_tag, key)
+    if positions is None or not transcript.standing.start <= positions.start < positions.stop <= transcript.end:
+        return None
+    return "\n".join(history_text(transcript[position]) for position in positions)
 
 
 def history_text(entry: Entry) -> str:

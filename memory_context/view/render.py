@@ -30,7 +30,7 @@ from ..messages import (
 )
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Entry, Folded, Part, Transcript
+from ..transcript import Entry, Expanded, Folded, Part, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
 
 __all__ = [
@@ -50,7 +50,9 @@ _Kept = dict[tuple[int, bool], tuple[object, "ViewMessage"]]
 MEMORY_SOURCE = "memory"
 """Source of the messages that the context itself adds to a view."""
 
-PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted"]
+_ORIGINS = ("turn", "memory")
+
+PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded"]
 
 
 @dataclass(frozen=True)
@@ -60,23 +62,25 @@ class Segment:
     Attributes:
         position: Position of its entry in the transcript; of a fold, of the first entry behind it.
         source: Who said it: a source, or a tool's name.
-        kind: result, text, thought, arguments, image or fold.
+        kind: result, text, thought, arguments, image, fold or expansion.
         index: Which part of that kind it is in its message.
         state: How it is shown: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded;
-            interrupted (a result that never came).
+            interrupted (a result that never came); expanded (brought back from the store).
         tokens: What it takes, names and ids included.
         full_tokens: What the whole content takes.
         keys: The items it refers to.
+        why: Of an expansion: why each item is there.
     """
 
     position: int
     source: str
-    kind: PartKind | Literal["fold"]
+    kind: PartKind | Literal["fold", "expansion"]
     index: int
     state: PartState
     tokens: int
     full_tokens: int
     keys: tuple[str, ...] = ()
+    why: str = ""
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -189,6 +193,9 @@ class Renderer:
                 answers = transcript.pairing.answers[entry.position]
                 state = [entry, *((answer, answer and transcript[answer[0]].revision) for answer in answers)]
                 yield self._keep((entry.position, True), state, self._answers, transcript, entry)
+            for number, origin in enumerate(_ORIGINS):
+                if expanded := standing.expanded.get((entry.position, origin)):
+                    yield self._expansion(expanded, number)
 
     def _keep(
         self,
@@ -259,6 +266,18 @@ class Renderer:
             UserMessage(content=fold.text, source=MEMORY_SOURCE),
             MESSAGE_OVERHEAD_TOKENS + tokens,
             (Segment(position, MEMORY_SOURCE, "fold", 0, "folded", tokens, fold.ref.token_count, keys),),
+        )
+
+    def _expansion(self, expanded: Expanded, number: int) -> ViewMessage:
+        tokens = expanded.tokens + self._counter.count(MEMORY_SOURCE)
+        why = "; ".join(f"{opened.key}: {opened.why}" for opened in expanded.opened)
+        keys = tuple(opened.key for opened in expanded.opened)
+        segment = Segment(expanded.position, MEMORY_SOURCE, "expansion", number, "expanded", tokens, tokens, keys, why)
+        return ViewMessage(
+            expanded.position,
+            UserMessage(content=expanded.text, source=MEMORY_SOURCE),
+            MESSAGE_OVERHEAD_TOKENS + tokens,
+            (segment,),
         )
 
     def _result(self, transcript: Transcript, position: int, index: int) -> tuple[FunctionExecutionResult, Segment]:

@@ -15,7 +15,7 @@ class SegmentChange:
 
     Attributes:
         position: Position of the entry in the transcript, from 0.
-        kind: result, text, thought, arguments, image or fold.
+        kind: result, text, thought, arguments, image, fold or expansion.
         before: Its state in the view before; None if it was not there.
         after: Its state now; None if it is not there.
         reason: The decision behind it, such as `consumed`, `budget`, `late`, `folded`, `cleared`, `added`.
@@ -52,9 +52,8 @@ class ViewReport:
         lines = [f"view: {self.tokens:,} tokens{budget}, {self.stable_tokens:,} unchanged at its head"]
         for s in self.segments:
             shown = f"{s.tokens:>7,}" if s.tokens == s.full_tokens else f"{s.tokens:>7,} of {s.full_tokens:,}"
-            lines.append(
-                f"{s.position + 1:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {' '.join(s.keys)}".rstrip()
-            )
+            beside = s.why or " ".join(s.keys)
+            lines.append(f"{s.position + 1:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {beside}".rstrip())
         lines += [
             f"changed: message {c.position + 1} {c.kind}: {c.before or '-'} -> {c.after or '-'} ({c.reason})"
             for c in self.changes
@@ -126,6 +125,8 @@ def _reason(
         return "cleared"
     if sample.kind == "fold" or standing.is_folded(sample.position):
         return "folded"
+    if sample.kind == "expansion":
+        return sample.why if now is not None else "withdrawn"
     if now is None:
         return "repeated"
     if now.state == "shortened":

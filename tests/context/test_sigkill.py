@@ -29,7 +29,7 @@ def show(texts):
 
 async def live(number):
     context = MemoryContext("alice", "coder", memory_store=MemoryStore(url))
-    await context.add_message(UserMessage(content="Go.", source="user"))
+    await context.add_message(UserMessage(content="Survey the whole of it.", source="user"))
     for step in range(5):
         contents = [f"run {number} step {step} part {i}\\n" + "some words of a result\\n" * 300 for i in range(2)]
         await add_step(context, *contents)

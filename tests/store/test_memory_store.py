@@ -187,7 +187,7 @@ async def test_no_prepared_statement_stays_on_a_connection(database_url: str) ->
     async with MemoryStore(database_url, pool_size=1) as store:
         for number in range(12):
             await store.insert_memories("alice", [memory(f"k{number}", str(number))])
-        pool, login = await store._ready()  # type: ignore[attr-defined]
+        pool, login = await store._database.ready()  # type: ignore[attr-defined]
         query = b"""SELECT (SELECT count(*) FROM pg_prepared_statements) AS prepared,
             current_setting('memory_context.user_id', true) AS user_id"""
         ((row,),) = await pool.run(login, [Statement(query)])

@@ -41,7 +41,7 @@ async def test_eight_processes_may_start_at_once(
         assert b"".join(answer).decode() == ""
     name = database_of(empty_database_url)
     assert server.execute("SELECT count(*) FROM memory_context.agent_memories", name) == [(8,)]
-    assert server.execute("SELECT count(*) FROM memory_context.schema_migrations", name) == [(1,)]
+    assert server.execute("SELECT count(*) FROM memory_context.schema_migrations", name) == [(2,)]
 
 
 def dump(server: Server, database: str) -> str:
@@ -116,5 +116,5 @@ def test_migrations_are_found_in_a_checkout() -> None:
     from memory_context.store.sqlfiles import load_migrations, sql_folder
 
     assert sql_folder() == Path(REPOSITORY, "sql")
-    assert [migration.version for migration in load_migrations()] == [1]
+    assert [migration.version for migration in load_migrations()] == [1, 2]
     assert os.path.exists(sql_folder() / "postgresdb.sql")

@@ -1,0 +1,253 @@
+"""PostgresMemory: the user's memory behind AutoGen's Memory protocol, for agents with any model context.
+
+`update_context` shows what fits the conversation as one message, and only the newest of them: the message of the turn
+before is taken out, so that nothing piles up.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from autogen_core import CancellationToken, Component
+from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import LLMMessage, UserMessage
+from pydantic import BaseModel
+from typing_extensions import Self
+
+from .errors import StoreError
+from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
+from .messages import source_of, texts_of
+from .store import MemoryStore
+from .tokens import default_token_counter
+from .turn import Piece, fenced
+from .view import MEMORY_SOURCE
+
+__all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
+
+_logger = logging.getLogger("memory_context")
+
+_QUERY_CHARACTERS = 2000
+
+
+@runtime_checkable
+class ShowsMemories(Protocol):
+    """A context that shows memories itself, in a place of its own, and takes out what it showed before."""
+
+    async def show_memories(self, text: str, keys: Sequence[str]) -> None:
+        """Show this from now on, instead of what was shown before; nothing if the text is empty."""
+        ...
+
+
+class PostgresMemoryConfig(BaseModel):
+    """A memory as component data, without secrets: a database with a password is named by an environment variable."""
+
+    user_id: str
+    agent_id: str | None = None
+    name: str | None = None
+    limit: int = 5
+    limit_tokens: int = 800
+    type: MemoryType = "custom"
+    memory_store: dict[str, str | None] = {}
+
+
+class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
+    """The memory of one user, in Postgres: `AssistantAgent(…, memory=[PostgresMemory("alice")])`.
+
+    Args:
+        user_id: Whose memory; no other user's items are ever seen.
+        agent_id: The agent that stores; None for none. Reading goes over everything of the user.
+        memory_store: Where it is; None for the default store.
+        name: Its name among an agent's memories.
+        limit: How many items a query returns at most.
+        limit_tokens: The most tokens that `update_context` adds.
+        type: The memory type of what is added.
+    """
+
+    component_type = "memory"
+    component_config_schema = PostgresMemoryConfig
+    component_provider_override = "memory_context.PostgresMemory"
+
+    def __init__(
+        self,
+        user_id: str,
+        agent_id: str | None = None,
+        memory_store: MemoryStore | None = None,
+        *,
+        name: str | None = None,
+        limit: int = 5,
+        limit_tokens: int = 800,
+        type: MemoryType = "custom",
+    ) -> None:
+        if limit < 1 or limit_tokens < 100:
+            raise ValueError(f"limit={limit!r} must be at least 1, limit_tokens={limit_tokens!r} at least 100")
+        self.name = name or "postgres_memory"
+        self._uses_default_store = memory_store is None
+        self._store = memory_store or MemoryStore.default()
+        if self._uses_default_store:
+            self._store.join(self)
+        self._memory = AgentMemory(self._store, user_id, agent_id)
+        self._limit = limit
+        self._limit_tokens = limit_tokens
+        self._type: MemoryType = type
+
+    @property
+    def agent_memory(self) -> AgentMemory:
+        """The items behind it."""
+        return self._memory
+
+    async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
+        """Store a content: text, Markdown or JSON.
+
+        Its metadata may name a `description`, `source`, `type` and `tags`; all of it stays with the item.
+
+        Raises:
+            ValueError: The content is binary or an image, or the metadata is not JSON-native.
+            StoreError: The store failed.
+        """
+        metadata = dict(content.metadata or {})
+        body = content.content
+        if not isinstance(body, (str, dict)):
+            raise ValueError(f"a memory of {content.mime_type} cannot be searched: add text, Markdown or JSON")
+        await self._memory.store(
+            body,
+            description=metadata.get("description"),
+            type=metadata.get("type", self._type),
+            source=metadata.get("source", self.name),
+            tags=metadata.get("tags", ()),
+            metadata={**metadata, "mime_type": _mime_type(content)},
+        )
+
+    async def query(
+        self,
+        query: str | MemoryContent,
+        cancellation_token: CancellationToken | None = None,
+        *,
+        limit: int | None = None,
+        criteria: MemoryCriteria | None = None,
+        **kwargs: Any,
+    ) -> MemoryQueryResult:
+        """Return the best passages for a query, the best first; their metadata names item, lines and score.
+
+        Args:
+            query: What to search for.
+            cancellation_token: Not used; cancel the task.
+            limit: How many at most; None for that of this memory.
+            criteria: Which items count.
+            **kwargs: Ignored, as other memories take other arguments.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        text = query if isinstance(query, str) else str(query.content)
+        hits = await self._memory.search(text, limit=limit or self._limit, criteria=criteria or MemoryCriteria())
+        return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Show the model what the memory has for the newest message; one message, and no older one beside it.
+
+        Never raises because of the store: the conversation then goes on without.
+        """
+        found = MemoryQueryResult(results=[])
+        hits: list[SearchHit] = []
+        messages = [message for message in await model_context.get_messages() if source_of(message) != MEMORY_SOURCE]
+        query = _newest_words(messages)
+        try:
+            if query:
+                hits = await self._memory.search(query, limit=self._limit)
+        except StoreError as error:
+            _logger.warning("going on without memories for now: %s", error)
+        said = "\n".join(text for message in messages for _, text in texts_of(message))
+        hits = [hit for hit in hits if hit.is_relevant and hit.passage not in said]
+        text, count = fenced([_piece(hit) for hit in hits], query, self._limit_tokens, default_token_counter())
+        found.results = [_content_of(hit) for hit in hits[:count]]
+        if isinstance(model_context, ShowsMemories):
+            await model_context.show_memories(text, [hit.item.key for hit in hits[:count]])
+        else:
+            await _replace(model_context, text)
+        return UpdateContextResult(memories=found)
+
+    async def clear(self) -> None:
+        """Erase what was added for this user and agent; items of sessions stay.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        await self._memory.clear()
+
+    async def close(self) -> None:
+        """Let go of the default store; one that was passed in stays open."""
+        if self._uses_default_store:
+            await self._store.leave(self)
+
+    def _to_config(self) -> PostgresMemoryConfig:
+        return PostgresMemoryConfig(
+            user_id=self._memory.user_id,
+            agent_id=self._memory.agent_id or None,
+            name=self.name,
+            limit=self._limit,
+            limit_tokens=self._limit_tokens,
+            type=self._type,
+            memory_store={} if self._uses_default_store else self._store.url_for_config,
+        )
+
+    @classmethod
+    def _from_config(cls, config: PostgresMemoryConfig) -> Self:
+        return cls(
+            config.user_id,
+            config.agent_id,
+            MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
+            name=config.name,
+            limit=config.limit,
+            limit_tokens=config.limit_tokens,
+            type=config.type,
+        )
+
+
+async def _replace(model_context: ChatCompletionContext, text: str) -> None:
+    """Take out the message of the turn before and add this one, through the state that AutoGen's contexts save."""
+    state = dict(await model_context.save_state())
+    saved = state.get("messages")
+    if isinstance(saved, list):
+        kept = [message for message in saved if message.get("source") != MEMORY_SOURCE]
+        if len(kept) < len(saved):
+            await model_context.load_state({**state, "messages": kept})
+    if text:
+        await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
+
+
+def _newest_words(messages: Sequence[LLMMessage]) -> str:
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            return "\n".join(text for _, text in texts_of(message))[:_QUERY_CHARACTERS]
+    return ""
+
+
+def _mime_type(content: MemoryContent) -> str:
+    kind = content.mime_type
+    return kind.value if isinstance(kind, MemoryMimeType) else str(kind)
+
+
+def _piece(hit: SearchHit) -> Piece:
+    label = f"{hit.ref.render()} (from {hit.item.source}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC)"
+    return Piece(label, hit.passage, hit.start_line)
+
+
+def _content_of(hit: SearchHit) -> MemoryContent:
+    item = hit.item
+    return MemoryContent(
+        content=hit.passage,
+        mime_type=MemoryMimeType.TEXT,
+        metadata={
+            **item.metadata,
+            "memory_key": item.key,
+            "description": item.ref.description,
+            "source": item.source,
+            "type": item.type,
+            "tags": list(item.tags),
+            "created_at": item.created_at.isoformat(),
+            "start_line": hit.start_line,
+            "end_line": hit.end_line,
+            "score": hit.score.total,
+        },
+    )

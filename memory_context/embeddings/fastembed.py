@@ -1,0 +1,120 @@
+"""Better vectors on your own machine: ONNX models through Qdrant's fastembed.
+
+fastembed fetches its models from a hub when they are first used and shows a progress bar meanwhile; with
+`specific_model_path` or `local_files_only` it stays off the network.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol, cast
+
+from .embedder import Purpose, check_name
+from .inputs import batches, well_formed
+
+__all__ = ["FastEmbedEmbedder"]
+
+_DEFAULT_MODEL = "BAAI/bge-small-en-v1.5"
+_DEFAULT_DIMENSIONS = 384
+
+_LIMIT_CHARACTERS = 32_768  # models cut at 512 to 8,192 tokens, but only after all of a text went through the tokenizer
+_BATCH_TEXTS = 32  # a batch is padded to its longest text
+_BATCH_CHARACTERS = 131_072
+
+
+class _Vector(Protocol):
+    def tolist(self) -> list[float]: ...
+
+
+class _TextEmbedding(Protocol):
+    """What is used of `fastembed.TextEmbedding`."""
+
+    def passage_embed(self, texts: Iterable[str]) -> Iterable[_Vector]: ...
+    def query_embed(self, query: Iterable[str]) -> Iterable[_Vector]: ...
+
+
+class FastEmbedEmbedder:
+    """Embeds with one of fastembed's models, in threads; documents and queries each in the model's own way.
+
+    The model is loaded by the first use, once per object: keep one object. Needs the extra:
+    `pip install 'memory-context[fastembed]'`.
+
+    Args:
+        model: One of `fastembed.TextEmbedding.list_supported_models()`.
+        dimensions: How many numbers its vectors have. None: fastembed is asked, which imports it (about a second);
+            not so for the default model.
+        name: What identifies the vectors. None: `fastembed-<model>`. Give one if `options` change the vectors.
+        **options: Further arguments of `fastembed.TextEmbedding`, such as `cache_dir`, `threads`,
+            `local_files_only=True` or `specific_model_path`.
+
+    Raises:
+        ImportError: The fastembed package is not installed.
+        ValueError: fastembed does not know the model, or the name is too long.
+    """
+
+    def __init__(
+        self,
+        model: str = _DEFAULT_MODEL,
+        dimensions: int | None = None,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> None:
+        if find_spec("fastembed") is None:
+            raise ImportError("FastEmbedEmbedder needs the fastembed package: pip install 'memory-context[fastembed]'")
+        self._model_name = model
+        self._name = check_name(name or f"fastembed-{model}")
+        self._dimensions = dimensions or (_DEFAULT_DIMENSIONS if model == _DEFAULT_MODEL else _dimensions_of(model))
+        self._options = options
+        self._model: _TextEmbedding | None = None
+        self._loading = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """`fastembed-<model>`, or as given."""
+        return self._name
+
+    @property
+    def dimensions(self) -> int:
+        """As given, or what fastembed says of the model."""
+        return self._dimensions
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
+        """Return one vector for each text; a text counts up to 32,768 characters or to the model's own limit.
+
+        Raises:
+            Exception: Whatever fastembed raises, for example if the model can be neither found nor fetched.
+        """
+        beginnings = [well_formed(text[:_LIMIT_CHARACTERS]) for text in texts]
+        vectors: list[list[float]] = []
+        for batch in batches(beginnings, _BATCH_TEXTS, _BATCH_CHARACTERS):
+            vectors += await asyncio.to_thread(self._embed, batch, purpose)
+        return vectors
+
+    def __repr__(self) -> str:
+        return f"FastEmbedEmbedder(name={self._name!r})"
+
+    def _embed(self, texts: list[str], purpose: Purpose) -> list[list[float]]:
+        model = self._load()
+        vectors = model.query_embed(texts) if purpose == "query" else model.passage_embed(texts)
+        return [vector.tolist() for vector in vectors]
+
+    def _load(self) -> _TextEmbedding:
+        with self._loading:
+            if self._model is None:
+                self._model = cast(_TextEmbedding, _text_embedding()(self._model_name, **self._options))
+            return self._model
+
+
+def _text_embedding() -> Any:
+    return import_module("fastembed").TextEmbedding  # an extra: pyright may not find it
+
+
+def _dimensions_of(model: str) -> int:
+    known = {str(entry["model"]).lower(): int(entry["dim"]) for entry in _text_embedding().list_supported_models()}
+    try:
+        return known[model.lower()]
+    except KeyError:
+        raise ValueError(f"fastembed does not know the model {model!r}; it knows {', '.join(sorted(known))}") from None

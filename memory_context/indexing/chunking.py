@@ -1,0 +1,91 @@
+"""Passages: the pieces of a content that are searched, ranked and shown, each with its exact place.
+
+About a thousand characters are enough to say what a passage is about and little enough to be about one thing. Cuts
+fall where the author made one (blank lines, headings, beginnings of definitions), else between lines, else between
+words. The work is linear, whatever the content.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["CHUNK_CHARACTERS", "INDEXED_CHARACTERS", "Chunk", "chunks_of"]
+
+CHUNK_CHARACTERS = 1_000
+"""The length aimed at; a passage has half to one and a half of it, the only one of a short content less."""
+INDEXED_CHARACTERS = 2_000_000
+"""Of a longer content, only this much from its beginning is cut into passages and can be found."""
+
+_SHORTEST = CHUNK_CHARACTERS // 2
+_LONGEST = CHUNK_CHARACTERS + _SHORTEST
+
+_BEGINNING = re.compile(
+    r"(?<=\n)(?=[^\r\n])(?:(?<=\n\n)|(?<=\n\r\n)"  # a paragraph
+    r"|(?=#{1,6} |={3,} |-{3,} |diff --git |@@ |<h[1-6]\b"  # a heading
+    r"|(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|pub(?:\(\w+\))?) ){0,4}"
+    r"(?:def|class|func|function|fn|interface|struct|enum|trait|impl|type|module|namespace|CREATE) ))"
+)
+"""Where something begins; every alternative looks at a bounded number of characters."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A passage of a content.
+
+    Attributes:
+        number: Its place among the passages, from 0.
+        start_char: Where it begins in the content, from 0.
+        end_char: Where it ends, exclusive.
+        start_line: The line of its first character, from 1, as `split("\\n")` counts.
+        end_line: The line of its last character.
+        text: `content[start_char:end_char]`.
+    """
+
+    number: int
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    text: str
+
+
+def chunks_of(content: str) -> list[Chunk]:
+    """Return the passages of a content, in order and without gaps; none only if the content is empty."""
+    chunks: list[Chunk] = []
+    start, line = 0, 1
+    for end in _ends(content):
+        text = content[start:end]
+        end_line = line + text.count("\n", 0, -1)
+        chunks.append(Chunk(len(chunks), start, end, line, end_line, text))
+        start, line = end, end_line + text.endswith("\n")
+    return chunks
+
+
+def _ends(content: str) -> Iterator[int]:
+    stop = min(len(content), INDEXED_CHARACTERS)
+    start = 0
+    while stop - start > _LONGEST:
+        # What remains is never shorter than the shortest.
+        start = _best_cut(content, start + _SHORTEST, start + CHUNK_CHARACTERS, min(start + _LONGEST, stop - _SHORTEST))
+        yield start
+    if start < stop:
+        yield stop
+
+
+def _best_cut(content: str, low: int, aim: int, high: int) -> int:
+    beginnings = [match.start() for match in _BEGINNING.finditer(content, low, high + 1)]
+    if beginnings:
+        return min(beginnings, key=lambda cut: (abs(cut - aim), cut))
+    for end_of in ("\n", " "):
+        if (cut := content.rfind(end_of, low, aim) + 1) or (cut := content.find(end_of, aim, high) + 1):
+            return cut
+    return _after_word(content, low, aim)
+
+
+def _after_word(content: str, low: int, aim: int) -> int:
+    """Return the last place where a word, number or name has ended; `aim` if there is none."""
+    for cut in range(aim, low, -1):
+        last = content[cut - 1]
+        if not (last.isalnum() or last == "_") and (content[cut].isalnum() or content[cut] == "_"):
+            return cut
+    return aim

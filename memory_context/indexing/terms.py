@@ -1,0 +1,215 @@
+"""The terms a text is found by, the same for what is stored and for what is asked.
+
+Agents' texts mix prose with names from code, and people ask for the one in words of the other. So a word becomes its
+English stem, and a name is a term as a whole and in its parts: `src/LoginHandler.py` is found by itself, and by
+`LoginHandler.py`, `login_handler`, "login handlers" and `py`. Texts in scripts without spaces become overlapping pairs
+of characters. Takes any str, in linear time; a term never has what Postgres `text` refuses.
+"""
+
+import hashlib
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import chain, pairwise
+from typing import Protocol
+
+import Stemmer
+
+__all__ = ["QUERY_LIMIT_CHARACTERS", "QUERY_LIMIT_TERMS", "TERM_LIMIT_CHARACTERS", "query_terms", "terms_of"]
+
+TERM_LIMIT_CHARACTERS = 64
+"""A longer term is replaced by its hash, so that it is found whole."""
+QUERY_LIMIT_TERMS = 64
+QUERY_LIMIT_CHARACTERS = 65_536
+"""Of a longer query, its beginning and its end."""
+
+_JOINT = r"(?:://|::|\\\\|[./\\:@+-])"
+_TOKEN = rf"{{0}}+(?:{_JOINT}{{0}}+)*"
+_ASCII_TOKENS = re.compile(_TOKEN.format(r"\w"))
+_JOINTS = (re.compile(r"://|[:@+]+"), re.compile(r"[/\\]+"), re.compile(r"\."))
+"""What a token is split at, in this order: `src/auth/login.py:42` has `src/auth/login.py`, which has `login.py`."""
+_NAME_JOINT = re.compile(r"[-_]+")
+_BACKSLASHES = re.compile(r"\\+")
+_NUMBERS = re.compile(r"\d+\.\d+(?:\.\d+)*")
+_PARTS = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^A-Za-z0-9]+")
+"""login|Handler, HTTP|Server, URLs, sha|256."""
+_SHORTEST_MEAN_PART = 3
+"""A name with more than two parts that are shorter than this on average is no words: a hash, base64."""
+_HASH = re.compile(r"(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
+_SHORT_HASH_CHARACTERS = 7  # what git shows of one
+_CONTRACTION = re.compile(r"(?<=[^\W\d_])(?:n't|'(?:s|re|ve|m|ll|d))\b", re.IGNORECASE)
+
+# Scripts written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, and Korean, which joins its particles.
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+)"
+)
+# Accents of Latin, Greek and Cyrillic; points of Hebrew and Arabic, which most writers leave out. Not the vowel signs
+# of other scripts, without which the words are others.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
+)
+_LETTERS = str.maketrans(
+    {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H", "ŧ": "t", "Ŧ": "T", "ı": "i"}
+    | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
+)
+_LETTER = re.compile("[" + "".join(map(chr, _LETTERS)) + "]")
+# Runs that might be nothing but marks, which normalisation sorts in quadratic time: no Latin, kana, Han or Hangul.
+_ENDLESS = re.compile("([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})")
+_CACHED_TOKENS = 1 << 14
+
+_FUNCTION_WORDS = """
+a about after again all also am an and any are as at be because been before being between both but by can could did do
+does doing during each few for from further had has have having he her here hers herself him himself his how i if in
+into is it its itself just me more most my myself no nor not of off on once only or other our ours ourselves out over
+own same shall she should so some such than that the their theirs them themselves then there these they this those
+through to too under until up very was we were what when where which while who whom whose why will with would you your
+yours yourself yourselves
+"""
+_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+
+
+def terms_of(text: str) -> list[str]:
+    """Return the terms of a text, in its order, as often as they occur.
+
+    A term is folded (NFKC, case, accents), has 1 to `TERM_LIMIT_CHARACTERS` characters, and neither NUL nor lone
+    surrogates. Contractions lose their ending: `user's` is `user`.
+    """
+    return list(chain.from_iterable(map(_terms_of_token, _tokens_of(text))))
+
+
+def query_terms(text: str) -> list[str]:
+    """Return the distinct terms of a query, at most `QUERY_LIMIT_TERMS`, in its order.
+
+    English function words are left out, unless there is nothing else: in a scope of code `how` and `does` are rare
+    and would seem to tell much. Of too many terms the longest stay, being the most specific.
+    """
+    if len(text) > QUERY_LIMIT_CHARACTERS:
+        half = QUERY_LIMIT_CHARACTERS // 2
+        text = f"{text[:half]} {text[-half:]}"
+    tokens = _tokens_of(text)
+    said = [token for token in tokens if token.casefold() not in _STOP_WORDS]
+    terms = _distinct_terms(said) or _distinct_terms(tokens)
+    if len(terms) > QUERY_LIMIT_TERMS:
+        kept = set(sorted(terms, key=len, reverse=True)[:QUERY_LIMIT_TERMS])
+        terms = [term for term in terms if term in kept]
+    return terms
+
+
+def _distinct_terms(tokens: list[str]) -> list[str]:
+    return list(dict.fromkeys(chain.from_iterable(map(_terms_of_token, tokens))))
+
+
+def _tokens_of(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_TOKENS.findall(_CONTRACTION.sub("", text) if "'" in text else text)
+    return _any_tokens().findall(_CONTRACTION.sub("", _fold(text)))
+
+
+def _fold(text: str) -> str:
+    text = unicodedata.normalize("NFKD", _ENDLESS.sub(r"\1 ", text.replace("’", "'")))
+    text = _LETTER.sub(lambda match: _LETTERS[ord(match[0])], _ACCENTS.sub("", text))
+    return unicodedata.normalize("NFC", text)
+
+
+@cache
+def _any_tokens() -> re.Pattern[str]:
+    r"""`_ASCII_TOKENS` with vowel signs and the like, which are not in `\w`; made when first needed: 10 ms."""
+    marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(_TOKEN.format(rf"[\w{marks}]"))
+
+
+def _terms_of_token(token: str) -> tuple[str, ...]:
+    if len(token) <= TERM_LIMIT_CHARACTERS:
+        return _terms_of_short_token(token)
+    return tuple(_split_token(token))
+
+
+@lru_cache(maxsize=_CACHED_TOKENS)
+def _terms_of_short_token(token: str) -> tuple[str, ...]:
+    return tuple(_split_token(token))
+
+
+def _split_token(token: str, level: int = 0) -> Iterator[str]:
+    """Yield a path, address, version or name: whole, and all that is in it."""
+    if level == len(_JOINTS):
+        yield from _split_name(token)
+        return
+    pieces = _JOINTS[level].split(token)
+    if len(pieces) > 1:
+        yield _capped(_BACKSLASHES.sub("/", token.casefold()))
+        if level == len(_JOINTS) - 1:
+            yield from _versions(token)
+    for piece in pieces:
+        yield from _split_token(piece, level + 1)
+
+
+def _versions(dotted: str) -> Iterator[str]:
+    """Yield the number in `v3.11.7-rc1`, and the shorter one that people say: 3.11."""
+    for number in _NUMBERS.findall(dotted):
+        if number != dotted:
+            yield _capped(number)
+        if number.count(".") > 1:
+            yield _capped(".".join(number.split(".", 2)[:2]))
+
+
+def _split_name(name: str) -> Iterator[str]:
+    words = [word for word in _NAME_JOINT.split(name) if word]
+    if not name.isascii() and _UNSPACED.search(name):
+        for word in words:
+            for index, run in enumerate(_UNSPACED.split(word)):
+                yield from _pairs(run) if index % 2 else _split_words([run] if run else [])
+        return
+    yield from _split_words(words)
+
+
+def _split_words(words: list[str]) -> Iterator[str]:
+    """Yield the parts of a name, and before them all in one: `login_handler` and `LoginHandler` are `loginhandler`."""
+    parts = [part for word in words for part in _parts_of(word)]
+    if len(parts) > 1:
+        yield _term("".join(words))
+    yield from map(_term, parts)
+    for word in words:
+        if _HASH.fullmatch(word):
+            yield word[:_SHORT_HASH_CHARACTERS].casefold()
+
+
+def _parts_of(word: str) -> list[str]:
+    if len(word) > TERM_LIMIT_CHARACTERS:
+        return [word]
+    parts = _PARTS.findall(word)
+    return parts if len(parts) <= 2 or len(word) >= _SHORTEST_MEAN_PART * len(parts) else [word]
+
+
+def _pairs(run: str) -> Iterator[str]:
+    return map("".join, pairwise(run)) if len(run) > 1 else iter((run,))
+
+
+def _term(word: str) -> str:
+    folded = word.casefold()
+    if len(folded) <= TERM_LIMIT_CHARACTERS and folded.isascii() and folded.isalpha():
+        return _of_thread.stemmer.stemWord(folded)
+    return _capped(folded)
+
+
+def _capped(term: str) -> str:
+    if len(term) <= TERM_LIMIT_CHARACTERS:
+        return term
+    return "#" + hashlib.blake2b(term.encode(), digest_size=16).hexdigest()
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...
+
+
+class _OfThread(threading.local):
+    """A stemmer for each thread, as one must not be used by two at once."""
+
+    def __init__(self) -> None:
+        # Its own cache is not needed beside ours.
+        self.stemmer: _Stemmer = Stemmer.Stemmer("english", 0)  # pyright: ignore[reportUnknownMemberType]  # no stubs
+
+
+_of_thread = _OfThread()

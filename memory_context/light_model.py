@@ -1,0 +1,286 @@
+"""One guarded call of a small model, for decisions that have a stand-in.
+
+Whoever asks gets a validated answer within the timeout, or `LightModelError`, and then goes on by rules. The client may
+be any `ChatCompletionClient`, so nothing is taken on trust: it may raise, never answer, swallow its cancellation,
+refuse arguments, or answer with prose, with megabytes, or with tool calls. What was asked and what failed is never
+logged, as prompts are private and the texts of errors may quote them or a secret.
+"""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any, Literal, TypeVar, cast
+
+from autogen_core import CancellationToken
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
+from pydantic import BaseModel
+
+from .errors import LightModelError
+
+__all__ = ["ANSWER_LIMIT_CHARACTERS", "LightModel", "LightModelUsage"]
+
+_logger = logging.getLogger("memory_context")
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+ANSWER_LIMIT_CHARACTERS = 100_000
+"""A longer answer is refused unread: it is no decision."""
+
+_ATTEMPTS_LIMIT = 64  # each costs at most one pass over the answer
+_CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_THOUGHT_END = "</think>"
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class LightModelUsage:
+    """What the light model was used for since it was made.
+
+    Attributes:
+        calls: Calls of the client; one repeated without the token cap counts twice.
+        failures: Questions that got no usable answer, those refused by the open breaker not counted.
+        prompt_tokens: As the client reports them; calls that were given up report none.
+        completion_tokens: As the client reports them.
+    """
+
+    calls: int = 0
+    failures: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class LightModel:
+    """Asks a small model for a decision and takes no longer than the timeout, whatever the client does.
+
+    A circuit breaker keeps an outage cheap: a timeout opens it at once, as each costs a wait; other failures open it
+    when `failures_allowed` came in a row. While it is open nothing is asked. The first question after `retry_seconds`
+    is let through: a success closes the breaker, a failure opens it again.
+
+    Args:
+        client: Any AutoGen client; structured output, JSON mode or plain text is chosen by its `model_info`.
+        timeout_seconds: The longest one question takes, a repetition included.
+        retry_seconds: How long the breaker stays open.
+        answer_limit_tokens: Cap on the answer (`max_tokens`); a client that refuses the argument is asked without.
+        failures_allowed: Failures in a row that open the breaker.
+    """
+
+    def __init__(
+        self,
+        client: ChatCompletionClient,
+        *,
+        timeout_seconds: float = 5.0,
+        retry_seconds: float = 30.0,
+        answer_limit_tokens: int = 300,
+        failures_allowed: int = 3,
+    ) -> None:
+        for name, value, is_right in (
+            ("timeout_seconds", timeout_seconds, timeout_seconds > 0),
+            ("retry_seconds", retry_seconds, retry_seconds >= 0),
+            ("answer_limit_tokens", answer_limit_tokens, answer_limit_tokens > 0),
+            ("failures_allowed", failures_allowed, failures_allowed > 0),
+        ):
+            if not is_right:
+                raise ValueError(f"{name}={value!r} is too small: use a positive number")
+        self._client = client
+        self._timeout_seconds = timeout_seconds
+        self._retry_seconds = retry_seconds
+        self._answer_limit_tokens = answer_limit_tokens
+        self._failures_allowed = failures_allowed
+        self._failures_in_a_row = 0
+        self._open_until: float | None = None
+        self._has_warned = False
+        self._takes_cap = True
+        self._usage = LightModelUsage()
+        self._given_up: set[asyncio.Task[CreateResult]] = set()  # the event loop itself holds tasks weakly
+
+    @property
+    def usage(self) -> LightModelUsage:
+        """Calls, failures and tokens so far."""
+        return self._usage
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a question would reach the client now: the breaker is closed, or it is time for a trial."""
+        return self._open_until is None or monotonic() >= self._open_until
+
+    async def ask(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+        """Return the model's answer, validated.
+
+        The answer may stand in a code fence or in prose, as long as it is the only JSON object there that validates.
+
+        Args:
+            messages: The prompt. It should mention JSON (some clients insist) and describe the answer, as not every
+                client takes a schema. Its length is the caller's concern.
+            answer_type: What the answer must validate as.
+
+        Raises:
+            LightModelError: No usable answer in time, or the breaker is open. Nothing else but cancellation leaves.
+        """
+        if not self.is_available:
+            raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
+        if self._open_until is not None:
+            self._open_until, self._has_warned = None, False  # the trial; one more failure opens the breaker again
+        try:
+            answer = _validated(await self._call(messages, answer_type), answer_type)
+        except _TimeoutExceededError as error:
+            self._fail(error, is_timeout=True)
+            raise
+        except LightModelError as error:
+            self._fail(error, is_timeout=False)
+            raise
+        self._failures_in_a_row, self._has_warned = 0, False
+        return answer
+
+    async def _call(self, messages: Sequence[LLMMessage], answer_type: type[BaseModel]) -> str:
+        """Return the text of the client's answer.
+
+        Raises:
+            LightModelError: The client raised or did not answer in time, or its answer is no text.
+        """
+        token = CancellationToken()
+        task = asyncio.ensure_future(self._create(messages, answer_type, token))
+        try:
+            # not wait_for, which would wait for the end of a task that swallows its cancellation
+            done, _ = await asyncio.wait((task,), timeout=self._timeout_seconds)
+        except asyncio.CancelledError:
+            self._give_up(task, token)
+            raise
+        if not done:
+            self._give_up(task, token)
+            raise _TimeoutExceededError(f"no answer within {self._timeout_seconds:g} s")
+        if task.cancelled():
+            raise LightModelError("the client cancelled the call")
+        error = task.exception()
+        if isinstance(error, Exception):
+            raise LightModelError(f"the client raised {type(error).__name__}") from error
+        result = task.result()
+        self._count(result)
+        content = cast(object, getattr(result, "content", None))
+        if not isinstance(content, str):
+            raise LightModelError(f"the answer is no text but {type(content).__name__}")
+        return content
+
+    async def _create(
+        self, messages: Sequence[LLMMessage], answer_type: type[BaseModel], token: CancellationToken
+    ) -> CreateResult:
+        """Call the client with the token cap, or once more without if it refuses that argument."""
+        json_output = self._json_output(answer_type)
+        if self._takes_cap:
+            cap = {"max_tokens": self._answer_limit_tokens}
+            self._usage = replace(self._usage, calls=self._usage.calls + 1)
+            try:
+                return await self._client.create(
+                    messages, json_output=json_output, extra_create_args=cap, cancellation_token=token
+                )
+            except Exception as error:
+                if token.is_cancelled() or not _is_about_the_cap(error):
+                    raise
+        self._usage = replace(self._usage, calls=self._usage.calls + 1)
+        result = await self._client.create(messages, json_output=json_output, cancellation_token=token)
+        self._takes_cap = False  # only now: the error may have spoken of max_tokens and meant something else
+        return result
+
+    def _json_output(self, answer_type: type[BaseModel]) -> type[BaseModel] | Literal[True] | None:
+        info = self._client.model_info
+        if info.get("structured_output"):
+            return answer_type
+        return True if info.get("json_output") else None
+
+    def _give_up(self, task: "asyncio.Task[CreateResult]", token: CancellationToken) -> None:
+        """Cancel a call in both ways and do not wait for its end."""
+        self._given_up.add(task)
+        task.add_done_callback(self._forget)
+        task.cancel()
+        try:
+            token.cancel()
+        except Exception as error:  # a callback of the client's
+            _logger.debug("cancelling a call of the light model raised %s", type(error).__name__)
+
+    def _forget(self, task: "asyncio.Task[CreateResult]") -> None:
+        self._given_up.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved, so that asyncio does not complain of an error nobody is waiting for
+
+    def _count(self, result: CreateResult) -> None:
+        usage = cast(object, getattr(result, "usage", None))
+        prompt = getattr(usage, "prompt_tokens", 0)
+        completion = getattr(usage, "completion_tokens", 0)
+        self._usage = replace(
+            self._usage,
+            prompt_tokens=self._usage.prompt_tokens + (prompt if isinstance(prompt, int) else 0),
+            completion_tokens=self._usage.completion_tokens + (completion if isinstance(completion, int) else 0),
+        )
+
+    def _fail(self, error: LightModelError, *, is_timeout: bool) -> None:
+        self._usage = replace(self._usage, failures=self._usage.failures + 1)
+        self._failures_in_a_row += 1
+        if is_timeout or self._failures_in_a_row >= self._failures_allowed:
+            self._failures_in_a_row = self._failures_allowed  # of a trial the first failure counts
+            self._open_until = monotonic() + self._retry_seconds
+        if not self._has_warned:
+            self._has_warned = True
+            _logger.warning("the light model gave no usable answer (%s); going on by rules", error)
+
+
+class _TimeoutExceededError(LightModelError):
+    """Told apart, as a timeout opens the breaker at once."""
+
+
+def _is_about_the_cap(error: Exception) -> bool:
+    """Whether a client's error speaks of the argument for the token cap."""
+    try:
+        text = str(error)
+    except Exception:  # an error whose text cannot be made
+        return False
+    return any(name in text for name in _CAP_ARGUMENTS)
+
+
+def _validated(text: str, answer_type: type[AnswerT]) -> AnswerT:
+    """Return the one answer in a text.
+
+    Raises:
+        LightModelError: There is none, or there are two that differ.
+    """
+    if len(text) > ANSWER_LIMIT_CHARACTERS:
+        raise LightModelError(f"the answer has {len(text):,} characters")
+    answers: list[AnswerT] = []
+    for value in _json_objects_in(text):
+        try:
+            answer = answer_type.model_validate(value)
+        except Exception:  # ValidationError, or what a validator of the type did not expect
+            continue
+        if answer not in answers:
+            answers.append(answer)
+    if len(answers) != 1:
+        raise LightModelError(f"the answer holds {len(answers)} objects of the form asked for")
+    return answers[0]
+
+
+def _json_objects_in(text: str) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects of a text, in order; linear in its length.
+
+    What a reasoning model thought before its answer is left out. If there is no object, trailing commas are forgiven.
+    """
+    text = text.rpartition(_THOUGHT_END)[2]
+    return _decoded(text) or _decoded(_TRAILING_COMMA.sub(r"\1", text))
+
+
+def _decoded(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    start = text.find("{")
+    for _ in range(_ATTEMPTS_LIMIT):
+        if start < 0:
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
+            end = start + 1
+        else:
+            found.append(value)
+        start = text.find("{", end)
+    return found

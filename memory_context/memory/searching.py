@@ -1,0 +1,164 @@
+"""Search over items: candidates from the store, ranked, one passage an item, near-duplicates once."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..indexing import Candidate, QueryProfile, query_terms, terms_of
+from ..references import MemoryRef
+from ..store import MemoryCriteria, MemoryStore, StoredPassage
+from .items import MemoryItem, item_of
+from .ranking import Ranked, inverse_frequency, rank
+
+__all__ = ["SearchHit", "SearchScore", "search_items"]
+
+RELEVANT = 0.1
+"""A tenth of what the query's terms and meaning could give at best."""
+_UNINDEXED_LIMIT = 200
+_ALIKE = 0.9
+"""Share of all terms of two passages that both have, from which they are taken for the same."""
+_MORE = 3
+"""How many times the asked number of passages is read, so that enough are left without the near-duplicates."""
+_OFF_LOOP_CHARACTERS = 20_000
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SearchScore:
+    """Why a passage ranks where it does: parts that add up to the total. Comparable within one search only.
+
+    Attributes:
+        total: The sum.
+        lexical: For the terms it shares with the query.
+        semantic: For its nearness in meaning.
+        neighbours: For what stands beside it.
+    """
+
+    total: float
+    lexical: float
+    semantic: float
+    neighbours: float
+
+
+@dataclass(frozen=True)
+class SearchHit:
+    """An item that was found, with the passage that answers best.
+
+    Attributes:
+        item: The item; its content is the passage, its label says which lines that are.
+        start_line: First line of the passage, from 1.
+        end_line: Its last line.
+        start_char: First character of the passage, from 1.
+        end_char: Its last character.
+        score: Why it ranks where it does.
+    """
+
+    item: MemoryItem
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+    score: SearchScore
+
+    @property
+    def ref(self) -> MemoryRef:
+        """The item's reference."""
+        return self.item.ref
+
+    @property
+    def is_relevant(self) -> bool:
+        """Whether it has to do with the query at all: the best of a memory without an answer does not."""
+        return self.score.lexical + self.score.semantic >= RELEVANT
+
+    @property
+    def passage(self) -> str:
+        """The passage, as it is in the content."""
+        return self.item.content
+
+
+async def search_items(
+    store: MemoryStore, user_id: str, query: str, limit: int, criteria: MemoryCriteria
+) -> list[SearchHit]:
+    """Return the items that answer a query best, the best first."""
+    if len(query) > _OFF_LOOP_CHARACTERS:
+        terms = await asyncio.to_thread(query_terms, query)
+    else:
+        terms = query_terms(query)
+    if not query.strip():
+        return []
+    candidates, profile = await store.search_candidates(user_id, query, terms, criteria)
+    fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT)
+    unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
+    candidates = [*candidates, *_as_candidates(unindexed, profile)]
+    ranked = await asyncio.to_thread(rank, candidates, profile)
+    best = _one_an_item(ranked)
+    hits: list[SearchHit] = []
+    seen: list[set[str]] = []
+    for start in range(0, len(best), limit * _MORE):
+        chosen = best[start : start + limit * _MORE]
+        places = [_place(one) for one in chosen]
+        passages = unindexed | await store.fetch_passages(user_id, [place for place in places if place[0] >= 0])
+        for one, place in zip(chosen, places, strict=True):
+            if place not in passages:
+                continue
+            words = set(terms_of(passages[place].text))
+            if any(_are_alike(words, others) for others in seen):
+                continue
+            seen.append(words)
+            hits.append(_hit(one, passages[place]))
+            if len(hits) == limit:
+                return hits
+    return hits
+
+
+def _place(ranked: Ranked) -> Place:
+    return ranked.candidate.memory_id, ranked.candidate.chunk_number
+
+
+def _one_an_item(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Return the best passage of each item, in order."""
+    best: dict[int, Ranked] = {}
+    for one in ranked:
+        best.setdefault(one.candidate.memory_id, one)
+    return list(best.values())
+
+
+def _as_candidates(unindexed: dict[Place, StoredPassage], profile: QueryProfile) -> list[Candidate]:
+    """Return what is not indexed yet, as far as it shares terms with the query, scored like what is."""
+    candidates: list[Candidate] = []
+    for (memory_id, number), passage in unindexed.items():
+        memory = passage.memory
+        names = "\n".join((memory.memory_key, memory.summary, memory.source, *memory.tags))
+        occurrences = Counter([*terms_of(passage.text), *terms_of(names)])
+        score = sum(
+            inverse_frequency(frequency, max(profile.passages, 1)) * math.log1p(occurrences[term])
+            for term, frequency in profile.frequencies.items()
+        )
+        if score > 0:
+            candidates.append(Candidate(memory_id, number, score, None, len(passage.text), None, None))
+    return candidates
+
+
+def _are_alike(words: set[str], others: set[str]) -> bool:
+    """Whether two passages say nearly the same (Jaccard index of their terms)."""
+    return len(words & others) >= _ALIKE * len(words | others)
+
+
+def _hit(ranked: Ranked, passage: StoredPassage) -> SearchHit:
+    lines = (
+        f"line {passage.start_line}"
+        if passage.start_line == passage.end_line
+        else (f"lines {passage.start_line}-{passage.end_line}")
+    )
+    is_whole = passage.start_char == 0 and passage.end_char == passage.memory.content_bytes
+    return SearchHit(
+        item=item_of(passage.memory, passage.text, is_whole, "all of" if is_whole else f"{lines} of"),
+        start_line=passage.start_line,
+        end_line=passage.end_line,
+        start_char=passage.start_char + 1,
+        end_char=passage.end_char,
+        score=SearchScore(ranked.total, ranked.lexical, ranked.semantic, ranked.neighbours),
+    )

@@ -1,0 +1,89 @@
+"""Which items are meant: the one value that filters listing and searching alike."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memory_context.escaping import escape
+
+__all__ = ["MemoryCriteria", "criteria_params"]
+
+
+@dataclass(frozen=True)
+class MemoryCriteria:
+    """What an item has to be; whatever is not set does not count.
+
+    Attributes:
+        types: One of these memory types.
+        sources: One of these sources, such as tool names.
+        tags: All of these tags.
+        created_after: Stored first at this time or later; a datetime with a time zone.
+        created_before: Stored first before this time; a datetime with a time zone.
+        agent_id: Stored by this agent.
+        session_id: Stored in this session.
+        related_to: Linked with the item of this key, in either direction.
+        oldest_first: Listing only: the order; the newest come first otherwise.
+        limit: Listing only: how many at most.
+        offset: Listing only: how many to leave out at the beginning.
+
+    Raises:
+        ValueError: A str where several values are meant, a time without a zone, a limit or offset that is no count.
+    """
+
+    types: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    related_to: str | None = None
+    oldest_first: bool = False
+    limit: int = 50
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("types", "sources", "tags"):
+            given: Any = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(value, str) for value in given):
+                raise ValueError(f"{name}={given!r}: use a sequence of str")
+            object.__setattr__(self, name, tuple(given))
+        for name in ("created_after", "created_before"):
+            time: datetime | None = getattr(self, name)
+            if time is not None and time.tzinfo is None:
+                raise ValueError(f"{name}={time!r} has no time zone: use datetime(…, tzinfo=timezone.utc)")
+        if self.limit < 1 or self.offset < 0:
+            raise ValueError(f"limit={self.limit!r} must be at least 1, offset={self.offset!r} at least 0")
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether it leaves anything out."""
+        filters = (self.types, self.sources, self.tags, self.created_after, self.created_before)
+        return any(filters) or any(value is not None for value in (self.agent_id, self.session_id, self.related_to))
+
+
+def criteria_params(criteria: MemoryCriteria, related_keys: list[str]) -> dict[str, Any]:
+    """Return the parameters of the statements that filter.
+
+    Args:
+        criteria: What is asked for.
+        related_keys: The keys that the item of `criteria.related_to` was linked to when it was stored.
+    """
+
+    def several(values: tuple[str, ...]) -> list[str] | None:
+        return [escape(value) for value in values] or None
+
+    def one(value: str | None) -> str | None:
+        return None if value is None else escape(value)
+
+    return {
+        "types": several(criteria.types),
+        "sources": several(criteria.sources),
+        "tags": several(criteria.tags),
+        "created_after": criteria.created_after,
+        "created_before": criteria.created_before,
+        "agent_id": one(criteria.agent_id),
+        "session_id": one(criteria.session_id),
+        "related_to": one(criteria.related_to),
+        "related_keys": related_keys,
+    }

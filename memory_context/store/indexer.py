@@ -1,0 +1,350 @@
+"""The background indexer: makes what items are found by, from the outbox that storing them filled.
+
+    job:  due ──claim──▶ claimed ──text written──▶ text done ──embeddings written──▶ gone
+           ▲                │ failed: later, each time twice as late            │
+           └────────────────┴───────────────────────────────────────────────────┘   too often: set aside, with its error
+
+Promises: never on the path of an agent; any number of processes may work at once (SKIP LOCKED; a claim is a lease, and
+only its holder may finish the job, so nothing is made twice); what a killed worker had claimed is done by another when
+the lease ends; an embedder that fails delays embeddings only.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
+from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
+from memory_context.escaping import escape, unescape
+from memory_context.indexing import INDEXED_CHARACTERS
+
+from .database import Database
+from .index_rows import IndexedItem, index_item, vector_literal
+from .pool import Statement
+from .rows import content_of
+from .sqlfiles import load_queries
+
+__all__ = ["IndexReport", "Indexer", "model_of"]
+
+_QUERIES = load_queries("index")
+_logger = logging.getLogger("memory_context")
+
+BATCH_ITEMS = 16
+EMBED_TEXTS = 256
+LEASE_SECONDS = 60.0
+ATTEMPTS_LIMIT = 8
+LONGEST_WAIT_SECONDS = 3600.0
+_GATHER_SECONDS = 0.05  # what is stored within it is indexed in one batch
+_RETRY_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+_USERS_AT_ONCE = 1000
+
+_Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What the index still lacks, in items.
+
+    Attributes:
+        pending: Will be tried again.
+        set_aside: Failed too often; `index_failures` says why.
+    """
+
+    pending: int = 0
+    set_aside: int = 0
+
+
+def model_of(embedder: Embedder) -> str:
+    """Return the name under which an embedder's vectors are stored: with its dimensions, so that both may change."""
+    return f"{embedder.name}/{embedder.dimensions}"
+
+
+class Indexer:
+    """Indexes the items of one database.
+
+    Args:
+        database: Where the items are.
+        embedder: Makes their embeddings.
+
+    Attributes:
+        embedder: May be exchanged between two batches.
+    """
+
+    def __init__(self, database: Database, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._database = database
+        self._task: asyncio.Task[None] | None = None
+        self._wake: asyncio.Event | None = None
+        self._due: dict[str, float] = {}  # users with something waiting, and when to look, by the monotonic clock
+        self._claims: dict[str, str] = {}  # of batches in work: claim and user
+        self._models_ready: set[str] = set()
+
+    def nudge(self, user_id: str) -> None:
+        """Let the background look after this user soon; costs the caller nothing."""
+        self._due[user_id] = time.monotonic() + _GATHER_SECONDS
+        task = self._task
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            self._wake = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._work(), name="memory_context indexer")
+        elif self._wake is not None:
+            self._wake.set()
+
+    async def look_around(self) -> None:
+        """Take on what other processes left behind."""
+        for user_id in await self._pending_users():
+            self.nudge(user_id)
+
+    async def flush(self) -> IndexReport:
+        """Index everything that is due, of all users, and wait for what other workers have in hand.
+
+        Raises:
+            StoreError: The database failed; what is not done stays due.
+        """
+        pending = set_aside = 0
+        for user_id in await self._pending_users():
+            while True:
+                await self._drain(user_id)
+                counts = await self._counts(user_id)
+                if not counts["due"] and not counts["claimed"]:
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+            pending += counts["waiting"]
+            set_aside += counts["set_aside"]
+        return IndexReport(pending, set_aside)
+
+    async def stop(self) -> None:
+        """Stop the background of this event loop, and give back what it had claimed."""
+        task, self._task = self._task, None
+        if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            await asyncio.wait([task])
+        claims, self._claims = self._claims, {}
+        for claim, user_id in claims.items():
+            try:
+                params = {"user_id": escape(user_id), "claim": claim}
+                await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params))
+            except StoreError as error:
+                _logger.debug("a claim ends with its lease: %s", error)
+
+    async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
+        """Return the keys of items that were set aside, and what went wrong."""
+        params = {"user_id": escape(user_id), "limit": limit}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_set_aside"], params))
+        return [(unescape(row["memory_key"]), row["last_error"] or "") for row in rows]
+
+    async def ensure_model(self, user_id: str, embedder: Embedder) -> str:
+        """Return the name of an embedder's model, once there is an index for it."""
+        model = model_of(embedder)
+        if model not in self._models_ready:
+            params = {"embedding_model": model, "dimensions": embedder.dimensions}
+            await self._database.write(user_id, Statement(_QUERIES["ensure_embedding_index"], params))
+            self._models_ready.add(model)
+        return model
+
+    # --- the background
+
+    async def _work(self) -> None:
+        """Look after users as they come due, until nothing waits."""
+        assert self._wake is not None
+        while self._due:
+            user_id = min(self._due, key=lambda user_id: self._due[user_id])
+            wait = self._due[user_id] - time.monotonic()
+            if wait > 0:
+                self._wake.clear()
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), wait)
+                continue
+            del self._due[user_id]
+            try:
+                await self._drain(user_id)
+                counts = await self._counts(user_id)
+                if counts["due_in_seconds"] is not None:
+                    self._due.setdefault(user_id, time.monotonic() + max(counts["due_in_seconds"], _GATHER_SECONDS))
+            except MemoryContextError as error:  # whoever stores or searches is told; nothing is lost here
+                _logger.info("indexing goes on later: %s", error)
+                self._due.setdefault(user_id, time.monotonic() + _RETRY_SECONDS)
+            except Exception:  # whatever it is, the next user's items are indexed
+                _logger.exception("indexing goes on later")
+                self._due.setdefault(user_id, time.monotonic() + _RETRY_SECONDS)
+
+    async def _drain(self, user_id: str) -> None:
+        """Do all jobs of a user that are due."""
+        while await self._do_batch(user_id):
+            pass
+        params = {"user_id": escape(user_id)}
+        await self._database.write(
+            user_id,
+            Statement(_QUERIES["lock_user"], params),
+            Statement(_QUERIES["update_user_not_pending"], params),
+        )
+
+    async def _do_batch(self, user_id: str) -> bool:
+        """Claim some jobs and do them; False if none was due."""
+        claim = str(uuid.uuid4())
+        self._claims[claim] = user_id
+        params = {
+            "user_id": escape(user_id),
+            "claim": claim,
+            "limit": BATCH_ITEMS,
+            "lease_seconds": LEASE_SECONDS,
+            "attempts_limit": ATTEMPTS_LIMIT,
+            "characters_limit": INDEXED_CHARACTERS,
+        }
+        (jobs,) = await self._database.write(user_id, Statement(_QUERIES["claim_jobs"], params))
+        if jobs:
+            batch = _Batch(self, self._database, user_id, claim)
+            await batch.run(jobs)
+        self._claims.pop(claim, None)
+        return bool(jobs)
+
+    async def _pending_users(self) -> list[str]:
+        statement = Statement(_QUERIES["select_pending_users"], {"limit": _USERS_AT_ONCE})
+        (rows,) = await self._database.read(None, statement)
+        return [unescape(row["user_id"]) for row in rows]
+
+    async def _counts(self, user_id: str) -> _Row:
+        (rows,) = await self._database.read(
+            user_id, Statement(_QUERIES["fetch_job_counts"], {"user_id": escape(user_id)})
+        )
+        return rows[0]
+
+
+class _Batch:
+    """The jobs of one claim: their text first, so that it is found soon, then their embeddings."""
+
+    def __init__(self, indexer: Indexer, database: Database, user_id: str, claim: str) -> None:
+        self._indexer = indexer
+        self._database = database
+        self._user_id = user_id
+        self._same: dict[str, Any] = {"user_id": escape(user_id), "claim": claim}
+
+    async def run(self, jobs: Sequence[_Row]) -> None:
+        forgotten = [job["memory_id"] for job in jobs if not job["is_active"]]
+        if forgotten:
+            await self._finish(forgotten)
+        ready: list[int] = [job["memory_id"] for job in jobs if job["is_active"] and job["is_text_done"]]
+        fresh = [job for job in jobs if job["is_active"] and not job["is_text_done"]]
+        try:
+            await self._index_text(fresh)
+            ready += [job["memory_id"] for job in fresh]
+        except StoreUnavailableError:
+            raise
+        except Exception as error:  # one odd item must not keep the others from being found
+            _logger.debug("indexing %d items at once failed, trying one by one", len(fresh), exc_info=error)
+            for job in fresh:
+                try:
+                    await self._index_text([job])
+                    ready.append(job["memory_id"])
+                except StoreUnavailableError:
+                    raise
+                except Exception as its_error:
+                    await self._fail([job["memory_id"]], its_error)
+        await self._embed_all(ready)
+
+    async def _index_text(self, jobs: Sequence[_Row]) -> None:
+        if not jobs:
+            return
+        items = await asyncio.to_thread(_index_items, jobs)
+        chunks = [(item.memory_id, chunk) for item in items for chunk in item.chunks]
+        terms = [(item.memory_id, term, numbers) for item in items for term, numbers in sorted(item.postings.items())]
+        params = {
+            **self._same,
+            "memory_ids": [item.memory_id for item in items],
+            "chunk_counts": [len(item.chunks) for item in items],
+            "chunk_memory_ids": [memory_id for memory_id, _ in chunks],
+            "chunk_numbers": [chunk.number for _, chunk in chunks],
+            "start_chars": [chunk.start_char for _, chunk in chunks],
+            "end_chars": [chunk.end_char for _, chunk in chunks],
+            "start_lines": [chunk.start_line for _, chunk in chunks],
+            "end_lines": [chunk.end_line for _, chunk in chunks],
+            "texts": [escape(chunk.text) for _, chunk in chunks],
+            "term_memory_ids": [memory_id for memory_id, _, _ in terms],
+            "terms": [term for _, term, _ in terms],
+            "postings": ["{" + ",".join(map(str, numbers)) + "}" for _, _, numbers in terms],
+        }
+        names = ("lock_claimed", "insert_chunks", "insert_terms", "add_statistics", "update_jobs_text_done")
+        await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names))
+
+    async def _embed_all(self, memory_ids: Sequence[int]) -> None:
+        if not memory_ids:
+            return
+        try:
+            await self._embed(memory_ids)
+        except EmbeddingError as error:
+            # is it one text, or the embedder? When two items fail alone, one after the other, it is the embedder
+            failures = 0
+            for number, memory_id in enumerate(memory_ids):
+                if failures == 2 or len(memory_ids) == 1:
+                    await self._fail(memory_ids[number:], error)
+                    break
+                try:
+                    await self._embed([memory_id])
+                    failures = 0
+                except EmbeddingError as its_error:
+                    failures += 1
+                    await self._fail([memory_id], its_error)
+
+    async def _embed(self, memory_ids: Sequence[int]) -> None:
+        embedder = self._indexer.embedder
+        model = await self._indexer.ensure_model(self._user_id, embedder)
+        params = {**self._same, "memory_ids": list(memory_ids)}
+        (rows,) = await self._database.read(self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params))
+        for start in range(0, len(rows), EMBED_TEXTS):
+            await write_embeddings(self._database, self._user_id, embedder, model, rows[start : start + EMBED_TEXTS])
+            renewal = Statement(_QUERIES["update_jobs_renewed"], {**params, "lease_seconds": LEASE_SECONDS})
+            if start + EMBED_TEXTS < len(rows):
+                await self._database.write(self._user_id, renewal)
+        await self._finish(memory_ids)
+
+    async def _finish(self, memory_ids: Sequence[int]) -> None:
+        params = {**self._same, "memory_ids": list(memory_ids)}
+        await self._database.write(self._user_id, Statement(_QUERIES["delete_jobs"], params))
+
+    async def _fail(self, memory_ids: Sequence[int], error: Exception) -> None:
+        _logger.warning("%d items are indexed later: %s", len(memory_ids), error)
+        params = {
+            **self._same,
+            "memory_ids": list(memory_ids),
+            "error": escape(f"{type(error).__name__}: {error}"[:1000]),
+            "longest_wait_seconds": LONGEST_WAIT_SECONDS,
+            "attempts_limit": ATTEMPTS_LIMIT,
+        }
+        await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_failed"], params))
+
+
+async def write_embeddings(
+    database: Database, user_id: str, embedder: Embedder, model: str, chunks: Sequence[_Row]
+) -> None:
+    """Embed passages and write what comes; a text without any words has no embedding.
+
+    Raises:
+        EmbeddingError: The embedder failed, or what it returned cannot be used.
+        StoreError: The database failed.
+    """
+    vectors = await embed_checked(embedder, [unescape(chunk["text"]) for chunk in chunks], "document")
+    made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
+    params = {
+        "user_id": escape(user_id),
+        "embedding_model": model,
+        "chunk_memory_ids": [chunk["memory_id"] for chunk, _ in made],
+        "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
+        "embeddings": [vector_literal(vector) for _, vector in made],
+    }
+    await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params))
+
+
+def _index_items(jobs: Sequence[_Row]) -> list[IndexedItem]:
+    return [
+        index_item(
+            job["memory_id"],
+            content_of(job),
+            [unescape(text) for text in (job["memory_key"], job["summary"], job["source"], *job["tags"])],
+        )
+        for job in jobs
+    ]

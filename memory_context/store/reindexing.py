@@ -1,0 +1,77 @@
+"""Going over to another embedding model while the store is in use.
+
+Models live side by side: each has rows and an index of its own. A new one is filled user by user, batch by batch; what
+is there already is left out, so it can be interrupted anywhere and begun again.
+"""
+
+from collections.abc import AsyncIterator, Callable
+
+from memory_context.embeddings import Embedder
+from memory_context.escaping import escape, unescape
+
+from .database import Database
+from .indexer import EMBED_TEXTS, Indexer, write_embeddings
+from .pool import Statement
+from .sqlfiles import load_queries
+
+__all__ = ["Progress", "reindex"]
+
+_QUERIES = load_queries("index")
+_USERS_PER_PAGE = 500
+
+Progress = Callable[[int, int], None]
+"""Told how many passages are done, and how many there are."""
+
+
+async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: Progress | None) -> int:
+    """Embed what this model has not embedded yet, of all users; return how many passages that were.
+
+    Raises:
+        EmbeddingError: The embedder failed; what was embedded stays.
+        StoreError: The database failed.
+    """
+    done = total = embedded = 0
+    users: list[str] = []
+    async for user_id in _users(database):
+        model = await indexer.ensure_model(user_id, embedder)
+        params = {"user_id": escape(user_id), "embedding_model": model}
+        ((counts,),) = await database.read(user_id, Statement(_QUERIES["fetch_embedding_counts"], params))
+        total += counts["chunks"]
+        done += counts["embedded"]
+        if counts["embedded"] < counts["chunks"]:
+            users.append(user_id)
+    if progress is not None:
+        progress(done, total)
+    for user_id in users:
+        after = (-1, -1)
+        while True:
+            model = await indexer.ensure_model(user_id, embedder)
+            params = {
+                "user_id": escape(user_id),
+                "embedding_model": model,
+                "after_memory_id": after[0],
+                "after_chunk_number": after[1],
+                "limit": EMBED_TEXTS,
+            }
+            (chunks,) = await database.read(user_id, Statement(_QUERIES["select_chunks_without_embedding"], params))
+            if not chunks:
+                break
+            await write_embeddings(database, user_id, embedder, model, chunks)
+            after = (chunks[-1]["memory_id"], chunks[-1]["chunk_number"])
+            embedded += len(chunks)
+            done += len(chunks)
+            if progress is not None:
+                progress(done, max(done, total))
+    return embedded
+
+
+async def _users(database: Database) -> AsyncIterator[str]:
+    after = ""
+    while True:
+        params = {"after": after, "limit": _USERS_PER_PAGE}
+        (rows,) = await database.read(None, Statement(_QUERIES["select_users"], params))
+        for row in rows:
+            yield unescape(row["user_id"])
+        if len(rows) < _USERS_PER_PAGE:
+            return
+        after = rows[-1]["user_id"]

@@ -1,0 +1,294 @@
+"""Search over passages: what ranks high by terms and by meaning, its neighbours, and the texts of what is shown.
+
+A few short reads: how rare the terms are, and the ranking by meaning; the ranking by the rarest terms; the neighbours
+of what was found; the scores of all these; the passages that were chosen. How the scores come together is not decided
+here (`memory.ranking`).
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_context.escaping import escape, unescape
+from memory_context.indexing import Candidate, QueryProfile
+
+from .criteria import MemoryCriteria, criteria_params
+from .database import Database
+from .index_rows import vector_literal
+from .pool import Statement
+from .rows import StoredMemory, content_of, memory_from_row
+from .sqlfiles import load_queries
+
+__all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
+
+_QUERIES = load_queries("search")
+_logger = logging.getLogger("memory_context")
+
+CANDIDATES = 200
+EXACT_UP_TO_PASSAGES = 20_000  # comparing them all takes some 10 ms
+NEAREST_DIMENSIONS_LIMIT = 4000  # of pgvector's index on halfvec
+EF_SEARCH = 400
+POSTINGS_LIMIT = 10_000
+CHECK_EVERY = 100
+CHECKED_RANKS = 20
+LEAST_RECALL = 0.9
+_USERS_REMEMBERED = 1000
+_UNINDEXED_CHARACTERS = 2000
+
+Place = tuple[int, int]
+"""A passage: the id of its item, and its number."""
+
+
+@dataclass(frozen=True)
+class QueryVector:
+    """A query's embedding.
+
+    Attributes:
+        model: The model's name in the store.
+        values: The embedding, of unit length.
+    """
+
+    model: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True)
+class StoredPassage:
+    """A passage and the item it is of.
+
+    Attributes:
+        memory: The item, without its content.
+        text: The passage, as it is in the content.
+        start_char: Where it begins in the content, from 0.
+        end_char: Where it ends, exclusive.
+        start_line: Its first line, from 1.
+        end_line: Its last line.
+    """
+
+    memory: StoredMemory
+    text: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+
+
+class PassageSearch:
+    """Searches the passages of one database's users.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._passage_counts: OrderedDict[str, int] = OrderedDict()
+        self._nearest_searches = 0
+
+    async def candidates(
+        self, user_id: str, terms: Sequence[str], vector: QueryVector | None, criteria: MemoryCriteria
+    ) -> tuple[list[Candidate], QueryProfile]:
+        """Return the passages that could answer a query, scored, and what is known of its terms.
+
+        Args:
+            user_id: Whose passages.
+            terms: The distinct terms of the query; may be empty.
+            vector: The query's embedding; None to rank by terms alone.
+            criteria: Which items count, in both rankings.
+        """
+        filters = await self._filter_params(user_id, criteria)
+        params: dict[str, Any] = {
+            **filters,
+            "user_id": escape(user_id),
+            "terms": list(terms),
+            "limit": CANDIDATES,
+            "embedding": None if vector is None else vector_literal(vector.values),
+            "embedding_model": "" if vector is None else vector.model,
+        }
+        statements = [
+            Statement(_QUERIES["fetch_statistics"], params),
+            Statement(_QUERIES["select_frequencies"], params),
+        ]
+        is_approximate = vector is not None and self._is_approximate(user_id, vector, criteria)
+        if vector is not None:
+            statements += self._by_meaning(vector, criteria, params, is_approximate)
+        statistics, frequencies, *rest = await self._database.read(user_id, *statements)
+        by_meaning = rest[-1] if rest else []
+        if is_approximate:
+            await self._check_now_and_then(user_id, params, by_meaning)
+        known = {row["term"]: row["document_frequency"] for row in frequencies}
+        passages: int = statistics[0]["chunk_count"] if statistics else 0
+        self._remember(user_id, passages)
+        profile = QueryProfile(passages=passages, frequencies={term: known.get(term, 0) for term in terms})
+        if not statistics:
+            return [], profile
+        params["chunk_count"] = passages
+        by_terms = await self._by_terms(user_id, _rarest(known), criteria, params)
+        found = sorted({(row["memory_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
+        return await self._scored(user_id, found, known, params), profile
+
+    async def _by_terms(
+        self, user_id: str, known: dict[str, int], criteria: MemoryCriteria, params: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        name = "rank_by_terms_filtered" if criteria.is_filter else "rank_by_terms"
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES[name], {**params, **_of_terms(known)}))
+        return rows
+
+    async def _scored(
+        self, user_id: str, found: Sequence[Place], known: dict[str, int], params: dict[str, Any]
+    ) -> list[Candidate]:
+        """Return passages and their neighbours with both scores, which count all terms."""
+        (rows,) = await self._database.read(user_id, _of_places("select_neighbours", found, params))
+        beside = {
+            (row["memory_id"], row["chunk_number"]): (_place(row, "before"), _place(row, "after")) for row in rows
+        }
+        pool = sorted({*beside, *(place for pair in beside.values() for place in pair if place is not None)})
+        items = {"item_ids": sorted({memory_id for memory_id, _ in pool})}
+        lexical, semantic = await self._database.read(
+            user_id,
+            Statement(_QUERIES["select_scores_by_terms"], {**params, **_of_terms(known), **items}),
+            _of_places("select_scores_by_embedding", pool, params),
+        )
+        by_place = {(row["memory_id"], row["chunk_number"]): row["score"] for row in lexical}
+        return [_candidate(row, by_place, beside) for row in semantic]
+
+    async def passages(self, user_id: str, places: Sequence[Place]) -> dict[Place, StoredPassage]:
+        """Return passages by their places; those of items that were forgotten meanwhile are left out."""
+        if not places:
+            return {}
+        params = {"user_id": escape(user_id)}
+        (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
+        return {
+            (row["id"], row["chunk_number"]): StoredPassage(
+                memory_from_row(row),
+                unescape(row["text"]),
+                row["start_char"],
+                row["end_char"],
+                row["start_line"],
+                row["end_line"],
+            )
+            for row in rows
+        }
+
+    async def unindexed(self, user_id: str, criteria: MemoryCriteria, limit: int) -> list[StoredPassage]:
+        """Return the beginnings of the newest items that are not indexed yet."""
+        params = {
+            **await self._filter_params(user_id, criteria),
+            "user_id": escape(user_id),
+            "characters_limit": _UNINDEXED_CHARACTERS,
+            "limit": limit,
+        }
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
+        return [_beginning(row) for row in rows]
+
+    async def _filter_params(self, user_id: str, criteria: MemoryCriteria) -> dict[str, Any]:
+        return criteria_params(criteria, await related_keys(self._database, user_id, criteria))
+
+    def _is_approximate(self, user_id: str, vector: QueryVector, criteria: MemoryCriteria) -> bool:
+        """Whether the user has so many passages that comparing the query with all of them takes too long."""
+        is_indexed = len(vector.values) <= NEAREST_DIMENSIONS_LIMIT
+        return is_indexed and not criteria.is_filter and self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
+
+    @staticmethod
+    def _by_meaning(
+        vector: QueryVector, criteria: MemoryCriteria, params: dict[str, Any], is_approximate: bool
+    ) -> list[Statement]:
+        if is_approximate:
+            scope = Statement(_QUERIES["set_nearest_scope"], {"ef_search": EF_SEARCH})
+            return [scope, Statement(nearest_statement(vector.model, len(vector.values)), params)]
+        name = "rank_by_embedding_filtered" if criteria.is_filter else "rank_by_embedding_exact"
+        return [Statement(_QUERIES[name], params)]
+
+    def _remember(self, user_id: str, passages: int) -> None:
+        self._passage_counts[user_id] = passages
+        self._passage_counts.move_to_end(user_id)
+        while len(self._passage_counts) > _USERS_REMEMBERED:
+            self._passage_counts.popitem(last=False)
+
+    async def _check_now_and_then(
+        self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]
+    ) -> None:
+        """Compare the approximate ranking with the exact one on the first and then every hundredth such search."""
+        self._nearest_searches += 1
+        if self._nearest_searches % CHECK_EVERY != 1:
+            return
+        statement = Statement(_QUERIES["rank_by_embedding_exact"], {**params, "limit": CHECKED_RANKS})
+        (exact,) = await self._database.read(user_id, statement)
+        found = {(row["memory_id"], row["chunk_number"]) for row in nearest}
+        hits = sum((row["memory_id"], row["chunk_number"]) in found for row in exact)
+        if exact and hits < LEAST_RECALL * len(exact):
+            _logger.warning(
+                "the index of embeddings found %d of the %d nearest passages: REINDEX it, or raise the effort of its "
+                "making (m, ef_construction)",
+                hits,
+                len(exact),
+            )
+
+
+async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria) -> list[str]:
+    """Return what the item of `criteria.related_to` was linked to, as the statements that filter take it."""
+    if criteria.related_to is None:
+        return []
+    params = {"user_id": escape(user_id), "memory_key": escape(criteria.related_to)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES["select_related_keys"], params))
+    return [row["memory_key"] for row in rows]
+
+
+def nearest_statement(model: str, dimensions: int) -> bytes:
+    """Return the statement that a model's index serves: the planner must see the model and its dimensions."""
+    literal = "'" + model.replace("'", "''").replace("%", "%%") + "'"
+    return (
+        _QUERIES["rank_by_embedding_nearest"]
+        .replace(b"{embedding_model}", literal.encode())
+        .replace(b"{dimensions}", str(dimensions).encode())
+    )
+
+
+def _rarest(known: dict[str, int]) -> dict[str, int]:
+    """Return the terms that may find passages: the rarest, as many as can be read quickly. All of them score."""
+    rarest: dict[str, int] = {}
+    postings = 0
+    for term, frequency in sorted(known.items(), key=lambda item: item[1]):
+        postings += frequency
+        if rarest and postings > POSTINGS_LIMIT:
+            break
+        rarest[term] = frequency
+    return rarest
+
+
+def _of_terms(known: dict[str, int]) -> dict[str, Any]:
+    return {"terms": list(known), "document_frequencies": list(known.values())}
+
+
+def _of_places(name: str, places: Sequence[Place], params: dict[str, Any]) -> Statement:
+    ids = {"memory_ids": [memory_id for memory_id, _ in places], "chunk_numbers": [number for _, number in places]}
+    return Statement(_QUERIES[name], {**params, **ids})
+
+
+def _place(row: dict[str, Any], name: str) -> Place | None:
+    return None if row[f"{name}_id"] is None else (row[f"{name}_id"], row[f"{name}_number"])
+
+
+def _candidate(
+    row: dict[str, Any], lexical: dict[Place, float], beside: dict[Place, tuple[Place | None, Place | None]]
+) -> Candidate:
+    place = (row["memory_id"], row["chunk_number"])
+    before, after = beside.get(place, (None, None))
+    return Candidate(
+        memory_id=place[0],
+        chunk_number=place[1],
+        lexical=lexical.get(place, 0.0),
+        semantic=row["score"],
+        length=row["length"],
+        before=before,
+        after=after,
+    )
+
+
+def _beginning(row: dict[str, Any]) -> StoredPassage:
+    text = content_of(row)
+    return StoredPassage(
+        memory_from_row({**row, "content": None, "content_raw": None}), text, 0, len(text), 1, text.count("\n") + 1
+    )

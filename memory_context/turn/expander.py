@@ -1,0 +1,251 @@
+"""Bringing stored content back into the view: decided when a message comes, shown with the next view.
+
+    begin (add_message) ─▶ decide (light model or rules) ─▶ read from the store ─▶ settle (get_messages) ─▶ decision
+
+Promises: at most one light call for each view; a further message replaces what was begun; a view waits no longer than
+the light model's timeout and one of the store's; whatever fails, the view comes, at worst without what was asked for.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from autogen_core.models import AssistantMessage, UserMessage
+
+from ..errors import MemoryContextError
+from ..light_model import LightModel
+from ..memory import AgentMemory, MemoryItem, SearchHit
+from ..messages import source_of
+from ..policy import ContextPolicy
+from ..references import MemoryRef
+from ..tokens import TokenCounter
+from ..transcript import Entry, Expanded, Opened, Transcript
+from .deciding import decide
+from .offer import offered_references, text_of, turn_request
+from .opening import Piece, fenced
+from .requests import Expansion, TurnAnswer
+from .rules import named_keys, unknown_keys
+
+__all__ = ["Expander"]
+
+_logger = logging.getLogger("memory_context")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Something to be shown, and why it is."""
+
+    piece: Piece
+    opened: Opened
+
+
+class Expander:
+    """Opens references of one transcript when the user, the agent or the request needs them.
+
+    Args:
+        transcript: What happened; the decision is recorded in it.
+        memory: Where the content is.
+        policy: Limits and waits.
+        counter: Counts tokens.
+        light_model: Decides; None to decide by rules.
+        open_fold: Returns the text behind a fold's key of this session, None for any other key.
+
+    Attributes:
+        agent_has_tools: Whether the agent can open references itself; its own words then open nothing.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        memory: AgentMemory,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        light_model: LightModel | None,
+        open_fold: Callable[[str], str | None],
+    ) -> None:
+        self.agent_has_tools = False
+        self._transcript = transcript
+        self._memory = memory
+        self._policy = policy
+        self._counter = counter
+        self._light_model = light_model
+        self._open_fold = open_fold
+        self._asked: list[Entry] = []  # the user's words since the last view
+        self._said: list[Entry] = []  # words of agents since the last view, in which only keys count
+        self._task: asyncio.Task[Expanded | None] | None = None
+        self._began = 0.0
+        self._calls_before = light_model.usage.calls if light_model else 0
+
+    def hold(self) -> None:
+        """Wait with what was begun and has not run yet: a further message is coming, and one question is to do."""
+        if self._task is not None and not self._is_asking():
+            self._cancel()
+
+    def begin(self, entry: Entry | None) -> None:
+        """Start to decide what this message needs, with those before it that no view has followed.
+
+        Args:
+            entry: The message; None if nothing was added after all.
+        """
+        if not self._policy.expansion.enabled:
+            return
+        if entry is not None and self._is_asked(entry):
+            self._asked.append(entry)
+        elif entry is not None and self._may_name(entry) and _could_name(text_of(entry)):
+            self._said.append(entry)
+        elif self._task is not None or not (self._asked or self._said):
+            return
+        self._start()
+
+    async def settle(self) -> None:
+        """Record what was decided, once it is; waits no longer than the policy says."""
+        if not self._asked and not self._said:
+            return
+        task = self._task
+        if task is None or task.get_loop() is not asyncio.get_running_loop():  # begun in an event loop that has ended
+            task = self._start()
+        left = self._began + self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
+        await asyncio.wait([task], timeout=max(left - time.monotonic(), 0.0))
+        if task is not self._task:  # a further message came meanwhile: the next view tells
+            return
+        self._task, self._asked, self._said = None, [], []
+        self._calls_before = self._calls()
+        if not task.done():
+            task.cancel()
+            _logger.warning("nothing is brought back for this message: the store did not answer in time")
+            return
+        expanded = None if task.cancelled() else task.result()
+        if expanded is not None and expanded.position >= self._transcript.standing.start:
+            self._transcript.decide(expanded)
+
+    def forget(self) -> None:
+        """Drop what is begun."""
+        self._cancel()
+        self._asked, self._said = [], []
+
+    def _start(self) -> asyncio.Task[Expanded | None]:
+        self._cancel()
+        self._began = time.monotonic()
+        self._task = asyncio.get_running_loop().create_task(self._expand_safely(), name="memory_context expansion")
+        return self._task
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            with suppress(RuntimeError):  # its event loop may have ended
+                self._task.cancel()
+        self._task = None
+
+    def _calls(self) -> int:
+        return self._light_model.usage.calls if self._light_model else 0
+
+    def _is_asking(self) -> bool:
+        """Whether the light model was asked since the last view."""
+        return self._calls() > self._calls_before
+
+    def _is_asked(self, entry: Entry) -> bool:
+        is_user = isinstance(entry.message, UserMessage) and entry.message.source in self._policy.user_sources
+        return is_user and not entry.carries_result
+
+    def _may_name(self, entry: Entry) -> bool:
+        """Whether keys in these words count: those of a hand-off and of an agent that has no tools, never a tool's."""
+        if isinstance(entry.message, AssistantMessage):
+            return not self.agent_has_tools
+        return isinstance(entry.message, UserMessage) and not entry.carries_result
+
+    # --- deciding
+
+    async def _expand_safely(self) -> Expanded | None:
+        try:
+            return await self._expand(tuple(self._asked), tuple(self._said))
+        except MemoryContextError as error:
+            _logger.warning("nothing is brought back for this message: %s", error)
+        except Exception:  # whatever it is, the agent goes on
+            _logger.exception("nothing is brought back for this message")
+        return None
+
+    async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> Expanded | None:
+        answer = TurnAnswer()
+        if asked:
+            answer = await decide(
+                turn_request(self._transcript, asked),
+                None if self._is_asking() else self._light_model,
+                self._counter,
+                prompt_template=self._policy.expansion.prompt,
+                prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
+            )
+        entries = sorted((*asked, *said), key=lambda entry: entry.position)
+        request = "\n".join(text_of(entry) for entry in entries)
+        wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
+        found = await self._read(wanted)
+        text, count = await self._fenced(found, request, self._policy.expansion.limit_tokens)
+        opened, texts = [one.opened for one in found[:count]], [text]
+        if answer.is_ambiguous and self._policy.recall.enabled:
+            recalled = await self._recall(answer.search_query or request, {one.opened.key for one in found}, entries)
+            text, count = await self._fenced(recalled, request, self._policy.recall.limit_tokens)
+            opened += [one.opened for one in recalled[:count]]
+            texts.append(text)
+        if not opened:
+            return None
+        whole = "\n".join(filter(None, texts))
+        return Expanded(entries[-1].position, whole, self._counter.count(whole), tuple(opened))
+
+    def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
+        """Return the keys that these words name: of this session, or such as another session may have made."""
+        offered = {ref.ref.key: ref for ref in offered_references(self._transcript, entries[0].position)}
+        named: dict[str, Expansion] = {}
+        for entry in entries:
+            text = text_of(entry)
+            who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
+            for key in (*named_keys(text, offered), *unknown_keys(text, offered)):
+                is_visible = key in offered and offered[key].is_visible
+                if key not in known and not is_visible:
+                    named.setdefault(key, Expansion(key, "named", f"named by {who}"))
+        return list(named.values())
+
+    # --- reading
+
+    async def _read(self, wanted: Sequence[Expansion]) -> list[_Found]:
+        found: list[_Found] = []
+        for expansion in wanted:
+            opened = Opened(expansion.key, expansion.reason, expansion.why)
+            folded = self._open_fold(expansion.key)
+            if folded is not None:
+                found.append(_Found(Piece(f"{expansion.key} ({expansion.why})", folded), opened))
+            elif item := await self._memory.retrieve(expansion.key):
+                found.append(_Found(Piece(f"{item.ref.render()} ({expansion.why})", item.content), opened))
+        return found
+
+    async def _recall(self, query: str, shown: set[str], entries: Sequence[Entry]) -> list[_Found]:
+        """Return the best passages of the user's memory that are not in sight."""
+        in_sight = {ref.ref.key for ref in offered_references(self._transcript, self._transcript.end) if ref.is_visible}
+        asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
+        left_out = shown | in_sight | asked
+        hits = await self._memory.search(query, limit=self._policy.recall.passages + len(left_out))
+        hits = [hit for hit in hits if hit.item.key not in left_out][: self._policy.recall.passages]
+        return [_Found(_recalled(hit), Opened(hit.item.key, "recalled", _why_recalled(query))) for hit in hits]
+
+    async def _fenced(self, found: Sequence[_Found], request: str, limit_tokens: int) -> tuple[str, int]:
+        if not found:
+            return "", 0
+        pieces = [one.piece for one in found]
+        return await asyncio.to_thread(fenced, pieces, request, limit_tokens, self._counter)
+
+
+def _could_name(text: str) -> bool:
+    """Whether a text could name a key; the cheap question before the exact one."""
+    return "_" in text or "MemoryRef" in text
+
+
+def _recalled(hit: SearchHit) -> Piece:
+    item: MemoryItem = hit.item
+    ref: MemoryRef = item.ref
+    when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+    label = f"{ref.render()} (recalled; from {item.source}, {when}, lines {hit.start_line}-{hit.end_line})"
+    return Piece(label, hit.passage, hit.start_line)
+
+
+def _why_recalled(query: str) -> str:
+    return f"recalled for {query[:60]!r}"

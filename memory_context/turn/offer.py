@@ -1,0 +1,69 @@
+"""What a transcript has on offer for a turn: the user's words, the last answer, the references and what is in sight."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from autogen_core.models import AssistantMessage
+
+from ..messages import source_of, texts_of
+from ..transcript import Entry, Part, Transcript
+from .requests import OfferedReference, TurnRequest
+
+__all__ = ["offered_references", "text_of", "turn_request"]
+
+
+def turn_request(transcript: Transcript, asked: Sequence[Entry]) -> TurnRequest:
+    """Return what is to be decided about these entries, which nobody has answered yet.
+
+    What came with them is part of the request: it is no reference on offer, and nothing that was in sight before.
+    """
+    first = min(entry.position for entry in asked)
+    before = transcript.entries(end=first)
+    answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
+    return TurnRequest(
+        request="\n".join(text_of(entry) for entry in asked),
+        last_answer=text_of(answer) if answer is not None else "",
+        references=tuple(offered_references(transcript, first)),
+        visible_text=lambda: _visible_texts(transcript, before, answer),
+    )
+
+
+def offered_references(transcript: Transcript, end: int) -> Iterator[OfferedReference]:
+    """Yield the references of the messages before a position, the newest first, each once; at last the fold's."""
+    seen: set[str] = set()
+    for entry in reversed(transcript.entries(end=end)):
+        for part in entry.measured:
+            for ref in part.stored.refs if part.stored else ():
+                if ref.key not in seen:
+                    seen.add(ref.key)
+                    yield OfferedReference(
+                        ref,
+                        source=source_of(entry.message) or "",
+                        kept_text=part.stored.compacted if part.stored else "",
+                        messages_ago=end - entry.position,
+                        is_visible=_is_visible(transcript, entry, part),
+                    )
+    if fold := transcript.standing.fold:
+        yield OfferedReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
+
+
+def text_of(entry: Entry) -> str:
+    """Return what a message says, without calls and results."""
+    return "\n".join(text for address, text in texts_of(entry.message) if address.kind == "text")
+
+
+def _visible_texts(transcript: Transcript, before: Iterable[Entry], answer: Entry | None) -> Iterator[str]:
+    for entry in before:
+        if entry is not answer:
+            for part in entry.measured:
+                if _is_visible(transcript, entry, part):
+                    yield entry.text(part.address) or ""
+    for expanded in transcript.standing.expanded.values():
+        yield expanded.text
+
+
+def _is_visible(transcript: Transcript, entry: Entry, part: Part) -> bool:
+    """Whether the view shows the whole of a part."""
+    standing, part_id = transcript.standing, (entry.position, part.address)
+    is_cut = part_id in standing.shortened or (part.stored is not None and part.stored.excerpt is not None)
+    is_gone = standing.is_folded(entry.position) or part_id in standing.compacted or part.address in entry.dropped
+    return not is_cut and not is_gone

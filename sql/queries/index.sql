@@ -1,0 +1,183 @@
+-- The index: claiming jobs, writing what they make, and embeddings of another model.
+
+-- name: select_pending_users :many
+-- Who has something waiting; the only statement that reads across users, and it reads nothing else.
+SELECT user_id FROM memory_context.memory_users WHERE pending_since IS NOT NULL ORDER BY pending_since LIMIT %(limit)s;
+
+-- name: select_users :many
+-- All users, page by page, for maintenance that then acts as each in turn.
+SELECT user_id FROM memory_context.memory_users WHERE user_id > %(after)s ORDER BY user_id LIMIT %(limit)s;
+
+-- name: claim_jobs :many
+-- Take the lease of the oldest due jobs. What a worker that was killed had claimed is due again when its lease ends; a job
+-- that was begun too often without an end is set aside, since it may be what kills its workers.
+WITH due AS (
+    SELECT memory_id FROM memory_context.index_jobs
+    WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside
+    ORDER BY memory_id
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE memory_context.index_jobs AS job
+    SET attempts = attempts + 1,
+        due_at = now() + make_interval(secs => %(lease_seconds)s),
+        claim = %(claim)s,
+        is_set_aside = attempts >= %(attempts_limit)s AND NOT is_text_done,
+        last_error = CASE WHEN attempts >= %(attempts_limit)s THEN coalesce(last_error, 'its workers were killed') END
+    FROM due
+    WHERE job.user_id = %(user_id)s AND job.memory_id = due.memory_id
+    RETURNING job.memory_id, job.is_text_done, job.attempts, job.is_set_aside
+)
+SELECT
+    claimed.memory_id, claimed.is_text_done, claimed.attempts,
+    CASE WHEN NOT claimed.is_text_done THEN left(item.content, %(characters_limit)s) END AS content,
+    CASE WHEN NOT claimed.is_text_done THEN substring(item.content_raw FOR 4 * %(characters_limit)s) END AS content_raw,
+    item.memory_key, item.summary, item.source, item.tags, item.is_active
+FROM claimed JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = claimed.memory_id
+WHERE NOT claimed.is_set_aside
+ORDER BY claimed.memory_id;
+
+-- name: lock_claimed :many
+-- The jobs that are still this worker's; until the transaction ends nobody else can take them.
+SELECT memory_id FROM memory_context.index_jobs
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s
+FOR UPDATE;
+
+-- name: insert_chunks :exec
+-- Passages of claimed items.
+INSERT INTO memory_context.agent_memory_chunks (
+    user_id, memory_id, chunk_number, start_char, end_char, start_line, end_line, text
+)
+SELECT %(user_id)s, made.* FROM unnest(
+    %(chunk_memory_ids)s::bigint[], %(chunk_numbers)s::integer[], %(start_chars)s::integer[], %(end_chars)s::integer[],
+    %(start_lines)s::integer[], %(end_lines)s::integer[], %(texts)s::text[]
+) AS made (memory_id, chunk_number, start_char, end_char, start_line, end_line, text)
+JOIN memory_context.index_jobs AS job
+    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
+ON CONFLICT ON CONSTRAINT agent_memory_chunks_pkey DO NOTHING;
+
+-- name: insert_terms :exec
+-- Terms of claimed items, with the passages that hold them.
+INSERT INTO memory_context.agent_memory_terms (user_id, term, memory_id, postings)
+SELECT %(user_id)s, made.term, made.memory_id, made.postings::integer[]
+FROM unnest(%(term_memory_ids)s::bigint[], %(terms)s::text[], %(postings)s::text[]) AS made (memory_id, term, postings)
+JOIN memory_context.index_jobs AS job
+    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
+ON CONFLICT ON CONSTRAINT agent_memory_terms_pkey DO NOTHING;
+
+-- name: add_statistics :exec
+-- What claimed items add to the number of the user's passages.
+INSERT INTO memory_context.agent_memory_statistics AS statistic (user_id, chunk_count)
+SELECT %(user_id)s, sum(made.chunk_count)
+FROM unnest(%(memory_ids)s::bigint[], %(chunk_counts)s::bigint[]) AS made (memory_id, chunk_count)
+JOIN memory_context.index_jobs AS job
+    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
+HAVING count(*) > 0
+ON CONFLICT ON CONSTRAINT agent_memory_statistics_pkey DO UPDATE
+SET chunk_count = statistic.chunk_count + excluded.chunk_count;
+
+-- name: update_jobs_text_done :exec
+-- From here on text finds these items; embeddings are still missing.
+UPDATE memory_context.index_jobs SET is_text_done = true
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
+
+-- name: select_chunks_to_embed :many
+-- The passages of items whose embeddings are missing.
+SELECT memory_id, chunk_number, text FROM memory_context.agent_memory_chunks
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[])
+ORDER BY memory_id, chunk_number;
+
+-- name: insert_embeddings :exec
+-- Embeddings of one model; passages that were erased meanwhile are left out.
+INSERT INTO memory_context.agent_memory_embeddings (user_id, embedding_model, memory_id, chunk_number, embedding)
+SELECT %(user_id)s, %(embedding_model)s, made.memory_id, made.chunk_number, made.embedding::halfvec
+FROM unnest(%(chunk_memory_ids)s::bigint[], %(chunk_numbers)s::integer[], %(embeddings)s::text[])
+    AS made (memory_id, chunk_number, embedding)
+JOIN memory_context.agent_memory_chunks AS chunk
+    ON chunk.user_id = %(user_id)s AND chunk.memory_id = made.memory_id AND chunk.chunk_number = made.chunk_number
+ON CONFLICT ON CONSTRAINT agent_memory_embeddings_pkey DO NOTHING;
+
+-- name: delete_jobs :exec
+-- Done.
+DELETE FROM memory_context.index_jobs
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
+
+-- name: update_jobs_failed :exec
+-- Try again later, each time twice as late; set aside what failed too often.
+UPDATE memory_context.index_jobs
+SET due_at = now() + make_interval(secs => least(2.0 ^ attempts, %(longest_wait_seconds)s)),
+    claim = NULL,
+    last_error = %(error)s,
+    is_set_aside = attempts >= %(attempts_limit)s AND NOT is_text_done
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
+
+-- name: update_jobs_renewed :exec
+-- A worker that is still at it keeps its lease.
+UPDATE memory_context.index_jobs SET due_at = now() + make_interval(secs => %(lease_seconds)s)
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
+
+-- name: update_jobs_released :exec
+-- Give back what a worker that stops in good order did not come to.
+UPDATE memory_context.index_jobs SET due_at = now(), claim = NULL, attempts = attempts - 1
+WHERE user_id = %(user_id)s AND claim = %(claim)s;
+
+-- name: lock_user :exec
+-- Wait for those who are storing for this user, before the look at what is left.
+SELECT FROM memory_context.memory_users WHERE user_id = %(user_id)s FOR UPDATE;
+
+-- name: update_user_not_pending :exec
+-- Nothing is left for this user.
+UPDATE memory_context.memory_users SET pending_since = NULL
+WHERE user_id = %(user_id)s
+    AND NOT EXISTS (
+        SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_set_aside
+    );
+
+-- name: fetch_job_counts :one
+-- How much waits for this user: due now, in somebody's hands, to be tried again, set aside.
+SELECT
+    count(*) FILTER (WHERE NOT is_set_aside AND due_at <= now()) AS due,
+    count(*) FILTER (WHERE NOT is_set_aside AND due_at > now() AND claim IS NOT NULL) AS claimed,
+    count(*) FILTER (WHERE NOT is_set_aside AND due_at > now() AND claim IS NULL) AS waiting,
+    count(*) FILTER (WHERE is_set_aside) AS set_aside,
+    (extract(epoch FROM min(due_at) FILTER (WHERE NOT is_set_aside) - now()))::float8 AS due_in_seconds
+FROM memory_context.index_jobs
+WHERE user_id = %(user_id)s;
+
+-- name: select_set_aside :many
+-- What could not be indexed, and why.
+SELECT item.memory_key, job.last_error, job.attempts
+FROM memory_context.index_jobs AS job
+JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = job.memory_id
+WHERE job.user_id = %(user_id)s AND job.is_set_aside
+ORDER BY job.memory_id
+LIMIT %(limit)s;
+
+-- name: ensure_embedding_index :exec
+-- Before the first embedding of a model is written.
+SELECT memory_context.ensure_embedding_index(%(embedding_model)s, %(dimensions)s);
+
+-- name: select_chunks_without_embedding :many
+-- The next passages that a model has not embedded; the index of jobs does what is not chunked yet.
+SELECT chunk.memory_id, chunk.chunk_number, chunk.text
+FROM memory_context.agent_memory_chunks AS chunk
+WHERE chunk.user_id = %(user_id)s
+    AND (chunk.memory_id, chunk.chunk_number) > (%(after_memory_id)s, %(after_chunk_number)s)
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memory_embeddings AS embedded
+        WHERE embedded.user_id = %(user_id)s
+            AND embedded.embedding_model = %(embedding_model)s
+            AND embedded.memory_id = chunk.memory_id
+            AND embedded.chunk_number = chunk.chunk_number
+    )
+ORDER BY chunk.memory_id, chunk.chunk_number
+LIMIT %(limit)s;
+
+-- name: fetch_embedding_counts :one
+-- How many passages a user has, and how many of them a model has embedded.
+SELECT
+    (SELECT count(*) FROM memory_context.agent_memory_chunks WHERE user_id = %(user_id)s) AS chunks,
+    (
+        SELECT count(*) FROM memory_context.agent_memory_embeddings
+        WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
+    ) AS embedded;

@@ -1,0 +1,76 @@
+"""How well the rules do on labelled requests. `dev` was looked at while they were written, `held_out` was not."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_context.references import MemoryRef
+from memory_context.turn import OfferedReference, TurnRequest, decide_by_rules
+
+REQUESTS = Path(__file__).with_name("requests.jsonl")
+
+
+@dataclass
+class Score:
+    """Hits, false alarms and misses."""
+
+    hits: int = 0
+    false_alarms: int = 0
+    misses: int = 0
+
+    @property
+    def precision(self) -> float:
+        return self.hits / max(self.hits + self.false_alarms, 1)
+
+    @property
+    def recall(self) -> float:
+        return self.hits / max(self.hits + self.misses, 1)
+
+    def __str__(self) -> str:
+        told, there = self.hits + self.false_alarms, self.hits + self.misses
+        return f"precision {self.precision:.2f} ({self.hits}/{told}), recall {self.recall:.2f} ({self.hits}/{there})"
+
+
+@cache
+def scores(split: str) -> tuple[Score, Score]:
+    """Return the scores of "ambiguous" and of the expansions on one split."""
+    ambiguous, expansions = Score(), Score()
+    for line in REQUESTS.read_text(encoding="utf-8").splitlines():
+        case: dict[str, Any] = json.loads(line)
+        if case["split"] != split:
+            continue
+        references = tuple(
+            OfferedReference(MemoryRef(one["key"], one["description"], 2000), one["source"], messages_ago=ago)
+            for ago, one in enumerate(reversed(case["references"]), start=1)
+        )
+        answer = decide_by_rules(TurnRequest(case["request"], case["last_answer"], references))
+        is_ambiguous = case["label"] == "ambiguous"
+        ambiguous.hits += is_ambiguous and answer.is_ambiguous
+        ambiguous.false_alarms += answer.is_ambiguous and not is_ambiguous
+        ambiguous.misses += is_ambiguous and not answer.is_ambiguous
+        told, wanted = {one.key for one in answer.expansions}, set(case["expand"])
+        expansions.hits += len(told & wanted)
+        expansions.false_alarms += len(told - wanted)
+        expansions.misses += len(wanted - told)
+    return ambiguous, expansions
+
+
+@pytest.mark.parametrize(
+    ("split", "what", "least_precision", "least_recall"),
+    [
+        ("dev", "ambiguous", 0.95, 0.9),
+        ("dev", "expansions", 0.85, 0.7),
+        ("held_out", "ambiguous", 0.75, 0.6),
+        ("held_out", "expansions", 0.8, 0.7),
+    ],
+)
+def test_the_rules_are_as_good_as_they_were(split: str, what: str, least_precision: float, least_recall: float):
+    """Floors a little below what was measured; `pytest -s` shows the figures."""
+    score = scores(split)[what == "expansions"]
+    print(f"\n{split}, {what}: {score}")
+    assert score.precision >= least_precision
+    assert score.recall >= least_recall

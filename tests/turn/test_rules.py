@@ -1,0 +1,163 @@
+"""What a turn needs, decided by rules."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_context.turn import OfferedReference, TurnRequest, decide_by_rules
+
+from .turns import offered
+
+LOGIN = offered("read_file_a2a2a2", "path=src/auth/login.py, 420 lines", source="read_file")
+LOGS = offered("run_shell_b3b3b3", "command=docker compose logs api, 2400 lines")
+REPORT = offered("read_pdf_c4c4c4", "annual_report_2023.pdf, 88 pages", source="read_pdf")
+OFFERS = (LOGIN, LOGS, REPORT)
+
+
+def expanded(request: str, *references: OfferedReference, **given: object) -> list[str]:
+    """Return the keys of what is expanded."""
+    turn = TurnRequest(request, references=references or OFFERS, **given)  # pyright: ignore
+    return [expansion.key for expansion in decide_by_rules(turn).expansions]
+
+
+def test_a_named_key_is_expanded_before_what_matches():
+    """However many references share its words."""
+    answer = decide_by_rules(TurnRequest(f"compare {REPORT.ref.key} with login.py", references=OFFERS))
+    assert [(one.key, one.reason) for one in answer.expansions] == [
+        (REPORT.ref.key, "named"),
+        (LOGIN.ref.key, "matched"),
+    ]
+    assert answer.expansions[1].why == "rare word 'login.py'"
+    assert not answer.is_ambiguous
+
+
+def test_a_named_key_inside_a_megabyte_is_found_at_its_ends_only():
+    """Only the first and last few thousand characters are read, cut between words."""
+    filler = "lorem ipsum " * 50_000
+    assert expanded(f"{LOGS.ref.key} {filler}") == [LOGS.ref.key]
+    assert expanded(f"{filler} {LOGS.ref.key}") == [LOGS.ref.key]
+    assert expanded(f"{filler} {LOGS.ref.key} {filler}") == []
+    assert expanded(f"{LOGS.ref.key}：{'漢' * 10_000}：{LOGIN.ref.key}") == [LOGS.ref.key, LOGIN.ref.key]
+    for shift in range(40):  # a cut inside a word must not leave a key
+        words = f"x{LOGS.ref.key}y " * 500
+        answer = decide_by_rules(TurnRequest(" " * shift + words, references=OFFERS))
+        assert all(one.reason == "matched" for one in answer.expansions)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("what does login.py do with expired sessions?", [LOGIN]),
+        ("what was the net income in the annual report?", [REPORT]),
+        ("were there timeouts in the docker logs?", [LOGS]),
+        ("write a haiku about login forms", []),
+        ("restart docker compose", []),
+        ("create src/auth/logout.py next to login.py", []),
+        ("show me the output", []),
+        ("thanks", []),
+        ("", []),
+    ],
+)
+def test_a_reference_is_expanded_if_the_request_speaks_of_it(request_text: str, expected: list[OfferedReference]):
+    """By rare terms, and not because something is to be made that has the same name."""
+    assert expanded(request_text) == [one.ref.key for one in expected]
+
+
+def test_what_many_references_share_tells_nothing():
+    """A word that half of them have is not rare."""
+    many = tuple(offered(f"key_{i}", f"login page {i}") for i in range(8))
+    assert expanded("what does the login page say?", *many) == []
+
+
+def test_what_is_visible_in_full_is_not_expanded():
+    """The item itself, the word in a text that the view shows, or an answer that has gone into it."""
+    assert expanded("what does login.py do?", offered("k_a2", "path=login.py", is_visible=True)) == []
+    assert expanded("what does login.py do?", visible_text=["# LOGIN.PY\nimport os"]) == []
+    assert expanded("what does login.py do?", visible_text=lambda: ["# login.py"]) == []
+    assert expanded("what does login.py do?", last_answer="This is login.py:\n\ndef login(): ...") == []
+    assert expanded("what does login.py do?", last_answer="I have read login.py.") == [LOGIN.ref.key]
+
+
+def test_at_most_three_references_match():
+    """If more are equally likely, none is."""
+    for count, expected in ((3, 3), (4, 0)):
+        equal = [offered(f"page_{i}", f"invoice E1234 page {i}") for i in range(count)]
+        others = [offered(f"other_{i}", f"something else {i}") for i in range(12)]
+        assert len(expanded("what is in the invoice E1234?", *equal, *others)) == expected
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "use my usual settings",
+        "like last time",
+        "deploy",
+        "restart the server",
+        "fix it",
+        "yes",
+        "用上次的模板",
+        "wie üblich",
+    ],
+)
+def test_what_points_to_something_absent_is_ambiguous_and_searched_for(request_text: str):
+    """The query is made of the request's own words."""
+    answer = decide_by_rules(TurnRequest(request_text))
+    assert answer.is_ambiguous
+    assert answer.why
+    assert set(answer.search_query.split()) <= set(request_text.split())
+    assert answer.decided_by == "rules"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "last_answer"),
+    [
+        ("Write a haiku about the sea", ""),
+        ("yes", "Shall I commit?"),
+        ("fix it", "One test fails: test_slug."),
+        ("restart the server", "The server `web-1` is down."),
+        ("Remember that my dog is called Rex", ""),
+        ("Translate 'as usual' into Latin", ""),
+        ("What is the usual dosage of ibuprofen for adults?", ""),
+        ("hello", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_at_hand_is_concrete(request_text: str, last_answer: str):
+    """Said in the request, in the last answer, quoted, or known to everybody."""
+    answer = decide_by_rules(TurnRequest(request_text, last_answer))
+    assert (answer.is_ambiguous, answer.search_query) == (False, "")
+
+
+def test_a_thing_the_view_speaks_of_is_at_hand():
+    """In a text shown in full, or in a reference."""
+    assert decide_by_rules(TurnRequest("send the brochure")).is_ambiguous
+    assert not decide_by_rules(TurnRequest("send the brochure", visible_text=["Brochure, page 1"])).is_ambiguous
+    brochure = offered("read_pdf_d5d5d5", "brochure_draft.pdf, 4 pages")
+    assert not decide_by_rules(TurnRequest("send the brochure", references=(brochure,))).is_ambiguous
+
+
+WORDS = """the it my our usual last time . , ? : \n ' " ` ``` ' login.py key_1 [MemoryRef: ] E1234 this that send deploy
+上次 wie letztes 漢 \ud800 \x00 é - _ / yes DB you I we did told what how is"""
+TEXTS = st.text(max_size=200) | st.lists(st.sampled_from(WORDS.split(" ")), max_size=40).map(" ".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS, TEXTS, st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=8), st.lists(TEXTS, max_size=3))
+def test_no_input_breaks_the_rules(
+    request_text: str, last_answer: str, offers: list[tuple[str, str, str]], visible: list[str]
+):
+    """Whatever was said: only offered keys, at most three of them unnamed, and the same answer again."""
+    references = tuple(
+        offered(f"key_{i}", description, source=source, kept_text=kept, is_visible=i == 3)
+        for i, (description, source, kept) in enumerate(offers)
+    )
+    turn = TurnRequest(request_text, last_answer, references, visible)
+    answer = decide_by_rules(turn)
+    keys = [expansion.key for expansion in answer.expansions]
+    assert len(keys) == len(set(keys))
+    assert set(keys) <= {one.ref.key for one in references if not one.is_visible}
+    assert sum(one.reason == "matched" for one in answer.expansions) <= 3
+    assert bool(answer.search_query) <= answer.is_ambiguous
+    assert len(answer.search_query) <= 300
+    assert "\n" not in answer.search_query
+    assert decide_by_rules(turn) == answer
