@@ -1,7 +1,7 @@
 """References: what stays in the context when content leaves it.
 
 A reference is a key, a description and a token count; rendered it is a placeholder such as
-`[MemoryRef: npm_install_k3f9x2 - npm install output, 500 lines - 2340 tokens]`. References are kept as values beside
+`[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`. References are kept as values beside
 the messages; nothing in this library finds them by searching text, so text that imitates one opens nothing.
 """
 

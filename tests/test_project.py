@@ -4,9 +4,11 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import memory_context
 from memory_context import ContextPolicy
@@ -67,13 +69,23 @@ def test_links_of_the_documents_lead_somewhere(name: str):
 
 def test_the_readme_has_every_setting_with_its_default():
     """The table of policies is the policy."""
-    for name, field in ContextPolicy.model_fields.items():
+    for name, default in _settings(ContextPolicy):
         row = next((line for line in README.splitlines() if line.startswith(f"| `{name}` |")), None)
         assert row is not None, f"{name} is not in the README"
-        assert _in_words(field.default) in row, row
+        assert _in_words(default) in row, row
+
+
+def _settings(policy: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, field in policy.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            yield from _settings(type(field.default), f"{prefix}{name}.")
+        else:
+            yield prefix + name, field.default
 
 
 def _in_words(default: object) -> str:
+    if default is None or isinstance(default, bool):
+        return "built in" if default is None else "on"
     if isinstance(default, str):
         return f'"{default}"'
     if isinstance(default, tuple):

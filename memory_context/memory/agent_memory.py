@@ -135,7 +135,7 @@ class AgentMemory:
         The stored content is never changed, and `FULL` returns exactly what came in.
 
         Args:
-            key: The `memory_key` of a placeholder, such as `run_shell_k3f9x2`.
+            key: The `memory_key` of a placeholder, such as `run_shell_k3f7x2`.
             transform: How to cut. Line numbers and characters count from 1.
             answer_limit_tokens: The most the returned content may take; it then ends with how to go on. None is
                 unlimited.

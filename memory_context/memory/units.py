@@ -140,7 +140,6 @@ class _Cutter:
         self._kind = kind
         self._marks = _marks(content, kind)
         self._mark_starts = [start for start, _ in self._marks]
-        self._paragraphs = 0
 
     def units(self) -> Iterator[Unit]:
         block: list[tuple[int, int, int]] = []
@@ -149,6 +148,8 @@ class _Cutter:
             end = start + len(line)
             if self._kind == "text" and line.lstrip()[:3] in ("```", "~~~"):
                 is_fenced = not is_fenced
+                yield from self._block_units(block)
+                block = []
             elif is_fenced or self._kind != "text" or self._is_structure(start, end):
                 yield from self._block_units(block)
                 block = []
@@ -169,7 +170,6 @@ class _Cutter:
             for number, start, end in block:
                 yield from self._line_units(number, start, end)
             return
-        self._paragraphs += 1
         role: Role | None = "lead"
         parts = self._joined(block) if self._is_wrapped(block) else [[line] for line in block]
         for part in parts:

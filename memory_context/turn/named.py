@@ -22,7 +22,7 @@ def named_keys(text: str, known: Collection[str]) -> list[str]:
     """Return the known keys that stand in a text as whole words, in order, each once; linear in the text.
 
     A key in quotes, backticks, brackets or a placeholder counts, also before a full stop or a dash. Letters have their
-    case, and `log_k3f9x2` is not in `log_k3f9x2b` or `my_log_k3f9x2`.
+    case, and `log_k3f7x2` is not in `log_k3f7x2b` or `my_log_k3f7x2`.
     """
     wanted = frozenset(known)
     found: dict[str, None] = {}

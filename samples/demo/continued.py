@@ -34,7 +34,7 @@ async def _continue(session: dict[str, Any], display: Display) -> dict[str, Any]
             f"Process {os.getpid()} has loaded the session. Its view is byte-identical to the one of process "
             f"{session['process']}: {len(view):,} bytes, sha256 {digest[:16]}…"
         )
-        turn = len(TASKS) + 1
+        turn = len(TASKS) + 2
         display.begin_turn(f"Turn {turn}, in the second process", CONTINUED_TASK)
         display.end_turn(await on.turn(turn, CONTINUED_TASK))
         return {

@@ -16,6 +16,7 @@ from memory_context import MemoryStore, StoreError
 
 from .display import Display
 from .recorder import LEAST_CACHED_TOKENS, Call, ModelError, Recorder, as_bytes, cost_share, results_in
+from .remembering import show_opening, show_recall, show_search
 from .script import TASKS, exploration_script
 from .stage import ROOT, USER_ID, Stage, choose_model, demo_policy, output_folder, stage
 
@@ -66,8 +67,11 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
             display.end_turn(await on.turn(number, task))
         _show_placeholder(display, on.recorder)
         _show_lookup(display, on.recorder)
+        await show_opening(display, on, len(TASKS) + 1)
+        await show_search(display, on)
         result = await _continue_elsewhere(display, on, folder / SESSION, token_budget)
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
+        await show_recall(display, policy, calls[-1].number + 1)
         kept = await _read_back(on, result["write_transactions"])
         _close(display, on.recorder.calls, kept)
     from .chart import draw_chart  # matplotlib takes its time, which nobody waits for at the beginning

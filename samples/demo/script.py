@@ -13,12 +13,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autogen_core import FunctionCall
-from autogen_core.models import CreateResult, LLMMessage, ModelFamily, ModelInfo, RequestUsage
+from autogen_core.models import CreateResult, LLMMessage, ModelFamily, ModelInfo, RequestUsage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from .recorder import results_in
 
-__all__ = ["CONTINUED_TASK", "TASKS", "ScriptedClient", "continued_script", "exploration_script"]
+__all__ = [
+    "CONTINUED_TASK",
+    "OPENED_TASK",
+    "RECALLED_TASK",
+    "SEARCHED",
+    "TASKS",
+    "ScriptedClient",
+    "continued_script",
+    "exploration_script",
+    "recalled_script",
+]
 
 TASKS = (
     "How does a message get from a team to the model? Trace it through autogen_agentchat and autogen_core, with files "
@@ -27,6 +37,9 @@ TASKS = (
     "Back to the AssistantAgent: which of its lines call the model and which write into its context? What stands "
     "between a tool call and its result, and where is a cancelled run handled?",
 )
+OPENED_TASK = "Take _static_workbench.py once more: which methods does a StaticWorkbench have?"
+RECALLED_TASK = "What did we find out last time about cancelling a run?"
+SEARCHED = "how does a team ask the next agent to speak"
 CONTINUED_TASK = "Where were we? From what you read before: which classes in messages.py are events, not messages?"
 
 _AGENT = "autogen_agentchat/agents/_assistant_agent.py"
@@ -46,10 +59,12 @@ class Seen:
     Attributes:
         view: The results in the present view, as they look there.
         first_shown: The text of each result when it was shown first, by the id of its call.
+        opened: What the context itself has brought into the view last.
     """
 
     view: list[str] = field(default_factory=list[str])
     first_shown: dict[str, str] = field(default_factory=dict[str, str])
+    opened: str = ""
 
     def take(self, messages: Sequence[LLMMessage]) -> None:
         """Look at the messages of a call."""
@@ -57,6 +72,9 @@ class Seen:
         self.view = [result.content for result in results]
         for result in results:
             self.first_shown.setdefault(result.call_id, result.content)
+        self.opened = next(
+            (str(m.content) for m in reversed(messages) if isinstance(m, UserMessage) and m.source == "memory"), ""
+        )
 
     def key_of(self, path: str) -> str | None:
         """Return the key of the placeholder that stands for a file in the view."""
@@ -270,8 +288,29 @@ def _events(seen: Seen) -> str:
     return f"{len(found)} classes are events: {names}.{how}"
 
 
+def _methods(seen: Seen) -> str:
+    methods = dict.fromkeys(re.findall(r"^\d+\t    (?:async )?def (\w+)\(", seen.opened, re.MULTILINE))
+    if not methods:
+        return "The file is not in my view, and I did not look it up."
+    return f"{', '.join(methods)}. I called no tool for that: the context had opened the file for this question."
+
+
+def _recalled_places(seen: Seen) -> str:
+    label = r"^\[MemoryRef: \S+ - ([^,\]\n]*)[^\]\n]* - \d+ tokens\] \(recalled; .*lines (\d+-\d+)\)$"
+    found = re.findall(label, seen.opened, re.MULTILINE)
+    if not found:
+        return "I remember nothing of it."
+    places = "; ".join(f"lines {lines} of {description}" for description, lines in found)
+    return f"From our earlier sessions I have {places}."
+
+
+def recalled_script() -> list[Step]:
+    """Return the step of the new session."""
+    return [_recalled_places]
+
+
 def exploration_script() -> list[Step]:
-    """Return the steps of the three turns."""
+    """Return the steps of the first process's turns."""
     return [
         _shell(
             "First the lie of the land.", "find autogen_agentchat autogen_core -name '*.py' | xargs wc -l | sort -n"
@@ -326,6 +365,8 @@ def exploration_script() -> list[Step]:
         _recall("Back to the team: does it cancel?", f"{_TEAM}/_base_group_chat.py", r"cancellation_token|cancel\("),
         _shell("How large is all of that?", "cat $(find autogen_agentchat autogen_core -name '*.py') | wc -lc"),
         _inside_the_agent,
+        #
+        _methods,
     ]
 
 

@@ -1,0 +1,41 @@
+"""Reading the session again, folded steps included."""
+
+from pydantic import BaseModel, Field
+
+from ..view import read_history
+from .hosting import MemoryTool, ToolHost, answer_limit, remembered
+
+__all__ = ["ReadHistoryTool"]
+
+
+class ReadHistoryArgs(BaseModel):
+    """Arguments of `read_history`."""
+
+    first_message: int | None = Field(
+        default=None, description="Number of the message to begin with; default the first."
+    )
+    first_character: int = Field(default=1, ge=1, description="Where in that message to begin, to go on in a long one.")
+
+
+class ReadHistoryTool(MemoryTool):
+    """Lets a model page what happened in its session, folded steps included."""
+
+    component_provider_override = "memory_context.tools.ReadHistoryTool"
+    args_model = ReadHistoryArgs
+    tool_name = "read_history"
+    tool_description = (
+        "Read the messages of this session again, also those that were folded away. Each page says how to get the next."
+    )
+
+    async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> str:
+        transcript = host.transcript
+        first = transcript.standing.start + 1 if args.first_message is None else args.first_message
+        try:
+            page = read_history(transcript, first, answer_limit(host), host.token_counter, args.first_character)
+        except ValueError as error:
+            return f"{error}."
+        call = f"first_message={page.first}"
+        if args.first_character > 1:
+            call += f", first_character={args.first_character}"
+        label = f"messages {page.first}-{page.last} of this session, by read_history({call})"
+        return remembered(host, page.text, label)

@@ -1,0 +1,125 @@
+"""Storing and opening single items."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from ..errors import ItemNotFoundError, StoreError, TransformError
+from ..memory import MemoryTransform, MemoryType
+from ..memory.transforms import cut
+from ..references import MemoryRef
+from ..view import folded_text, session_tag
+from .hosting import MemoryTool, ToolHost, answer_limit, remembered
+
+__all__ = ["RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
+
+
+async def retrieve_item(
+    host: ToolHost, memory_key: str, transform: MemoryTransform, limit_tokens: int | None = None
+) -> tuple[str, str]:
+    """Return what a key stands for, cut as asked, and a label that says what was read.
+
+    Raises:
+        ItemNotFoundError: There is no such item.
+        TransformError: The transform cannot be applied.
+        StoreUnavailableError: The store cannot be reached now.
+    """
+    text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
+    if text is not None:
+        shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
+        return shown.text, f"{shown.label} [MemoryRef: {memory_key}]".strip()
+    item = await host.agent_memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens)
+    if item is None:
+        raise await host.agent_memory.not_found(memory_key)
+    return item.content, f"{item.label} {item.ref.render()}".strip()
+
+
+class StoreMemoryArgs(BaseModel):
+    """Arguments of `store_memory`."""
+
+    content: str = Field(description="The text to keep, exactly as it is to be read again.")
+    description: str = Field(description="One line that says what it is, to find it by.")
+    type: MemoryType = Field(default="custom", description="What sort of memory it is.")
+    tags: list[str] = Field(default_factory=list, description="Words to find it by.")
+
+
+class StoreMemoryTool(MemoryTool):
+    """Lets a model keep a text outside of its context."""
+
+    component_provider_override = "memory_context.tools.StoreMemoryTool"
+    args_model = StoreMemoryArgs
+    tool_name = "store_memory"
+    tool_description = (
+        "Keep a text outside of the conversation, exactly. Returns a [MemoryRef: …] whose key opens it with "
+        "retrieve_memory. Tool results need not be stored: they are kept anyway."
+    )
+
+    async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> str:
+        try:
+            ref = await host.agent_memory.store(
+                args.content, description=args.description, type=args.type, source=self.tool_name, tags=args.tags
+            )
+        except (StoreError, ValueError) as error:
+            return f"Not stored: {error}."
+        return f"Stored. {ref.render()}"
+
+
+class RetrieveMemoryArgs(BaseModel):
+    """Arguments of `retrieve_memory`: a key, a transform, and what that transform takes."""
+
+    memory_key: str = Field(description="The key of a [MemoryRef: key - …].")
+    transform: Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"] = Field(
+        default="full",
+        description="full: from the beginning, as much as fits. excerpt: a range of lines or characters. "
+        "summary: the lines that say most about it, within `limit_tokens`, to see what is in it. "
+        "first_n, last_n: n lines or tokens. filtered: what matches `pattern`, or the values at `json_path`.",
+    )
+    start_line: int | None = Field(default=None, description="excerpt: first line, from 1.")
+    end_line: int | None = Field(default=None, description="excerpt: last line.")
+    start_char: int | None = Field(default=None, description="excerpt: first character, from 1.")
+    end_char: int | None = Field(default=None, description="excerpt: last character.")
+    limit_tokens: int | None = Field(
+        default=None, description="summary: how long it may be, 50 to 4000 tokens (default 300)."
+    )
+    n: int | None = Field(default=None, description="first_n, last_n: how many.")
+    unit: Literal["lines", "tokens"] | None = Field(
+        default=None, description="first_n, last_n: lines (default) or tokens."
+    )
+    pattern: str | None = Field(
+        default=None, description="filtered: a regular expression (RE2), searched line by line."
+    )
+    ignore_case: bool | None = Field(default=None, description="filtered: whether case is ignored.")
+    context_lines: int | None = Field(default=None, description="filtered: lines shown around each match (default 2).")
+    context_chars: int | None = Field(
+        default=None, description="filtered: characters shown around a match in a long line (default 200)."
+    )
+    max_matches: int | None = Field(default=None, description="filtered: how many matches are shown (default 20).")
+    first_match: int | None = Field(default=None, description="filtered: number of the first match shown, to page on.")
+    json_path: str | None = Field(
+        default=None, description="filtered: a JSONPath such as $.items[0].id, for JSON content."
+    )
+
+
+class RetrieveMemoryTool(MemoryTool):
+    """Lets a model open a placeholder: whole, a range, or by a regular expression."""
+
+    component_provider_override = "memory_context.tools.RetrieveMemoryTool"
+    args_model = RetrieveMemoryArgs
+    tool_name = "retrieve_memory"
+    tool_description = (
+        "Open what a [MemoryRef: key - …] stands for. Prefer transform='filtered' with a pattern, or an excerpt, "
+        "over the full text of something large."
+    )
+
+    async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> str:
+        params = args.model_dump(exclude={"memory_key", "transform"}, exclude_none=True)
+        try:
+            transform = MemoryTransform.of(args.transform, **params)
+            key = args.memory_key.strip()
+            ref = MemoryRef.parse(key)  # models do send the whole placeholder
+            text, label = await retrieve_item(host, ref.key if ref else key, transform, answer_limit(host))
+        except (TransformError, ItemNotFoundError, ValueError) as error:
+            return f"{error}."
+        except StoreError as error:
+            return f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+        return remembered(host, text, label)
