@@ -331,6 +331,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     async def close(self) -> None:
         """Store what is still waiting; the last to leave the default store closes it, one passed in stays open."""
+        self._expander.forget()
         await self._offloader.flush(_CLOSE_SECONDS)
         if self._uses_default_store:
             await self.memory_store.leave(self)

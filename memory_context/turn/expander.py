@@ -26,6 +26,7 @@ from ..transcript import Entry, Expanded, Opened, Transcript
 from .deciding import decide
 from .offer import offered_references, text_of, turn_request
 from .opening import Piece, fenced
+from .prompt import check_template
 from .requests import Expansion, TurnAnswer
 from .rules import named_keys, unknown_keys
 
@@ -53,6 +54,9 @@ class Expander:
         light_model: Decides; None to decide by rules.
         open_fold: Returns the text behind a fold's key of this session, None for any other key.
 
+    Raises:
+        ValueError: The policy's prompt cannot be used.
+
     Attributes:
         agent_has_tools: Whether the agent can open references itself; its own words then open nothing.
     """
@@ -66,6 +70,8 @@ class Expander:
         light_model: LightModel | None,
         open_fold: Callable[[str], str | None],
     ) -> None:
+        if policy.expansion.prompt is not None:
+            check_template(policy.expansion.prompt)
         self.agent_has_tools = False
         self._transcript = transcript
         self._memory = memory
