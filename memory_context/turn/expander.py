@@ -34,6 +34,8 @@ __all__ = ["Expander"]
 
 _logger = logging.getLogger("memory_context")
 
+_MORE_HITS = 50  # asked for beyond what is shown, since some may be in sight
+
 
 @dataclass(frozen=True)
 class _Found:
@@ -83,6 +85,7 @@ class Expander:
         self._said: list[Entry] = []  # words of agents since the last view, in which only keys count
         self._task: asyncio.Task[Expanded | None] | None = None
         self._began = 0.0
+        self._closed_until = 0.0  # after the store failed: nothing is read for a while
         self._calls_before = light_model.usage.calls if light_model else 0
 
     def hold(self) -> None:
@@ -121,6 +124,7 @@ class Expander:
         self._calls_before = self._calls()
         if not task.done():
             task.cancel()
+            self._closed_until = time.monotonic() + self._policy.store_retry_seconds
             _logger.warning("nothing is brought back for this message: the store did not answer in time")
             return
         expanded = None if task.cancelled() else task.result()
@@ -167,6 +171,7 @@ class Expander:
         try:
             return await self._expand(tuple(self._asked), tuple(self._said))
         except MemoryContextError as error:
+            self._closed_until = time.monotonic() + self._policy.store_retry_seconds
             _logger.warning("nothing is brought back for this message: %s", error)
         except Exception:  # whatever it is, the agent goes on
             _logger.exception("nothing is brought back for this message")
@@ -188,7 +193,7 @@ class Expander:
         found = await self._read(wanted)
         text, count = await self._fenced(found, request, self._policy.expansion.limit_tokens)
         opened, texts = [one.opened for one in found[:count]], [text]
-        if answer.is_ambiguous and self._policy.recall.enabled:
+        if answer.is_ambiguous and self._policy.recall.enabled and self._is_readable():
             recalled = await self._recall(answer.search_query or request, {one.opened.key for one in found}, entries)
             text, count = await self._fenced(recalled, request, self._policy.recall.limit_tokens)
             opened += [one.opened for one in recalled[:count]]
@@ -220,18 +225,29 @@ class Expander:
             folded = self._open_fold(expansion.key)
             if folded is not None:
                 found.append(_Found(Piece(f"{expansion.key} ({expansion.why})", folded), opened))
-            elif item := await self._memory.retrieve(expansion.key):
+            elif self._is_readable() and (item := await self._memory.retrieve(expansion.key)):
                 found.append(_Found(Piece(f"{item.ref.render()} ({expansion.why})", item.content), opened))
-        return found
+        return [one for one in found if not self._is_open(one.piece.content)]
 
     async def _recall(self, query: str, shown: set[str], entries: Sequence[Entry]) -> list[_Found]:
         """Return the best passages of the user's memory that are not in sight."""
         in_sight = {ref.ref.key for ref in offered_references(self._transcript, self._transcript.end) if ref.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
-        hits = await self._memory.search(query, limit=self._policy.recall.passages + len(left_out))
-        hits = [hit for hit in hits if hit.item.key not in left_out][: self._policy.recall.passages]
-        return [_Found(_recalled(hit), Opened(hit.item.key, "recalled", _why_recalled(query))) for hit in hits]
+        most = self._policy.recall.passages
+        hits = await self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))
+        new = [
+            hit for hit in hits if hit.is_relevant and hit.item.key not in left_out and not self._is_open(hit.passage)
+        ]
+        return [_Found(_recalled(hit), Opened(hit.item.key, "recalled", _why_recalled(query))) for hit in new[:most]]
+
+    def _is_open(self, content: str) -> bool:
+        """Whether what was opened before shows all of a content."""
+        return any(content in expanded.text for expanded in self._transcript.standing.expanded.values())
+
+    def _is_readable(self) -> bool:
+        """Whether the store may be asked: it has not just failed."""
+        return time.monotonic() >= self._closed_until
 
     async def _fenced(self, found: Sequence[_Found], request: str, limit_tokens: int) -> tuple[str, int]:
         if not found:
