@@ -14,10 +14,9 @@ import inspect
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 
 from autogen_core import FunctionCall
 from autogen_core.models import (
@@ -28,64 +27,20 @@ from autogen_core.models import (
     UserMessage,
 )
 
+from benchmarks.comparing import WARM_UP, Measured, compare, print_measured
 from benchmarks.scratch import RawTable, UntouchedStore, scratch_store
-from benchmarks.tables import print_table
 from memory_context import MemoryContext, MemoryStore
 from memory_context.tokens import default_token_counter
 
-__all__ = ["Measured", "main", "measure", "print_measured"]
+__all__ = ["main", "measure", "one_call", "one_result"]
 
 LARGE = 40_000
 SMALL = 1_000
-WARM_UP = 5
 STATE_STEPS = 30
 
 # What agents mostly read is source code, so the standard library's own is what is measured with.
 _SOURCE = "".join(inspect.getsource(module) for module in (argparse, asyncio.base_events, difflib, doctest))
 _count = default_token_counter().count
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One figure beside its target.
-
-    Attributes:
-        name: What was compared with what.
-        value: A ratio, or a count.
-        target: What it has to be, in words; empty if it is only reported.
-        is_met: Whether it is; None if it is only reported.
-        detail: The medians, or what was counted.
-    """
-
-    name: str
-    value: float
-    target: str = ""
-    is_met: bool | None = None
-    detail: str = ""
-
-
-Timed = Callable[[], Awaitable[float]]
-"""Does something once, on fresh content, and returns the seconds of the part that counts."""
-
-
-async def compare(name: str, a: Timed, b: Timed, rounds: int, at_most: float | None = None) -> Measured:
-    """Run A and B by turns and return the ratio of their medians."""
-    times_a: list[float] = []
-    times_b: list[float] = []
-    for number in range(WARM_UP + rounds):
-        pairs = [(times_a, a), (times_b, b)]
-        for times, timed in pairs if number % 2 else reversed(pairs):
-            seconds = await timed()
-            if number >= WARM_UP:
-                times.append(seconds)
-    ratio = median(times_a) / median(times_b)
-    return Measured(
-        name,
-        ratio,
-        "" if at_most is None else f"<= {at_most:g}",
-        None if at_most is None else ratio <= at_most,
-        f"{1000 * median(times_a):.3f} ms / {1000 * median(times_b):.3f} ms",
-    )
 
 
 async def measure(rounds: int) -> list[Measured]:
@@ -111,8 +66,8 @@ async def add_large(store: MemoryStore, table: RawTable, rounds: int, other: str
 
     async def add() -> float:
         await context.get_messages()
-        await context.add_message(_call("tail"))
-        result = _result("tail", text(LARGE))
+        await context.add_message(one_call("tail"))
+        result = one_result("tail", text(LARGE))
         began = time.perf_counter()
         await context.add_message(result)
         return time.perf_counter() - began
@@ -154,13 +109,13 @@ async def get_messages(store: MemoryStore, rounds: int) -> list[Measured]:
         return await compare(f"get_messages of 300 messages, {name} / token count of 40 kB", get, count, rounds, 1.0)
 
     def result_of(length: int) -> Callable[[], LLMMessage]:
-        return lambda: _result("tail", text(length))
+        return lambda: one_result("tail", text(length))
 
     return [
         await after("unchanged"),
         await after("one text later", lambda: AssistantMessage(content=text(300), source="assistant")),
-        await after("a call and 4 kB later", lambda: _call("tail"), result_of(LARGE // 10)),
-        await after("a call and 40 kB later", lambda: _call("tail"), result_of(LARGE)),
+        await after("a call and 4 kB later", lambda: one_call("tail"), result_of(LARGE // 10)),
+        await after("a call and 40 kB later", lambda: one_call("tail"), result_of(LARGE)),
     ]
 
 
@@ -172,9 +127,9 @@ async def add_small(rounds: int) -> list[Measured]:
 
     async def add() -> float:
         content = text(SMALL)
-        await context.add_message(_call(f"look_{next(names)}"))
+        await context.add_message(one_call(f"look_{next(names)}"))
         began = time.perf_counter()
-        await context.add_message(_result("look", content))
+        await context.add_message(one_result("look", content))
         return time.perf_counter() - began
 
     async def count() -> float:
@@ -246,8 +201,8 @@ async def state_size(store: MemoryStore) -> list[Measured]:
         for _ in range(2):
             for _ in range(STATE_STEPS):
                 await context.get_messages()
-                await context.add_message(_call("tail"))
-                await context.add_message(_result("tail", text(length)))
+                await context.add_message(one_call("tail"))
+                await context.add_message(one_result("tail", text(length)))
             sizes.append(len(json.dumps(await context.save_state())))
         growth.append((sizes[1] - sizes[0]) / STATE_STEPS)
     ratio = growth[1] / growth[0]
@@ -273,12 +228,14 @@ def _context(store: MemoryStore) -> MemoryContext:
     return MemoryContext(user_id="micro", memory_store=store)
 
 
-def _call(name: str) -> AssistantMessage:
+def one_call(name: str) -> AssistantMessage:
+    """Return a message with one call of a tool, never the same twice."""
     call = FunctionCall(id="call", name=name, arguments=json.dumps({"lines": _random.randrange(10**6)}))
     return AssistantMessage(content=[call], thought="One moment.", source="assistant")
 
 
-def _result(name: str, content: str) -> FunctionExecutionResultMessage:
+def one_result(name: str, content: str) -> FunctionExecutionResultMessage:
+    """Return the message with the result of that call."""
     result = FunctionExecutionResult(content=content, name=name, call_id="call", is_error=False)
     return FunctionExecutionResultMessage(content=[result])
 
@@ -289,22 +246,12 @@ async def _long_session(store: MemoryStore, steps: int) -> MemoryContext:
     for _ in range(steps):
         await context.add_message(UserMessage(content=text(200), source="user"))
         await context.get_messages()
-        await context.add_message(_call("tail"))
-        await context.add_message(_result("tail", text(LARGE // 10)))
+        await context.add_message(one_call("tail"))
+        await context.add_message(one_result("tail", text(LARGE // 10)))
     return context
 
 
 # --- the terminal ------------------------------------------------------------------------------------------------
-
-
-def print_measured(measured: Sequence[Measured]) -> None:
-    """Print the figures beside their targets."""
-    marks = {True: "met", False: "MISSED", None: "-"}
-    print_table(
-        "operations of a context",
-        ["measured", "value", "target", "is", "of"],
-        [[one.name, f"{one.value:.3g}", one.target or "-", marks[one.is_met], one.detail] for one in measured],
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -314,7 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args(arguments)
     measured = asyncio.run(measure(given.rounds))
-    print_measured(measured)
+    print_measured(measured, "operations of a context")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in measured], indent=1), encoding="utf-8")
 

@@ -13,19 +13,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
 from psycopg import AsyncConnection
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import Jsonb
 
 from memory_context import StoreUnavailableError
 from memory_context.store import MemoryStore, embedded
 
-__all__ = ["RawTable", "UntouchedStore", "scratch_store"]
+__all__ = ["RawTable", "UntouchedStore", "processor_seconds", "scratch_store"]
 
 _CREATE = "CREATE TABLE public.raw_memories (LIKE memory_context.agent_memories INCLUDING ALL)"
 _COLUMNS = (
     "user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes, "
-    "token_count, content_sha256, tags, content_metadata"
+    "token_count, content_sha256, tags, related_to, content_metadata"
 )
 
 
@@ -40,6 +41,17 @@ async def scratch_store() -> AsyncIterator[tuple[MemoryStore, str]]:
     finally:
         await asyncio.to_thread(embedded.release, folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def processor_seconds(url: str) -> float:
+    """Return the processor time so far of this process and of the embedded server at an address.
+
+    That of a connection's server process is lost when the connection closes, so keep them open in between.
+    """
+    pid_file = Path(str(conninfo_to_dict(url)["host"])) / "postmaster.pid"
+    server = psutil.Process(int(pid_file.read_text(encoding="utf-8").split()[0]))
+    times = [process.cpu_times() for process in (psutil.Process(), *server.children())]
+    return sum(one.user + one.system for one in times)
 
 
 class UntouchedStore(MemoryStore):
@@ -94,6 +106,7 @@ class RawTable:
             "token_count": len(data) // 4,
             "content_sha256": hashlib.sha256(data).digest(),
             "tags": [],
+            "related_to": [],
             "content_metadata": Jsonb({"message": 3, "part": "result", "call_id": "call", "is_error": False}),
         }
 

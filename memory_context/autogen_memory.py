@@ -4,9 +4,11 @@
 before is taken out, so that nothing piles up.
 """
 
+import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
 
 from autogen_core import CancellationToken, Component
 from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
@@ -15,9 +17,10 @@ from autogen_core.models import LLMMessage, UserMessage
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from .errors import StoreError
+from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
+from .references import one_line
 from .store import MemoryStore
 from .tokens import default_token_counter
 from .turn import Piece, fenced
@@ -28,14 +31,16 @@ __all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
 _logger = logging.getLogger("memory_context")
 
 _QUERY_CHARACTERS = 2000
+_SEARCH_SECONDS = 5.0
+_RETRY_SECONDS = 30.0
 
 
 @runtime_checkable
 class ShowsMemories(Protocol):
     """A context that shows memories itself, in a place of its own, and takes out what it showed before."""
 
-    async def show_memories(self, text: str, keys: Sequence[str]) -> None:
-        """Show this from now on, instead of what was shown before; nothing if the text is empty."""
+    async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
+        """Show this from now on, instead of what this owner showed before; nothing if the text is empty."""
         ...
 
 
@@ -58,7 +63,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         user_id: Whose memory; no other user's items are ever seen.
         agent_id: The agent that stores; None for none. Reading goes over everything of the user.
         memory_store: Where it is; None for the default store.
-        name: Its name among an agent's memories.
+        name: Its name among an agent's memories; of two with one name only the last one's findings are shown.
         limit: How many items a query returns at most.
         limit_tokens: The most tokens that `update_context` adds.
         type: The memory type of what is added.
@@ -82,6 +87,8 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         if limit < 1 or limit_tokens < 100:
             raise ValueError(f"limit={limit!r} must be at least 1, limit_tokens={limit_tokens!r} at least 100")
         self.name = name or "postgres_memory"
+        self._lead = f"Found in {one_line(self.name, 60)} for this conversation."
+        self._closed_until = 0.0
         self._uses_default_store = memory_store is None
         self._store = memory_store or MemoryStore.default()
         if self._uses_default_store:
@@ -108,10 +115,13 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         metadata = dict(content.metadata or {})
         body = content.content
         if not isinstance(body, (str, dict)):
-            raise ValueError(f"a memory of {content.mime_type} cannot be searched: add text, Markdown or JSON")
+            raise ValueError(f"a memory of {_mime_type(content)} cannot be searched: add text, Markdown or JSON")
+        description = metadata.get("description")
+        if description is not None and not isinstance(description, str):
+            raise ValueError(f"description={description!r}: use a str")
         await self._memory.store(
             body,
-            description=metadata.get("description"),
+            description=description,
             type=metadata.get("type", self._type),
             source=metadata.get("source", self.name),
             tags=metadata.get("tags", ()),
@@ -137,10 +147,12 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             **kwargs: Ignored, as other memories take other arguments.
 
         Raises:
+            ValueError: The limit is less than 1.
             StoreError: The store failed.
         """
         text = query if isinstance(query, str) else str(query.content)
-        hits = await self._memory.search(text, limit=limit or self._limit, criteria=criteria or MemoryCriteria())
+        limit = self._limit if limit is None else limit
+        hits = await self._memory.search(text, limit=limit, criteria=criteria or MemoryCriteria())
         return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
@@ -148,24 +160,43 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
         Never raises because of the store: the conversation then goes on without.
         """
-        found = MemoryQueryResult(results=[])
-        hits: list[SearchHit] = []
-        messages = [message for message in await model_context.get_messages() if source_of(message) != MEMORY_SOURCE]
+        messages = await model_context.get_messages()
+        own = [message for message in messages if self._is_own(source_of(message), message.content)]
         query = _newest_words(messages)
-        try:
-            if query:
-                hits = await self._memory.search(query, limit=self._limit)
-        except StoreError as error:
-            _logger.warning("going on without memories for now: %s", error)
-        said = "\n".join(text for message in messages for _, text in texts_of(message))
-        hits = [hit for hit in hits if hit.is_relevant and hit.passage not in said]
-        text, count = fenced([_piece(hit) for hit in hits], query, self._limit_tokens, default_token_counter())
-        found.results = [_content_of(hit) for hit in hits[:count]]
+        said = "\n".join(text for message in messages if message not in own for _, text in texts_of(message))
+        hits = [hit for hit in await self._found(query) if hit.is_relevant and hit.passage not in said]
+        pieces = [_piece(hit) for hit in hits]
+        text, count = fenced(pieces, query, self._limit_tokens, default_token_counter(), self._lead)
         if isinstance(model_context, ShowsMemories):
-            await model_context.show_memories(text, [hit.item.key for hit in hits[:count]])
-        else:
-            await _replace(model_context, text)
-        return UpdateContextResult(memories=found)
+            await model_context.show_memories(text, [hit.item.key for hit in hits[:count]], self.name)
+        elif [message.content for message in own] != [text]:
+            await self._replace(model_context, text)
+        return UpdateContextResult(memories=MemoryQueryResult(results=[_content_of(hit) for hit in hits[:count]]))
+
+    async def _found(self, query: str) -> list[SearchHit]:
+        """Return what a query finds; nothing while the store is away, which is found out once in a while only."""
+        if not query or time.monotonic() < self._closed_until:
+            return []
+        try:
+            return await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
+        except (MemoryContextError, asyncio.TimeoutError) as error:
+            self._closed_until = time.monotonic() + _RETRY_SECONDS
+            _logger.warning("going on without memories for now: %s", str(error) or "the store did not answer in time")
+            return []
+
+    def _is_own(self, source: Any, content: Any) -> bool:
+        """Whether this memory has shown a message."""
+        return source == MEMORY_SOURCE and isinstance(content, str) and content.startswith(self._lead)
+
+    async def _replace(self, model_context: ChatCompletionContext, text: str) -> None:
+        """Take out the message of the turn before and add this one, through the state that AutoGen's contexts save."""
+        state = dict(await model_context.save_state())
+        saved = cast(Sequence[Mapping[str, Any]], state.get("messages", ()))
+        kept = [one for one in saved if not self._is_own(one.get("source"), one.get("content"))]
+        if len(kept) < len(saved):
+            await model_context.load_state({**state, "messages": kept})
+        if text:
+            await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
 
     async def clear(self) -> None:
         """Erase what was added for this user and agent; items of sessions stay.
@@ -204,21 +235,9 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         )
 
 
-async def _replace(model_context: ChatCompletionContext, text: str) -> None:
-    """Take out the message of the turn before and add this one, through the state that AutoGen's contexts save."""
-    state = dict(await model_context.save_state())
-    saved = state.get("messages")
-    if isinstance(saved, list):
-        kept = [message for message in saved if message.get("source") != MEMORY_SOURCE]
-        if len(kept) < len(saved):
-            await model_context.load_state({**state, "messages": kept})
-    if text:
-        await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
-
-
 def _newest_words(messages: Sequence[LLMMessage]) -> str:
     for message in reversed(messages):
-        if isinstance(message, UserMessage):
+        if isinstance(message, UserMessage) and message.source != MEMORY_SOURCE:
             return "\n".join(text for _, text in texts_of(message))[:_QUERY_CHARACTERS]
     return ""
 

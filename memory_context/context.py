@@ -141,12 +141,12 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
         stored later. The message itself is neither changed nor kept.
         """
-        self._expander.hold()
         entry = self._transcript.deliver(message)
         if entry is not None:
             self._offloader.add(entry)
+        self._expander.hold(entry)
         await self._offloader.settle()
-        self._expander.begin(entry)
+        self._expander.begin()
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return the view: what the model is to see, within the budget; fresh copies.
@@ -158,8 +158,10 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         view = self._budget.fit(self._transcript)
         if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
             self._transcript.decide(Shown(self._transcript.end))
-        if view.messages != self._last_views[1].messages:
-            before = self._last_views[1]
+        before, last = self._last_views
+        if view.messages != last.messages:
+            if self._meter.is_new_call(self._transcript):  # else an AutoGen Memory has looked before the model does
+                before = last
             self._last_views = (before, view)
             self._meter.add_view(self._transcript, view, stable_tokens(before, view))
         return view.copies()
@@ -169,14 +171,20 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self._expander.forget()
         self._transcript.decide(Cleared(self._transcript.end))
 
-    async def show_memories(self, text: str, keys: Sequence[str]) -> None:
+    async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, instead of what was shown so before; "" shows none.
 
         For AutoGen's Memory protocol (`PostgresMemory`), which asks again before each run: what says the same stays
         where it is, so that nothing moves and nothing piles up.
+
+        Args:
+            text: What is shown.
+            keys: The items it is from.
+            owner: The memory that shows it; another one's stays.
         """
         standing = self._transcript.standing
-        before = [expanded for expanded in standing.expanded.values() if expanded.origin == "memory"]
+        shown = [expanded for expanded in standing.expanded.values() if expanded.origin == "memory"]
+        before = [expanded for expanded in shown if expanded.owner == owner]
         if any(expanded.text == text for expanded in before):
             return
         if before:
@@ -184,13 +192,14 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         if text and self._transcript.end > standing.start:
             opened = tuple(Opened(key, "added", "found by the agent's memory") for key in keys)
             (tokens,) = await count_off_loop(self.token_counter, [text])
-            self._transcript.decide(Expanded(self._transcript.end - 1, text, tokens, opened, "memory"))
+            self._transcript.decide(Expanded(self._transcript.end - 1, text, tokens, opened, "memory", owner))
 
     # --- state --------------------------------------------------------------------------------------------------
 
     async def save_state(self) -> Mapping[str, Any]:
         """Return the session, JSON-native; committed results are references, so loading needs the same database."""
         await self._offloader.settle()
+        await self._expander.settle(for_view=False)
         return {
             "user_id": self.user_id,
             "session_id": self.session_id,
@@ -212,10 +221,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             transcript = load_transcript(state["transcript"])
             session_id = _identifier("session_id", state.get("session_id"))
             await restore_texts(transcript, self._agent_memory)
+            self._expander.forget()
             self.session_id = session_id
             self._start(transcript)
         elif "messages" in state:
-            self._start(_history(_MESSAGES.validate_python(state["messages"])))
+            transcript = _history(_MESSAGES.validate_python(state["messages"]))
+            self._expander.forget()
+            self._start(transcript)
             await self._offloader.settle()
         else:
             raise ValueError(

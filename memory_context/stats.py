@@ -77,11 +77,28 @@ class Meter:
         self._view_total = 0
         self._stable_total = 0
         self._peak = 0
+        self._last = (-1, 0, 0, 0)
+
+    def is_new_call(self, transcript: Transcript) -> bool:
+        """Whether a message has come since the last view, so that the next one is for another model call."""
+        return transcript.end != self._last[0]
 
     def add_view(self, transcript: Transcript, view: View, stable: int) -> None:
-        """Count a view; `stable` is what of it stood unchanged at the head."""
-        self._views += 1
-        self._raw_total += raw_tokens(transcript)
+        """Count a view, instead of the one before if no message has come since.
+
+        Args:
+            transcript: What it was rendered from.
+            view: The view.
+            stable: What of it stood unchanged at the head.
+        """
+        if self.is_new_call(transcript):
+            self._views += 1
+        else:
+            _, raw, shown, stood = self._last
+            self._raw_total, self._view_total = self._raw_total - raw, self._view_total - shown
+            self._stable_total -= stood
+        self._last = (transcript.end, raw_tokens(transcript), view.tokens, stable)
+        self._raw_total += self._last[1]
         self._view_total += view.tokens
         self._stable_total += stable
         self._peak = max(self._peak, view.tokens)

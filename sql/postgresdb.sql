@@ -83,6 +83,8 @@ CREATE TABLE memory_context.memory_users (
     CONSTRAINT memory_users_pkey PRIMARY KEY (user_id),
     CONSTRAINT memory_users_user_id_named CHECK (user_id <> '')
 );
+-- Who has something waiting, without a look at all who have not.
+CREATE INDEX memory_users_pending ON memory_context.memory_users (user_id) WHERE pending_since IS NOT NULL;
 ALTER TABLE memory_context.memory_users ENABLE ROW LEVEL SECURITY;
 CREATE POLICY memory_users_readable ON memory_context.memory_users FOR SELECT USING (true);
 CREATE POLICY memory_users_own_insert ON memory_context.memory_users FOR INSERT

@@ -217,7 +217,7 @@ async def test_an_access_to_the_store_is_noticed():
     store = micro.UntouchedStore()
     context = micro._context(store)
     await context.add_message(UserMessage(content="go", source="user"))
-    await context.add_message(micro._call("look"))
-    await context.add_message(micro._result("look", micro.text(10_000)))
+    await context.add_message(micro.one_call("look"))
+    await context.add_message(micro.one_result("look", micro.text(10_000)))
     assert store.accesses == 1
     assert context.stats.offloads == 0

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
+from uuid import uuid4
 
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
@@ -25,7 +26,7 @@ Reach = Literal["user", "agent", "session"]
 
 EVERYTHING = MemoryCriteria()
 
-_SUFFIX_LENGTHS = (6, 10, 20)
+_SUFFIX_LENGTHS = (6, 10, 20)  # of keys; when all are taken, such as by what was forgotten, a random one follows
 _OFF_LOOP_CHARACTERS = 100_000
 
 
@@ -111,7 +112,7 @@ class AgentMemory:
             StoreError: The store failed; nothing was stored.
         """
         characters = sum(len(draft.content) for draft in drafts)
-        for suffix_length in _SUFFIX_LENGTHS:
+        for suffix_length in (*_SUFFIX_LENGTHS, None):
             if characters > _OFF_LOOP_CHARACTERS:
                 memories = await asyncio.to_thread(self._new_memories, drafts, suffix_length)
             else:
@@ -119,7 +120,7 @@ class AgentMemory:
             try:
                 keys = await self.memory_store.insert_memories(self.user_id, memories)
             except ConflictError:
-                if suffix_length == _SUFFIX_LENGTHS[-1]:
+                if suffix_length is None:
                     raise
                 continue
             return [
@@ -247,11 +248,15 @@ class AgentMemory:
         stored = await self.memory_store.fetch_memory(self.user_id, key, **self._scope)
         return stored if stored is not None and stored.is_active else None
 
-    def _new_memories(self, drafts: Sequence[Draft], suffix_length: int) -> list[NewMemory]:
+    def _new_memories(self, drafts: Sequence[Draft], suffix_length: int | None) -> list[NewMemory]:
+        salt = () if suffix_length else (uuid4().hex,)
         return [
             NewMemory(
                 memory_key=memory_key_for(
-                    draft.source, (self.agent_id, self.session_id, draft.type), draft.content, suffix_length
+                    draft.source,
+                    (self.agent_id, self.session_id, draft.type, *salt),
+                    draft.content,
+                    suffix_length or _SUFFIX_LENGTHS[-1],
                 ),
                 content=draft.content,
                 summary=one_line(draft.description),

@@ -1,16 +1,16 @@
 """Search over items: candidates from the store, ranked, one passage an item, near-duplicates once."""
 
 import asyncio
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..escaping import to_utf8
 from ..indexing import Candidate, QueryProfile, query_terms, terms_of
 from ..references import MemoryRef
 from ..store import MemoryCriteria, MemoryStore, StoredPassage
 from .items import MemoryItem, item_of
-from .ranking import Ranked, inverse_frequency, rank
+from .ranking import BM25_K1, Ranked, inverse_frequency, rank
 
 __all__ = ["SearchHit", "SearchScore", "search_items"]
 
@@ -89,25 +89,28 @@ async def search_items(
         terms = query_terms(query)
     if not query.strip():
         return []
-    candidates, profile = await store.search_candidates(user_id, query, terms, criteria)
+    # in this order: what is indexed between the two is found twice rather than not at all
     fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT)
+    candidates, profile = await store.search_candidates(user_id, query, terms, criteria)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     candidates = [*candidates, *_as_candidates(unindexed, profile)]
     ranked = await asyncio.to_thread(rank, candidates, profile)
     best = _one_an_item(ranked)
     hits: list[SearchHit] = []
+    keys: set[str] = set()
     seen: list[set[str]] = []
     for start in range(0, len(best), limit * _MORE):
         chosen = best[start : start + limit * _MORE]
         places = [_place(one) for one in chosen]
         passages = unindexed | await store.fetch_passages(user_id, [place for place in places if place[0] >= 0])
         for one, place in zip(chosen, places, strict=True):
-            if place not in passages:
+            if place not in passages or passages[place].memory.memory_key in keys:
                 continue
             words = set(terms_of(passages[place].text))
             if any(_are_alike(words, others) for others in seen):
                 continue
             seen.append(words)
+            keys.add(passages[place].memory.memory_key)
             hits.append(_hit(one, passages[place]))
             if len(hits) == limit:
                 return hits
@@ -134,7 +137,10 @@ def _as_candidates(unindexed: dict[Place, StoredPassage], profile: QueryProfile)
         names = "\n".join((memory.memory_key, memory.summary, memory.source, *memory.tags))
         occurrences = Counter([*terms_of(passage.text), *terms_of(names)])
         score = sum(
-            inverse_frequency(frequency, max(profile.passages, 1)) * math.log1p(occurrences[term])
+            inverse_frequency(frequency, max(profile.passages, 1))
+            * (BM25_K1 + 1)
+            * occurrences[term]
+            / (occurrences[term] + BM25_K1)
             for term, frequency in profile.frequencies.items()
         )
         if score > 0:
@@ -143,8 +149,8 @@ def _as_candidates(unindexed: dict[Place, StoredPassage], profile: QueryProfile)
 
 
 def _are_alike(words: set[str], others: set[str]) -> bool:
-    """Whether two passages say nearly the same (Jaccard index of their terms)."""
-    return len(words & others) >= _ALIKE * len(words | others)
+    """Whether two passages say nearly the same (Jaccard index of their terms); what says nothing is like nothing."""
+    return bool(words) and len(words & others) >= _ALIKE * len(words | others)
 
 
 def _hit(ranked: Ranked, passage: StoredPassage) -> SearchHit:
@@ -153,7 +159,7 @@ def _hit(ranked: Ranked, passage: StoredPassage) -> SearchHit:
         if passage.start_line == passage.end_line
         else (f"lines {passage.start_line}-{passage.end_line}")
     )
-    is_whole = passage.start_char == 0 and passage.end_char == passage.memory.content_bytes
+    is_whole = passage.start_char == 0 and len(to_utf8(passage.text)) == passage.memory.content_bytes
     return SearchHit(
         item=item_of(passage.memory, passage.text, is_whole, "all of" if is_whole else f"{lines} of"),
         start_line=passage.start_line,

@@ -6,14 +6,14 @@
 
 Promises: never on the path of an agent; any number of processes may work at once (SKIP LOCKED; a claim is a lease, and
 only its holder may finish the job, so nothing is made twice); what a killed worker had claimed is done by another when
-the lease ends; an embedder that fails delays embeddings only.
+the lease ends; an embedder that fails or hangs delays embeddings only, and a text that it cannot take delays no other.
 """
 
 import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -36,13 +36,16 @@ _logger = logging.getLogger("memory_context")
 
 BATCH_ITEMS = 16
 EMBED_TEXTS = 256
+EMBED_SECONDS = 120.0  # for so many texts, after which an embedder is taken to hang
 LEASE_SECONDS = 60.0
 ATTEMPTS_LIMIT = 8
 LONGEST_WAIT_SECONDS = 3600.0
 _GATHER_SECONDS = 0.05  # what is stored within it is indexed in one batch
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_USERS_AT_ONCE = 1000
+_RELEASE_SECONDS = 2.0
+_PROBE_SECONDS = 10.0
+_USERS_PER_PAGE = 1000
 
 _Row = dict[str, Any]
 
@@ -80,9 +83,10 @@ class Indexer:
         self.embedder = embedder
         self._database = database
         self._task: asyncio.Task[None] | None = None
-        self._wake: asyncio.Event | None = None
+        self._wake: asyncio.Event | None = None  # of the task
         self._due: dict[str, float] = {}  # users with something waiting, and when to look, by the monotonic clock
         self._claims: dict[str, str] = {}  # of batches in work: claim and user
+        self._broken_off: dict[str, tuple[str, bool]] = {}  # of others: user, and whether they failed
         self._models_ready: set[str] = set()
 
     def nudge(self, user_id: str) -> None:
@@ -90,14 +94,14 @@ class Indexer:
         self._due[user_id] = time.monotonic() + _GATHER_SECONDS
         task = self._task
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            self._wake = asyncio.Event()
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="memory_context indexer")
+            wake = self._wake = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._work(wake), name="memory_context indexer")
         elif self._wake is not None:
             self._wake.set()
 
     async def look_around(self) -> None:
         """Take on what other processes left behind."""
-        for user_id in await self._pending_users():
+        async for user_id in self._pending_users():
             self.nudge(user_id)
 
     async def flush(self) -> IndexReport:
@@ -107,7 +111,7 @@ class Indexer:
             StoreError: The database failed; what is not done stays due.
         """
         pending = set_aside = 0
-        for user_id in await self._pending_users():
+        async for user_id in self._pending_users():
             while True:
                 await self._drain(user_id)
                 counts = await self._counts(user_id)
@@ -124,13 +128,12 @@ class Indexer:
         if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
             await asyncio.wait([task])
-        claims, self._claims = self._claims, {}
-        for claim, user_id in claims.items():
-            try:
-                params = {"user_id": escape(user_id), "claim": claim}
-                await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params))
-            except StoreError as error:
-                _logger.debug("a claim ends with its lease: %s", error)
+        for claim in list(self._claims):
+            self._broken_off[claim] = (self._claims.pop(claim), False)
+        try:
+            await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
+        except (StoreError, asyncio.TimeoutError) as error:
+            _logger.debug("what was claimed is free when its lease ends: %s", error)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
         """Return the keys of items that were set aside, and what went wrong."""
@@ -149,18 +152,17 @@ class Indexer:
 
     # --- the background
 
-    async def _work(self) -> None:
+    async def _work(self, wake: asyncio.Event) -> None:
         """Look after users as they come due, until nothing waits."""
-        assert self._wake is not None
         while self._due:
-            user_id = min(self._due, key=lambda user_id: self._due[user_id])
-            wait = self._due[user_id] - time.monotonic()
+            user_id, due = min(self._due.items(), key=lambda item: item[1])
+            wait = due - time.monotonic()
             if wait > 0:
-                self._wake.clear()
+                wake.clear()
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), wait)
+                    await asyncio.wait_for(wake.wait(), wait)
                 continue
-            del self._due[user_id]
+            self._due.pop(user_id, None)
             try:
                 await self._drain(user_id)
                 counts = await self._counts(user_id)
@@ -175,7 +177,9 @@ class Indexer:
 
     async def _drain(self, user_id: str) -> None:
         """Do all jobs of a user that are due."""
-        while await self._do_batch(user_id):
+        await self._release()
+        work = _Work(self, self._database, user_id)
+        while await self._do_batch(user_id, work):
             pass
         params = {"user_id": escape(user_id)}
         await self._database.write(
@@ -184,10 +188,22 @@ class Indexer:
             Statement(_QUERIES["update_user_not_pending"], params),
         )
 
-    async def _do_batch(self, user_id: str) -> bool:
+    async def _do_batch(self, user_id: str, work: "_Work") -> bool:
         """Claim some jobs and do them; False if none was due."""
         claim = str(uuid.uuid4())
         self._claims[claim] = user_id
+        try:
+            jobs = await self._claim(user_id, claim)
+            if jobs:
+                await work.do(claim, jobs)
+            return bool(jobs)
+        except BaseException as error:
+            self._broken_off[claim] = (user_id, isinstance(error, Exception))
+            raise
+        finally:
+            self._claims.pop(claim, None)
+
+    async def _claim(self, user_id: str, claim: str) -> list[_Row]:
         params = {
             "user_id": escape(user_id),
             "claim": claim,
@@ -197,16 +213,25 @@ class Indexer:
             "characters_limit": INDEXED_CHARACTERS,
         }
         (jobs,) = await self._database.write(user_id, Statement(_QUERIES["claim_jobs"], params))
-        if jobs:
-            batch = _Batch(self, self._database, user_id, claim)
-            await batch.run(jobs)
-        self._claims.pop(claim, None)
-        return bool(jobs)
+        return jobs
 
-    async def _pending_users(self) -> list[str]:
-        statement = Statement(_QUERIES["select_pending_users"], {"limit": _USERS_AT_ONCE})
-        (rows,) = await self._database.read(None, statement)
-        return [unescape(row["user_id"]) for row in rows]
+    async def _release(self) -> None:
+        """Give back the claims of batches that were broken off."""
+        for claim, (user_id, was_failing) in list(self._broken_off.items()):
+            params = {"user_id": escape(user_id), "claim": claim, "attempts_not_counted": int(not was_failing)}
+            await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params))
+            self._broken_off.pop(claim, None)
+
+    async def _pending_users(self) -> AsyncIterator[str]:
+        after = ""
+        while True:
+            params = {"after": after, "limit": _USERS_PER_PAGE}
+            (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params))
+            for row in rows:
+                yield unescape(row["user_id"])
+            if len(rows) < _USERS_PER_PAGE:
+                return
+            after = rows[-1]["user_id"]
 
     async def _counts(self, user_id: str) -> _Row:
         (rows,) = await self._database.read(
@@ -215,16 +240,19 @@ class Indexer:
         return rows[0]
 
 
-class _Batch:
-    """The jobs of one claim: their text first, so that it is found soon, then their embeddings."""
+class _Work:
+    """A user's jobs, batch by batch: of each the text first, so that it is found soon, then the embeddings."""
 
-    def __init__(self, indexer: Indexer, database: Database, user_id: str, claim: str) -> None:
+    def __init__(self, indexer: Indexer, database: Database, user_id: str) -> None:
         self._indexer = indexer
         self._database = database
         self._user_id = user_id
-        self._same: dict[str, Any] = {"user_id": escape(user_id), "claim": claim}
+        self._same: dict[str, Any] = {"user_id": escape(user_id)}
+        self._embedder_error: EmbeddingError | None = None  # why it is not asked again for the rest of these jobs
 
-    async def run(self, jobs: Sequence[_Row]) -> None:
+    async def do(self, claim: str, jobs: Sequence[_Row]) -> None:
+        """Do the jobs of one claim."""
+        self._same["claim"] = claim
         forgotten = [job["memory_id"] for job in jobs if not job["is_active"]]
         if forgotten:
             await self._finish(forgotten)
@@ -272,28 +300,33 @@ class _Batch:
         await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names))
 
     async def _embed_all(self, memory_ids: Sequence[int]) -> None:
-        if not memory_ids:
-            return
+        waiting = list(memory_ids)
+        is_together = True
+        while waiting and self._embedder_error is None:
+            these = waiting if is_together else waiting[:1]
+            try:
+                await self._embed(these)
+                waiting = waiting[len(these) :]
+            except EmbeddingError as error:  # is it one text, or the embedder?
+                is_together = False
+                await self._check_embedder(error)
+                if len(these) == 1 and self._embedder_error is None:
+                    await self._fail(these, error)
+                    waiting = waiting[1:]
+        if waiting and self._embedder_error is not None:
+            await self._fail(waiting, self._embedder_error)
+
+    async def _check_embedder(self, error: EmbeddingError) -> None:
+        """Ask the embedder for something easy; if that fails too, the error is its own and not that of a text."""
         try:
-            await self._embed(memory_ids)
-        except EmbeddingError as error:
-            # is it one text, or the embedder? When two items fail alone, one after the other, it is the embedder
-            failures = 0
-            for number, memory_id in enumerate(memory_ids):
-                if failures == 2 or len(memory_ids) == 1:
-                    await self._fail(memory_ids[number:], error)
-                    break
-                try:
-                    await self._embed([memory_id])
-                    failures = 0
-                except EmbeddingError as its_error:
-                    failures += 1
-                    await self._fail([memory_id], its_error)
+            await embed_checked(self._indexer.embedder, ["test"], "document", timeout_seconds=_PROBE_SECONDS)
+        except EmbeddingError:
+            self._embedder_error = error
 
     async def _embed(self, memory_ids: Sequence[int]) -> None:
         embedder = self._indexer.embedder
         model = await self._indexer.ensure_model(self._user_id, embedder)
-        params = {**self._same, "memory_ids": list(memory_ids)}
+        params = {**self._same, "memory_ids": list(memory_ids), "embedding_model": model}
         (rows,) = await self._database.read(self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params))
         for start in range(0, len(rows), EMBED_TEXTS):
             await write_embeddings(self._database, self._user_id, embedder, model, rows[start : start + EMBED_TEXTS])
@@ -320,14 +353,15 @@ class _Batch:
 
 async def write_embeddings(
     database: Database, user_id: str, embedder: Embedder, model: str, chunks: Sequence[_Row]
-) -> None:
-    """Embed passages and write what comes; a text without any words has no embedding.
+) -> int:
+    """Embed passages, write what comes and return how many those are; a text without any words has no embedding.
 
     Raises:
         EmbeddingError: The embedder failed, or what it returned cannot be used.
         StoreError: The database failed.
     """
-    vectors = await embed_checked(embedder, [unescape(chunk["text"]) for chunk in chunks], "document")
+    texts = [unescape(chunk["text"]) for chunk in chunks]
+    vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
     params = {
         "user_id": escape(user_id),
@@ -337,6 +371,7 @@ async def write_embeddings(
         "embeddings": [vector_literal(vector) for _, vector in made],
     }
     await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params))
+    return len(made)
 
 
 def _index_items(jobs: Sequence[_Row]) -> list[IndexedItem]:

@@ -182,9 +182,11 @@ class MemoryStore:
         # always in the same order, so that two transactions with the same items wait for, never block, each other
         order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
         statements = [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
+        statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": escape(user_id)}))
+        *stored, _ = await self._insert(user_id, statements)
         keys = [""] * len(rows)
         is_new = False
-        for index, (row,) in zip(order, await self._insert(user_id, statements), strict=True):
+        for index, (row,) in zip(order, stored, strict=True):
             keys[index] = unescape(row["memory_key"])
             is_new |= row["is_new"]
         if is_new:
@@ -271,15 +273,15 @@ class MemoryStore:
             return []
         params["memory_ids"] = [row["id"] for row in rows]
         steps = (
+            "lock_jobs",
+            "select_own_ids",
             "subtract_statistics",
             "delete_chunks",
             "delete_terms",
             "delete_index_jobs",
             "update_memories_forgotten",
         )
-        *_, forgotten = await self._database.write(
-            user_id, *(Statement(_QUERIES[name], params) for name in ("select_own_ids", *steps))
-        )
+        *_, forgotten = await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in steps))
         return [unescape(row["memory_key"]) for row in forgotten]
 
     async def select_memories(self, user_id: str, criteria: MemoryCriteria) -> list[StoredMemory]:

@@ -26,6 +26,8 @@ Progress = Callable[[int, int], None]
 async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: Progress | None) -> int:
     """Embed what this model has not embedded yet, of all users; return how many passages that were.
 
+    `progress` never goes back, and ends with all that was there at the beginning.
+
     Raises:
         EmbeddingError: The embedder failed; what was embedded stays.
         StoreError: The database failed.
@@ -56,12 +58,13 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             (chunks,) = await database.read(user_id, Statement(_QUERIES["select_chunks_without_embedding"], params))
             if not chunks:
                 break
-            await write_embeddings(database, user_id, embedder, model, chunks)
+            embedded += await write_embeddings(database, user_id, embedder, model, chunks)
             after = (chunks[-1]["memory_id"], chunks[-1]["chunk_number"])
-            embedded += len(chunks)
             done += len(chunks)
             if progress is not None:
-                progress(done, max(done, total))
+                progress(min(done, total), total)
+    if progress is not None and done < total:  # the rest was forgotten meanwhile
+        progress(total, total)
     return embedded
 
 

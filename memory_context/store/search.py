@@ -118,6 +118,9 @@ class PassageSearch:
         by_meaning = rest[-1] if rest else []
         if is_approximate:
             await self._check_now_and_then(user_id, params, by_meaning)
+            if len(by_meaning) < CANDIDATES:  # the index gave up: most of what is near is other users'
+                statement = Statement(_QUERIES["rank_by_embedding_exact"], params)
+                (by_meaning,) = await self._database.read(user_id, statement)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
         passages: int = statistics[0]["chunk_count"] if statistics else 0
         self._remember(user_id, passages)
@@ -127,7 +130,7 @@ class PassageSearch:
         params["chunk_count"] = passages
         by_terms = await self._by_terms(user_id, _rarest(known), criteria, params)
         found = sorted({(row["memory_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
-        return await self._scored(user_id, found, known, params), profile
+        return await self._scored(user_id, found, known, params, criteria), profile
 
     async def _by_terms(
         self, user_id: str, known: dict[str, int], criteria: MemoryCriteria, params: dict[str, Any]
@@ -137,14 +140,26 @@ class PassageSearch:
         return rows
 
     async def _scored(
-        self, user_id: str, found: Sequence[Place], known: dict[str, int], params: dict[str, Any]
+        self,
+        user_id: str,
+        found: Sequence[Place],
+        known: dict[str, int],
+        params: dict[str, Any],
+        criteria: MemoryCriteria,
     ) -> list[Candidate]:
-        """Return passages and their neighbours with both scores, which count all terms."""
+        """Return passages and their neighbours with both scores, which count all terms.
+
+        With criteria, of other items only those that meet them: whether a neighbour does was not asked.
+        """
         (rows,) = await self._database.read(user_id, _of_places("select_neighbours", found, params))
         beside = {
             (row["memory_id"], row["chunk_number"]): (_place(row, "before"), _place(row, "after")) for row in rows
         }
-        pool = sorted({*beside, *(place for pair in beside.values() for place in pair if place is not None)})
+        neighbours = {place for pair in beside.values() for place in pair if place is not None}
+        if criteria.is_filter:
+            meeting = {memory_id for memory_id, _ in beside}
+            neighbours = {place for place in neighbours if place[0] in meeting}
+        pool = sorted(neighbours | beside.keys())
         items = {"item_ids": sorted({memory_id for memory_id, _ in pool})}
         lexical, semantic = await self._database.read(
             user_id,
@@ -241,8 +256,8 @@ def nearest_statement(model: str, dimensions: int) -> bytes:
     literal = "'" + model.replace("'", "''").replace("%", "%%") + "'"
     return (
         _QUERIES["rank_by_embedding_nearest"]
-        .replace(b"{embedding_model}", literal.encode())
         .replace(b"{dimensions}", str(dimensions).encode())
+        .replace(b"{embedding_model}", literal.encode())
     )
 
 
@@ -268,7 +283,8 @@ def _of_places(name: str, places: Sequence[Place], params: dict[str, Any]) -> St
 
 
 def _place(row: dict[str, Any], name: str) -> Place | None:
-    return None if row[f"{name}_id"] is None else (row[f"{name}_id"], row[f"{name}_number"])
+    memory_id, number = row[f"{name}_id"], row[f"{name}_number"]
+    return None if memory_id is None or number is None else (memory_id, number)  # no number: it is not indexed yet
 
 
 def _candidate(

@@ -228,8 +228,8 @@ class Expanded:
     Attributes:
         text: What is shown; empty in a saved state once it is withdrawn.
         opened: The items in it, and why.
-        origin: Who brought it: the turn's decision, or AutoGen's Memory protocol. One of each origin stands after a
-            message.
+        origin: Who brought it: the turn's decision, or AutoGen's Memory protocol.
+        owner: Of several memories behind that protocol: which one. One of each origin and owner stands after a message.
     """
 
     position: int
@@ -237,12 +237,13 @@ class Expanded:
     tokens: int
     opened: tuple[Opened, ...]
     origin: Literal["turn", "memory"] = "turn"
+    owner: str = ""
     kind: Literal["expanded"] = "expanded"
 
     @property
     def place(self) -> tuple[int, str]:
         """What tells it from other expansions in force."""
-        return self.position, self.origin
+        return self.position, f"{self.origin} {self.owner}".strip()
 
 
 @dataclass(frozen=True)

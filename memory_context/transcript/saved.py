@@ -5,7 +5,7 @@ replays the same events, so the standing (and with it the view) is the same as b
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
 from ..messages import Address, message_from_json, message_to_json, with_texts
-from .entries import Cleared, Decision, Entry, Expanded, Offloaded, Part
+from .entries import Cleared, Decision, Entry, Offloaded, Part
 from .transcript import Transcript
 
 __all__ = ["STATE_VERSION", "load_transcript", "save_transcript"]
@@ -75,8 +75,6 @@ def _decision_to_json(decision: Decision, transcript: Transcript) -> dict[str, A
         # the part's own record is shorter by now if its excerpt is no longer needed
         stored = transcript[decision.position].part(decision.address).stored
         decision = Offloaded(decision.position, decision.address, stored or decision.stored)
-    elif isinstance(decision, Expanded) and transcript.standing.expanded.get(decision.place) is not decision:
-        decision = replace(decision, text="", tokens=0)  # no view shows it again
     return asdict(decision)
 
 

@@ -118,7 +118,12 @@ class Transcript:
 
     def deliver(self, message: LLMMessage) -> Entry | None:
         """Add a message that is delivered now; None if it is one that stands unanswered at the end, delivered again."""
-        return None if self._is_redelivered(message) else self.append(message)
+        if self._is_redelivered(message):
+            return None
+        entry = self.append(message)
+        if copy := self._whole_copy():
+            self.decide(Cleared(copy))
+        return entry
 
     def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
         """Add a copy of a message.
@@ -211,6 +216,18 @@ class Transcript:
                 return True
         return False
 
+    def _whole_copy(self) -> int | None:
+        """Return where the whole thread begins once more, if it has just been delivered a second time.
+
+        SelectorGroupChat does so when it loads a state: into a context that is still in use, and never answered.
+        """
+        standing, count = self.standing, self.end - self.standing.start
+        middle = standing.start + count // 2
+        if count < 4 or count % 2 or self.has_answer() or not standing.start < standing.shown <= middle:
+            return None
+        halves = zip(reversed(self.entries(end=middle)), reversed(self.entries(start=middle)), strict=True)
+        return middle if all(_equal(old, new.message) for old, new in halves) else None
+
     def _is_code_output(self, message: LLMMessage) -> bool:
         """Whether an agent reports right after its own words, as CodeExecutorAgent does with the output of its code."""
         previous = self._entries[-1].message if self._entries else None
@@ -263,11 +280,16 @@ class Transcript:
             part.stored = replace(part.stored, excerpt=None, excerpt_tokens=0) if part.stored else None
 
     def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
-        for place in places:
-            self.standing.expanded.pop(place, None)
-            self.standing.unseen.discard(place)
+        gone = [self.standing.expanded.pop(place) for place in places if place in self.standing.expanded]
+        if not gone:
+            return
+        self.standing.unseen &= self.standing.expanded.keys()
+        for index, (at, decision) in enumerate(self.log):
+            if isinstance(decision, Expanded) and any(decision is one for one in gone):
+                self.log[index] = (at, replace(decision, text="", tokens=0))  # no view shows it again
 
     def _clear(self, position: int) -> None:
+        self._withdraw([*self.standing.expanded])
         self.standing = Standing(start=position, shown=position, consumed=position, answered=position)
         self._redelivery = 0
         self.pairing.forget_open_calls(before=position)

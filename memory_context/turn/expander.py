@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autogen_core.models import AssistantMessage, UserMessage
 
@@ -23,8 +23,8 @@ from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
 from ..transcript import Entry, Expanded, Opened, Transcript
-from .deciding import decide
-from .offer import offered_references, text_of, turn_request
+from .deciding import EXPANSIONS_LIMIT, decide
+from .offer import offered_references, text_of, turn_request, visible_texts
 from .opening import Piece, fenced
 from .prompt import check_template
 from .requests import Expansion, TurnAnswer
@@ -34,6 +34,7 @@ __all__ = ["Expander"]
 
 _logger = logging.getLogger("memory_context")
 
+_MOST_READ = 2 * EXPANSIONS_LIMIT  # of what was named and chosen; more would not be shown anyway
 _MORE_HITS = 50  # asked for beyond what is shown, since some may be in sight
 
 
@@ -86,55 +87,70 @@ class Expander:
         self._task: asyncio.Task[Expanded | None] | None = None
         self._began = 0.0
         self._closed_until = 0.0  # after the store failed: nothing is read for a while
+        self._answer: TurnAnswer | None = None  # the light model's since the last view
         self._calls_before = light_model.usage.calls if light_model else 0
 
-    def hold(self) -> None:
-        """Wait with what was begun and has not run yet: a further message is coming, and one question is to do."""
-        if self._task is not None and not self._is_asking():
-            self._cancel()
-
-    def begin(self, entry: Entry | None) -> None:
-        """Start to decide what this message needs, with those before it that no view has followed.
+    def hold(self, entry: Entry | None) -> None:
+        """Take a message in, and wait with what was begun and has not asked yet: one question for all of them is to do.
 
         Args:
             entry: The message; None if nothing was added after all.
         """
-        if not self._policy.expansion.enabled:
-            return
+        if self._task is not None and not self._is_asking():
+            self._cancel()
         if entry is not None and self._is_asked(entry):
             self._asked.append(entry)
         elif entry is not None and self._may_name(entry) and _could_name(text_of(entry)):
             self._said.append(entry)
-        elif self._task is not None or not (self._asked or self._said):
+        else:
             return
-        self._start()
+        self._cancel()
 
-    async def settle(self) -> None:
-        """Record what was decided, once it is; waits no longer than the policy says."""
-        if not self._asked and not self._said:
-            return
-        task = self._task
-        if task is None or task.get_loop() is not asyncio.get_running_loop():  # begun in an event loop that has ended
-            task = self._start()
-        left = self._began + self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
-        await asyncio.wait([task], timeout=max(left - time.monotonic(), 0.0))
-        if task is not self._task:  # a further message came meanwhile: the next view tells
-            return
-        self._task, self._asked, self._said = None, [], []
-        self._calls_before = self._calls()
+    def begin(self) -> None:
+        """Start to decide what the messages need that no view has followed yet."""
+        if self._task is None and (self._asked or self._said):
+            self._start()
+
+    async def settle(self, *, for_view: bool = True) -> None:
+        """Record what was decided, once it is; waits no longer than the policy says.
+
+        Args:
+            for_view: Whether a view comes of it, after which the light model may be asked again.
+        """
+        deadline: float | None = None
+        while self._asked or self._said:
+            task = self._running_task() or self._start()
+            if deadline is None:
+                deadline = self._began + self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
+            if not task.done():
+                await asyncio.wait([task], timeout=max(deadline - time.monotonic(), 0.0))
+            if task is self._task:  # else a further message came meanwhile, or another view has recorded it
+                self._record(task)
+        if for_view:
+            self._calls_before = self._calls()
+
+    def _record(self, task: asyncio.Task[Expanded | None]) -> None:
+        self._task, self._asked, self._said, self._answer = None, [], [], None
         if not task.done():
             task.cancel()
-            self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-            _logger.warning("nothing is brought back for this message: the store did not answer in time")
+            self._fail("the store did not answer in time")
             return
         expanded = None if task.cancelled() else task.result()
-        if expanded is not None and expanded.position >= self._transcript.standing.start:
+        # not into what the agent has answered: that would move all that follows
+        if expanded is not None and expanded.position >= self._transcript.standing.consumed:
             self._transcript.decide(expanded)
 
     def forget(self) -> None:
         """Drop what is begun."""
         self._cancel()
-        self._asked, self._said = [], []
+        self._asked, self._said, self._answer = [], [], None
+
+    def _running_task(self) -> asyncio.Task[Expanded | None] | None:
+        """Return what was begun; None if nothing was, or if the event loop it was begun in ended before it did."""
+        task = self._task
+        if task is None or task.cancelled():
+            return None
+        return task if task.done() or task.get_loop() is asyncio.get_running_loop() else None
 
     def _start(self) -> asyncio.Task[Expanded | None]:
         self._cancel()
@@ -156,11 +172,15 @@ class Expander:
         return self._calls() > self._calls_before
 
     def _is_asked(self, entry: Entry) -> bool:
+        if not (self._policy.expansion.enabled or self._policy.recall.enabled):
+            return False
         is_user = isinstance(entry.message, UserMessage) and entry.message.source in self._policy.user_sources
         return is_user and not entry.carries_result
 
     def _may_name(self, entry: Entry) -> bool:
         """Whether keys in these words count: those of a hand-off and of an agent that has no tools, never a tool's."""
+        if not self._policy.expansion.enabled:
+            return False
         if isinstance(entry.message, AssistantMessage):
             return not self.agent_has_tools
         return isinstance(entry.message, UserMessage) and not entry.carries_result
@@ -170,29 +190,21 @@ class Expander:
     async def _expand_safely(self) -> Expanded | None:
         try:
             return await self._expand(tuple(self._asked), tuple(self._said))
-        except MemoryContextError as error:
-            self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-            _logger.warning("nothing is brought back for this message: %s", error)
         except Exception:  # whatever it is, the agent goes on
             _logger.exception("nothing is brought back for this message")
         return None
 
     async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> Expanded | None:
-        answer = TurnAnswer()
-        if asked:
-            answer = await decide(
-                turn_request(self._transcript, asked),
-                None if self._is_asking() else self._light_model,
-                self._counter,
-                prompt_template=self._policy.expansion.prompt,
-                prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
-            )
+        answer = await self._decided(asked) if asked else TurnAnswer()
         entries = sorted((*asked, *said), key=lambda entry: entry.position)
         request = "\n".join(text_of(entry) for entry in entries)
-        wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
-        found = await self._read(wanted)
-        text, count = await self._fenced(found, request, self._policy.expansion.limit_tokens)
-        opened, texts = [one.opened for one in found[:count]], [text]
+        found, text = list[_Found](), ""
+        if self._policy.expansion.enabled:
+            wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
+            found = await self._read(wanted[:_MOST_READ])
+            text, count = await self._fenced(found, request, self._policy.expansion.limit_tokens)
+            found = found[:count]
+        opened, texts = [one.opened for one in found], [text]
         if answer.is_ambiguous and self._policy.recall.enabled and self._is_readable():
             recalled = await self._recall(answer.search_query or request, {one.opened.key for one in found}, entries)
             text, count = await self._fenced(recalled, request, self._policy.recall.limit_tokens)
@@ -203,9 +215,39 @@ class Expander:
         whole = "\n".join(filter(None, texts))
         return Expanded(entries[-1].position, whole, self._counter.count(whole), tuple(opened))
 
+    async def _decided(self, asked: Sequence[Entry]) -> TurnAnswer:
+        """Return what these words need: by the light model if it was not asked since the last view, else by rules.
+
+        What it answered about the first of several messages still counts when rules decide about all of them.
+        """
+        turn = turn_request(self._transcript, asked, self._policy)
+        may_ask = not self._is_asking() and self._is_readable()
+        if not self._policy.recall.enabled:
+            may_ask = may_ask and any(not reference.is_visible for reference in turn.references)
+        answer = await decide(
+            turn,
+            self._light_model if may_ask else None,
+            self._counter,
+            prompt_template=self._policy.expansion.prompt,
+            prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
+        )
+        if answer.decided_by == "model":
+            self._answer = answer
+        elif before := self._answer:
+            known = {expansion.key for expansion in before.expansions}
+            more = (expansion for expansion in answer.expansions if expansion.key not in known)
+            answer = replace(
+                answer,
+                expansions=(*before.expansions, *more),
+                is_ambiguous=answer.is_ambiguous or before.is_ambiguous,
+                search_query=answer.search_query or before.search_query,
+            )
+        return answer
+
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
         """Return the keys that these words name: of this session, or such as another session may have made."""
-        offered = {ref.ref.key: ref for ref in offered_references(self._transcript, entries[0].position)}
+        end = entries[-1].position + 1
+        offered = {one.ref.key: one for one in offered_references(self._transcript, end, self._policy)}
         named: dict[str, Expansion] = {}
         for entry in entries:
             text = text_of(entry)
@@ -225,25 +267,44 @@ class Expander:
             folded = self._open_fold(expansion.key)
             if folded is not None:
                 found.append(_Found(Piece(f"{expansion.key} ({expansion.why})", folded), opened))
-            elif self._is_readable() and (item := await self._memory.retrieve(expansion.key)):
+            elif (item := await self._retrieve(expansion.key)) and not self._is_open(item):
                 found.append(_Found(Piece(f"{item.ref.render()} ({expansion.why})", item.content), opened))
-        return [one for one in found if not self._is_open(one.piece.content)]
+        return found
+
+    async def _retrieve(self, key: str) -> MemoryItem | None:
+        try:
+            return await self._memory.retrieve(key) if self._is_readable() else None
+        except MemoryContextError as error:
+            self._fail(str(error))
+            return None
 
     async def _recall(self, query: str, shown: set[str], entries: Sequence[Entry]) -> list[_Found]:
         """Return the best passages of the user's memory that are not in sight."""
-        in_sight = {ref.ref.key for ref in offered_references(self._transcript, self._transcript.end) if ref.is_visible}
+        transcript, most = self._transcript, self._policy.recall.passages
+        offered = offered_references(transcript, transcript.end, self._policy)
+        in_sight = {one.ref.key for one in offered if one.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
-        most = self._policy.recall.passages
-        hits = await self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))
-        new = [
-            hit for hit in hits if hit.is_relevant and hit.item.key not in left_out and not self._is_open(hit.passage)
-        ]
+        try:
+            hits = await self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))
+        except MemoryContextError as error:
+            self._fail(str(error))
+            return []
+        hits = [hit for hit in hits if hit.is_relevant and hit.item.key not in left_out]
+        texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
+        new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
         return [_Found(_recalled(hit), Opened(hit.item.key, "recalled", _why_recalled(query))) for hit in new[:most]]
 
-    def _is_open(self, content: str) -> bool:
-        """Whether what was opened before shows all of a content."""
-        return any(content in expanded.text for expanded in self._transcript.standing.expanded.values())
+    def _is_open(self, item: MemoryItem) -> bool:
+        """Whether an expansion that is still shown has the whole of an item."""
+        return any(
+            item.content in expanded.text and any(opened.key == item.key for opened in expanded.opened)
+            for expanded in self._transcript.standing.expanded.values()
+        )
+
+    def _fail(self, why: str) -> None:
+        self._closed_until = time.monotonic() + self._policy.store_retry_seconds
+        _logger.warning("what this message asks for is not all brought back: %s", why)
 
     def _is_readable(self) -> bool:
         """Whether the store may be asked: it has not just failed."""

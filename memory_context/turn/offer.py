@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from autogen_core.models import AssistantMessage
 
 from ..messages import source_of, texts_of
+from ..policy import ContextPolicy
 from ..transcript import Entry, Part, Transcript
 from .requests import OfferedReference, TurnRequest
 
-__all__ = ["offered_references", "text_of", "turn_request"]
+__all__ = ["offered_references", "text_of", "turn_request", "visible_texts"]
 
 
-def turn_request(transcript: Transcript, asked: Sequence[Entry]) -> TurnRequest:
+def turn_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> TurnRequest:
     """Return what is to be decided about these entries, which nobody has answered yet.
 
     What came with them is part of the request: it is no reference on offer, and nothing that was in sight before.
@@ -22,12 +23,12 @@ def turn_request(transcript: Transcript, asked: Sequence[Entry]) -> TurnRequest:
     return TurnRequest(
         request="\n".join(text_of(entry) for entry in asked),
         last_answer=text_of(answer) if answer is not None else "",
-        references=tuple(offered_references(transcript, first)),
-        visible_text=lambda: _visible_texts(transcript, before, answer),
+        references=tuple(offered_references(transcript, first, policy)),
+        visible_text=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
     )
 
 
-def offered_references(transcript: Transcript, end: int) -> Iterator[OfferedReference]:
+def offered_references(transcript: Transcript, end: int, policy: ContextPolicy) -> Iterator[OfferedReference]:
     """Yield the references of the messages before a position, the newest first, each once; at last the fold's."""
     seen: set[str] = set()
     for entry in reversed(transcript.entries(end=end)):
@@ -40,7 +41,7 @@ def offered_references(transcript: Transcript, end: int) -> Iterator[OfferedRefe
                         source=source_of(entry.message) or "",
                         kept_text=part.stored.compacted if part.stored else "",
                         messages_ago=end - entry.position,
-                        is_visible=_is_visible(transcript, entry, part),
+                        is_visible=_is_visible(transcript, entry, part, policy),
                     )
     if fold := transcript.standing.fold:
         yield OfferedReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
@@ -51,19 +52,21 @@ def text_of(entry: Entry) -> str:
     return "\n".join(text for address, text in texts_of(entry.message) if address.kind == "text")
 
 
-def _visible_texts(transcript: Transcript, before: Iterable[Entry], answer: Entry | None) -> Iterator[str]:
-    for entry in before:
-        if entry is not answer:
-            for part in entry.measured:
-                if _is_visible(transcript, entry, part):
-                    yield entry.text(part.address) or ""
+def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
+    """Yield the texts of these entries that the view shows in full, and what is opened."""
+    for entry in entries:
+        for part in entry.measured:
+            if _is_visible(transcript, entry, part, policy):
+                yield entry.text(part.address) or ""
     for expanded in transcript.standing.expanded.values():
         yield expanded.text
 
 
-def _is_visible(transcript: Transcript, entry: Entry, part: Part) -> bool:
+def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     """Whether the view shows the whole of a part."""
     standing, part_id = transcript.standing, (entry.position, part.address)
+    if part.stored is not None and part.is_result and policy.first_view == "placeholder":
+        return False
     is_cut = part_id in standing.shortened or (part.stored is not None and part.stored.excerpt is not None)
     is_gone = standing.is_folded(entry.position) or part_id in standing.compacted or part.address in entry.dropped
     return not is_cut and not is_gone

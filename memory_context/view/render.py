@@ -50,8 +50,6 @@ _Kept = dict[tuple[int, bool], tuple[object, "ViewMessage"]]
 MEMORY_SOURCE = "memory"
 """Source of the messages that the context itself adds to a view."""
 
-_ORIGINS = ("turn", "memory")
-
 PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded"]
 
 
@@ -174,6 +172,9 @@ class Renderer:
         standing = transcript.standing
         fold_is_due = True
         said_by_system: set[str] = set()
+        expanded: dict[int, list[Expanded]] = {}
+        for one in sorted(standing.expanded.values(), key=lambda one: one.origin == "memory"):
+            expanded.setdefault(one.position, []).append(one)
         for entry in transcript.entries():
             if standing.is_folded(entry.position):
                 if standing.fold is not None and fold_is_due:
@@ -181,21 +182,23 @@ class Renderer:
                     fold_is_due = False
                 continue
             message = entry.message
-            if isinstance(message, SystemMessage) and not entry.dropped:
-                if message.content in said_by_system:
-                    continue
-                said_by_system.add(message.content)
             if isinstance(message, FunctionExecutionResultMessage):
                 yield from self._orphans(transcript, entry)
-                continue
-            yield self._keep((entry.position, False), (entry, entry.revision), self._whole_message, transcript, entry)
-            if calls_of(message):
-                answers = transcript.pairing.answers[entry.position]
-                state = [entry, *((answer, answer and transcript[answer[0]].revision) for answer in answers)]
-                yield self._keep((entry.position, True), state, self._answers, transcript, entry)
-            for number, origin in enumerate(_ORIGINS):
-                if expanded := standing.expanded.get((entry.position, origin)):
-                    yield self._expansion(expanded, number)
+            elif not isinstance(message, SystemMessage) or entry.dropped:
+                yield from self._message(transcript, entry)
+            elif message.content not in said_by_system:
+                said_by_system.add(message.content)
+                yield from self._message(transcript, entry)
+            for number, one in enumerate(expanded.get(entry.position, ())):
+                yield self._expansion(one, number)
+
+    def _message(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
+        """Render a message, with the results of its calls."""
+        yield self._keep((entry.position, False), (entry, entry.revision), self._whole_message, transcript, entry)
+        if calls_of(entry.message):
+            answers = transcript.pairing.answers[entry.position]
+            state = [entry, *((answer, answer and transcript[answer[0]].revision) for answer in answers)]
+            yield self._keep((entry.position, True), state, self._answers, transcript, entry)
 
     def _keep(
         self,

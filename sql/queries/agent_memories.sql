@@ -16,13 +16,16 @@ WITH item AS (
     RETURNING memory.id, memory.memory_key, memory.xmax = 0 AS is_new
 ), job AS (
     INSERT INTO memory_context.index_jobs (user_id, memory_id) SELECT %(user_id)s, id FROM item WHERE is_new
-), pending AS (
-    INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
-    SELECT %(user_id)s, now() FROM item WHERE is_new
-    ON CONFLICT ON CONSTRAINT memory_users_pkey
-    DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL
 )
 SELECT memory_key, is_new FROM item;
+
+-- name: upsert_pending_user :exec
+-- Tell maintenance that this user has something waiting. After the items: who waits for this row then holds all of its
+-- items already, so that nobody waits for each other.
+INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
+SELECT %(user_id)s, now() WHERE EXISTS (SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s)
+ON CONFLICT ON CONSTRAINT memory_users_pkey
+DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
 
 -- name: select_own_ids :many
 -- Items of exactly this agent and session, or one of them: what may be forgotten there.
@@ -32,6 +35,13 @@ WHERE user_id = %(user_id)s
     AND session_id = %(session_id)s
     AND is_active
     AND (%(memory_key)s::text IS NULL OR memory_key = %(memory_key)s)
+FOR UPDATE;
+
+-- name: lock_jobs :exec
+-- Wait for whoever is indexing these items, before anything else of them is locked: the indexer locks in this order too.
+SELECT FROM memory_context.index_jobs
+WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[])
+ORDER BY memory_id
 FOR UPDATE;
 
 -- name: update_memories_forgotten :many

@@ -1,8 +1,9 @@
 -- The index: claiming jobs, writing what they make, and embeddings of another model.
 
 -- name: select_pending_users :many
--- Who has something waiting; the only statement that reads across users, and it reads nothing else.
-SELECT user_id FROM memory_context.memory_users WHERE pending_since IS NOT NULL ORDER BY pending_since LIMIT %(limit)s;
+-- Who has something waiting, page by page; reads across users, and reads nothing else.
+SELECT user_id FROM memory_context.memory_users
+WHERE pending_since IS NOT NULL AND user_id > %(after)s ORDER BY user_id LIMIT %(limit)s;
 
 -- name: select_users :many
 -- All users, page by page, for maintenance that then acts as each in turn.
@@ -10,12 +11,16 @@ SELECT user_id FROM memory_context.memory_users WHERE user_id > %(after)s ORDER 
 
 -- name: claim_jobs :many
 -- Take the lease of the oldest due jobs. What a worker that was killed had claimed is due again when its lease ends; a job
--- that was begun too often without an end is set aside, since it may be what kills its workers.
+-- that was begun too often without an end is set aside, since it may be what kills its workers. While one is due that was
+-- begun before, they are taken one by one: it shall not take others with it.
 WITH due AS (
     SELECT memory_id FROM memory_context.index_jobs
     WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside
     ORDER BY memory_id
-    LIMIT %(limit)s
+    LIMIT CASE WHEN EXISTS (
+        SELECT FROM memory_context.index_jobs
+        WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside AND NOT is_text_done AND attempts > 1
+    ) THEN 1 ELSE %(limit)s END
     FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE memory_context.index_jobs AS job
@@ -41,6 +46,7 @@ ORDER BY claimed.memory_id;
 -- The jobs that are still this worker's; until the transaction ends nobody else can take them.
 SELECT memory_id FROM memory_context.index_jobs
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s
+ORDER BY memory_id
 FOR UPDATE;
 
 -- name: insert_chunks :exec
@@ -82,19 +88,29 @@ UPDATE memory_context.index_jobs SET is_text_done = true
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
 
 -- name: select_chunks_to_embed :many
--- The passages of items whose embeddings are missing.
-SELECT memory_id, chunk_number, text FROM memory_context.agent_memory_chunks
-WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[])
-ORDER BY memory_id, chunk_number;
+-- The passages of items whose embeddings are missing; those made before an interruption are not made again.
+SELECT chunk.memory_id, chunk.chunk_number, chunk.text
+FROM memory_context.agent_memory_chunks AS chunk
+WHERE chunk.user_id = %(user_id)s
+    AND chunk.memory_id = ANY(%(memory_ids)s::bigint[])
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memory_embeddings AS embedded
+        WHERE embedded.user_id = %(user_id)s
+            AND embedded.embedding_model = %(embedding_model)s
+            AND embedded.memory_id = chunk.memory_id
+            AND embedded.chunk_number = chunk.chunk_number
+    )
+ORDER BY chunk.memory_id, chunk.chunk_number;
 
 -- name: insert_embeddings :exec
--- Embeddings of one model; passages that were erased meanwhile are left out.
+-- Embeddings of one model; passages that were erased meanwhile, or are being erased, are left out.
 INSERT INTO memory_context.agent_memory_embeddings (user_id, embedding_model, memory_id, chunk_number, embedding)
 SELECT %(user_id)s, %(embedding_model)s, made.memory_id, made.chunk_number, made.embedding::halfvec
 FROM unnest(%(chunk_memory_ids)s::bigint[], %(chunk_numbers)s::integer[], %(embeddings)s::text[])
     AS made (memory_id, chunk_number, embedding)
 JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.memory_id = made.memory_id AND chunk.chunk_number = made.chunk_number
+FOR KEY SHARE OF chunk
 ON CONFLICT ON CONSTRAINT agent_memory_embeddings_pkey DO NOTHING;
 
 -- name: delete_jobs :exec
@@ -105,7 +121,7 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND cl
 -- name: update_jobs_failed :exec
 -- Try again later, each time twice as late; set aside what failed too often.
 UPDATE memory_context.index_jobs
-SET due_at = now() + make_interval(secs => least(2.0 ^ attempts, %(longest_wait_seconds)s)),
+SET due_at = now() + make_interval(secs => least(2.0 ^ least(attempts, 30), %(longest_wait_seconds)s)),
     claim = NULL,
     last_error = %(error)s,
     is_set_aside = attempts >= %(attempts_limit)s AND NOT is_text_done
@@ -117,8 +133,8 @@ UPDATE memory_context.index_jobs SET due_at = now() + make_interval(secs => %(le
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
 
 -- name: update_jobs_released :exec
--- Give back what a worker that stops in good order did not come to.
-UPDATE memory_context.index_jobs SET due_at = now(), claim = NULL, attempts = attempts - 1
+-- Give back what a worker did not finish; an attempt that was only broken off does not count.
+UPDATE memory_context.index_jobs SET due_at = now(), claim = NULL, attempts = attempts - %(attempts_not_counted)s
 WHERE user_id = %(user_id)s AND claim = %(claim)s;
 
 -- name: lock_user :exec
@@ -126,12 +142,10 @@ WHERE user_id = %(user_id)s AND claim = %(claim)s;
 SELECT FROM memory_context.memory_users WHERE user_id = %(user_id)s FOR UPDATE;
 
 -- name: update_user_not_pending :exec
--- Nothing is left for this user.
+-- Nothing is left for this user, not even what was set aside.
 UPDATE memory_context.memory_users SET pending_since = NULL
 WHERE user_id = %(user_id)s
-    AND NOT EXISTS (
-        SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_set_aside
-    );
+    AND NOT EXISTS (SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s);
 
 -- name: fetch_job_counts :one
 -- How much waits for this user: due now, in somebody's hands, to be tried again, set aside.

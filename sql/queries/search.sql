@@ -96,7 +96,7 @@ LIMIT %(limit)s;
 
 -- name: select_neighbours :many
 -- What stands before and after passages: in the item, and for its first and last passage in the item beside it in the
--- session.
+-- session; what was forgotten stands nowhere.
 WITH chosen AS (
     SELECT DISTINCT chunk.memory_id, chunk.chunk_number
     FROM unnest(%(memory_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (memory_id, chunk_number)
@@ -128,6 +128,7 @@ LEFT JOIN LATERAL (
         AND previous.session_id = item.session_id AND item.session_id <> ''
         AND previous.agent_id = item.agent_id
         AND previous.id < item.id
+        AND previous.is_active
     ORDER BY previous.id DESC
     LIMIT 1
 ) AS before ON chosen.chunk_number = 0
@@ -138,6 +139,7 @@ LEFT JOIN LATERAL (
         AND next.session_id = item.session_id AND item.session_id <> ''
         AND next.agent_id = item.agent_id
         AND next.id > item.id
+        AND next.is_active
     ORDER BY next.id
     LIMIT 1
 ) AS after ON following.memory_id IS NULL;

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,11 +21,13 @@ from autogen_core.models import (
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
-from memory_context import AgentMemory, ContextPolicy, ContextStats, MemoryContext
+from memory_context import AgentMemory, ContextPolicy, ContextStats, ExpansionPolicy, MemoryContext, RecallPolicy
 from memory_context.messages import calls_of, long_strings, message_from_json, message_to_json, results_of, texts_of
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Folded, PlannedCompaction, Redelivered, Shortened, Transcript
+from memory_context.transcript import Folded, PlannedCompaction, Redelivered, Shortened, Transcript, Withdrawn
 from memory_context.view import current_task, render
+
+from .lights import Light, choose
 
 counter = default_token_counter()
 
@@ -63,6 +66,9 @@ operations = st.one_of(
     st.tuples(st.just("orphan result"), texts),
     st.tuples(st.just("late result"), texts),
     st.tuples(st.just("look up"), st.integers(0, 5)),
+    st.tuples(st.just("name"), st.integers(0, 9), st.sampled_from(["user", "user", "other", "agent"])),
+    st.tuples(st.just("ask")),
+    st.tuples(st.just("memories"), st.integers(0, 5)),
     st.tuples(st.just("look")),
     st.tuples(st.just("look")),
     st.tuples(st.just("clear")),
@@ -100,6 +106,10 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
                         ("orphan result", text()),
                         ("late result", text()),
                         ("look up", rng.randrange(9)),
+                        ("name", rng.randrange(9), rng.choice(["user", "user", "other", "agent"])),
+                        ("name", rng.randrange(9), "user"),
+                        ("ask",),
+                        ("memories", rng.randrange(6)),
                         ("cancelled add", text()),
                         ("system", rng.choice(["remember this", "remember that", text()])),
                         ("images", rng.randrange(1, 4)),
@@ -121,6 +131,8 @@ def any_policy(seed: int) -> ContextPolicy:
         reserved_tokens=rng.choice([0, 0, 700]),
         fold_to_ratio=rng.choice([0.6, 0.3, 0.9]),
         image_tokens=rng.choice([1100, 85, 0]),
+        expansion=ExpansionPolicy(limit_tokens=rng.choice([200, 2000, 2000]), retry_seconds=0),
+        recall=RecallPolicy(limit_tokens=rng.choice([200, 800])),
     )
 
 
@@ -130,7 +142,35 @@ policies = st.builds(
     first_view=st.sampled_from(["full", "excerpt", "placeholder"]),
     first_view_limit_tokens=st.sampled_from([200, 1000, 4000]),
     token_budget=st.sampled_from([None, 1000, 2000, 8000, 100_000]),
+    expansion=st.builds(ExpansionPolicy, limit_tokens=st.sampled_from([200, 2000]), retry_seconds=st.just(0)),
 )
+
+
+def moody(seed: int) -> Light:
+    """Make a light model that answers anything: keys it was shown or not, nonsense, nothing, an exception."""
+    rng = random.Random(seed)
+
+    def answer(prompt: str) -> str:
+        keys = re.findall(r"[\w.-]+_[a-z0-9]{6}\b", prompt)
+        return rng.choice(
+            [
+                choose(*rng.sample(keys, min(len(keys), 2))),
+                choose(*keys, "stolen_k3f7x2", ambiguous=True, search="quick brown fox"),
+                choose(ambiguous=True),
+                choose(),
+                "I would open everything.",
+                '{"expand": 7, "ambiguous": "maybe", "search": null}',
+                "\ud800" * 99,
+                "",
+            ]
+        )
+
+    def answer_or_fail(prompt: str) -> str:
+        if rng.random() < 0.1:
+            raise RuntimeError("no credit")
+        return answer(prompt)
+
+    return Light(answer_or_fail)
 
 
 @dataclass
@@ -142,6 +182,8 @@ class Life:
     view: list[LLMMessage] = field(default_factory=list)
     calls: int = 0
     seen_until: int = 0
+    light: Light | None = None
+    questions: int = 0
 
     async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
         """Let everything of a history happen, looking at a view after each event."""
@@ -176,6 +218,29 @@ class Life:
 
     async def system(self, text: str) -> None:
         await self.add(SystemMessage(content=text))
+
+    async def name(self, choice: int, who: str) -> None:
+        """Someone names keys: of what was stored, of a fold, of nothing."""
+        keys = [
+            ref.key for e in self.context.transcript.entries() for p in e.measured if p.stored for ref in p.stored.refs
+        ]
+        if fold := self.context.transcript.standing.fold:
+            keys.append(fold.ref.key)
+        keys = [*keys, "nothing_k3f7x2"][-10:]
+        text = f"What about {keys[choice % len(keys)]} and {keys[-1]}? Is the fox of line 77 there?"
+        if who == "agent":
+            await self.answer(text, None)
+        else:
+            await self.user(text, who)
+
+    async def ask(self) -> None:
+        """The user leans on what was said before."""
+        await self.user("What did we say about the quick brown fox last time?", "user")
+
+    async def memories(self, number: int) -> None:
+        """One of two memories shows something, or nothing any more."""
+        text = sized(0, [0, 5, 40][number % 3], number)
+        await self.context.show_memories(text, [], ["", "other"][number % 2])
 
     async def answer(self, text: str, thought: str | None) -> None:
         await self.look()
@@ -234,7 +299,12 @@ class Life:
         state = json.loads(json.dumps(await self.context.save_state()))
         before = await self.context.get_messages()
         loaded = MemoryContext(
-            self.context.user_id, "coder", None, self.context.memory_store, policy=self.context.policy
+            self.context.user_id,
+            "coder",
+            None,
+            self.context.memory_store,
+            model_client=self.light,
+            policy=self.context.policy,
         )
         await loaded.load_state(state)
         assert same(await loaded.get_messages(), before), "a loaded context shows another view"
@@ -287,6 +357,7 @@ class Life:
         self.check_stable_prefix(view)
         await self.check_references()
         self.check_purity(view)
+        self.check_opened()
         for message in view:
             if isinstance(message, UserMessage):
                 message.content = "changed by a model client"
@@ -298,6 +369,7 @@ class Life:
         standing = self.context.transcript.standing
         self.fresh_from = standing.consumed
         self.planned = planned_changes(self.context.transcript)
+        self.questions = len(self.light.prompts) if self.light else 0
         self.start = standing.start
 
     async def check_budget(self, view: list[LLMMessage]) -> None:
@@ -339,6 +411,7 @@ class Life:
     async def check_references(self) -> None:
         report = await self.context.explain()
         keys = {key for segment in report.segments if segment.kind != "fold" for key in segment.keys}
+        keys = {key for key in keys if not key.startswith("history_")}  # folds are opened from the transcript
         stored = await self.context.agent_memory.retrieve_contents(keys)
         assert stored.keys() == keys, "a placeholder without content"
         for segment in report.segments:
@@ -348,6 +421,17 @@ class Life:
     def check_purity(self, view: list[LLMMessage]) -> None:
         again = render(self.context.transcript, self.context.policy, counter)
         assert same([m.message for m in again.messages], view), "a renderer that kept nothing shows something else"
+
+    def check_opened(self) -> None:
+        """What was opened keeps its limits, and at most one question was asked for this view."""
+        policy = self.context.policy
+        for expanded in self.context.transcript.standing.expanded.values():
+            if expanded.origin == "turn":
+                assert expanded.tokens <= policy.expansion.limit_tokens + policy.recall.limit_tokens
+                assert counter.count(expanded.text) == expanded.tokens
+                assert "stolen_k3f7x2" not in {opened.key for opened in expanded.opened}
+        if self.light:
+            assert len(self.light.prompts) <= self.questions + 1, "asked twice for one view"
 
     def check_transcript(self) -> None:
         """While the store is up, what is large is stored at once, and a result that was answered is compacted."""
@@ -386,8 +470,10 @@ class Life:
 
 
 def planned_changes(transcript: Transcript) -> int:
-    """Count the planned compactions and folds so far."""
-    return sum(isinstance(decision, (PlannedCompaction, Folded, Shortened)) for _, decision in transcript.log)
+    """Count the planned compactions, folds and withdrawals so far."""
+    return sum(
+        isinstance(decision, (PlannedCompaction, Folded, Shortened, Withdrawn)) for _, decision in transcript.log
+    )
 
 
 def tokens_of(message: LLMMessage, policy: ContextPolicy) -> int:

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 
-from .histories import Life, any_policy, histories, long_history, policies
+from .histories import Life, any_policy, histories, long_history, moody, policies
 
 on_one_store = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -16,7 +16,8 @@ on_one_store = settings(
 @given(history=histories, policy=policies)
 async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, history, policy: ContextPolicy):
     """Pairing, budget, stable head, whole task, committed references, purity, saved and loaded at any point."""
-    life = Life(MemoryContext("alice", "coder", None, store, policy=policy))
+    light = moody(len(history)) if len(history) % 2 else None
+    life = Life(MemoryContext("alice", "coder", None, store, model_client=light, policy=policy), light=light)
     await life.live(history)
     await life.check_nothing_is_lost()
 
@@ -24,6 +25,7 @@ async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, h
 @pytest.mark.parametrize("seed", range(40))
 async def test_every_view_of_a_long_life_keeps_the_rules(store: MemoryStore, seed: int):
     """The same, over sixty events of real work, in which steps fold and results shrink."""
-    life = Life(MemoryContext("alice", "coder", None, store, policy=any_policy(seed)))
+    light = moody(seed) if seed % 2 else None
+    life = Life(MemoryContext("alice", "coder", None, store, model_client=light, policy=any_policy(seed)), light=light)
     await life.live(long_history(seed))
     await life.check_nothing_is_lost()

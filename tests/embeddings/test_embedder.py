@@ -246,7 +246,7 @@ def test_the_public_names_are_what_is_meant() -> None:
         "embedder", "fastembed", "inputs", "openai", "wordllama",
     }  # fmt: skip
     assert issubclass(EmbeddingError, MemoryContextError)
-    assert EmbeddingError.__module__ == "memory_context.embeddings"
+    assert EmbeddingError.__module__ == "memory_context"
     assert FastEmbedEmbedder.__name__ in public.__all__
 
 

@@ -132,7 +132,7 @@ def test_with_a_key_the_same_agent_runs_on_a_live_model(out: Path, monkeypatch: 
     sent = [json.dumps(request["messages"]) for request in stub.requests]
     assert "class BaseMessage" in sent[1]  # at first the file itself
     assert all("[MemoryRef: read_file_" in messages for messages in sent[2:-2])  # the last two are a new session
-    shown_again = [messages for messages in sent[2:] if "class BaseMessage" in messages]
+    shown_again = [messages for messages in sent[2:-2] if "class BaseMessage" in messages]
     assert all("Opened from memory" in messages for messages in shown_again)  # by what the questions ask for
     assert len(shown_again) < len(sent) / 2
     assert "matches 1-" in re.sub(r"\s+", " ", run.stdout)

@@ -70,6 +70,68 @@ def test_asking_for_another_user_finds_nothing(pooled: psycopg.Connection) -> No
         )
 
 
+INDEX_TABLES = [
+    "agent_memory_chunks",
+    "agent_memory_terms",
+    "agent_memory_embeddings",
+    "agent_memory_statistics",
+    "index_jobs",
+]
+
+
+@pytest.fixture
+async def indexed(store: MemoryStore, server: Server, database: str) -> None:
+    """Both users' items are indexed, and each has one job that waits."""
+    await store.flush_index()
+    server.execute(
+        "INSERT INTO memory_context.index_jobs SELECT user_id, id FROM memory_context.agent_memories", database
+    )
+
+
+@pytest.mark.parametrize("table", INDEX_TABLES)
+def test_the_index_of_one_user_is_hidden_from_others(pooled: psycopg.Connection, indexed: None, table: str) -> None:
+    """Reading, changing and deleting reach the own rows only; as nobody there are none."""
+    rows = f"SELECT DISTINCT user_id FROM memory_context.{table}"
+    assert pooled.execute(rows.encode()).fetchall() == []
+    with pooled.transaction(force_rollback=True):
+        act_as(pooled, "alice")
+        assert pooled.execute(rows.encode()).fetchall() == [("alice",)]
+        assert pooled.execute(f"{rows} WHERE user_id = 'bob'".encode()).fetchall() == []
+        assert pooled.execute(f"DELETE FROM memory_context.{table} WHERE user_id = 'bob'".encode()).rowcount == 0
+        assert pooled.execute(f"DELETE FROM memory_context.{table}".encode()).rowcount > 0
+        act_as(pooled, "bob")
+        assert pooled.execute(rows.encode()).fetchall() == [("bob",)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            pooled.execute(f"UPDATE memory_context.{table} SET user_id = 'alice'".encode())
+
+
+def test_the_list_of_users_tells_who_waits_and_nothing_else(pooled: psycopg.Connection, indexed: None) -> None:
+    """It is readable across users; only the own row may be changed."""
+    users = pooled.execute("SELECT user_id FROM memory_context.memory_users ORDER BY 1").fetchall()
+    assert users == [("alice",), ("bob",)]
+    columns = pooled.execute("SELECT * FROM memory_context.memory_users").description or []
+    assert [column.name for column in columns] == ["user_id", "pending_since"]
+    with pooled.transaction(force_rollback=True):
+        act_as(pooled, "alice")
+        assert pooled.execute("UPDATE memory_context.memory_users SET pending_since = now()").rowcount == 1
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            pooled.execute("DELETE FROM memory_context.memory_users")
+
+
+def test_an_index_of_embeddings_is_all_the_pool_can_make(pooled: psycopg.Connection, indexed: None) -> None:
+    """The function that runs as the owner quotes what it is given."""
+    pooled.execute("SELECT memory_context.ensure_embedding_index(%s, 3)", ["x'); DROP TABLE index_jobs; --"])
+    for statement in (
+        "CREATE INDEX ON memory_context.agent_memory_embeddings (chunk_number)",
+        "DROP INDEX memory_context.agent_memories_session_order",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            pooled.execute(statement.encode())
+    with pooled.transaction():
+        act_as(pooled, "alice")
+        assert pooled.execute("SELECT count(*) FROM memory_context.index_jobs").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize("acting", ["alice", None])
 @pytest.mark.parametrize(
     "statement",

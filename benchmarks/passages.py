@@ -1,0 +1,143 @@
+"""Memories of many passages, filled in fast: what the indexer would have made, copied into its tables.
+
+The passages are pieces of the standard library's source, so that words and their frequencies are real. What they are
+found by is made by the package's own code (`index_item`, the default embedder); only the way into the tables is short:
+COPY as the superuser, and the index of the embeddings made afterwards. An item has ten passages.
+"""
+
+import random
+import sysconfig
+from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from memory_context.embeddings import WordLlamaEmbedder, embed_checked
+from memory_context.store.index_rows import IndexedItem, index_item, vector_literal
+from memory_context.store.indexer import model_of
+
+__all__ = ["ITEM_PASSAGES", "Filler", "new_content"]
+
+ITEM_PASSAGES = 10
+_PIECE = 500
+_ITEMS_AT_ONCE = 50
+_INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname = 'memory_context' AND indexdef LIKE '%USING hnsw%'"
+_COLUMNS = {
+    "agent_memories": "user_id, id, memory_key, agent_id, session_id, memory_type, source, summary, content, "
+    "content_bytes, token_count, content_sha256, tags, content_metadata",
+    "agent_memory_chunks": "user_id, memory_id, chunk_number, start_char, end_char, start_line, end_line, text",
+    "agent_memory_terms": "user_id, term, memory_id, postings",
+    "agent_memory_embeddings": "user_id, embedding_model, memory_id, chunk_number, embedding",
+}
+
+
+@cache
+def _source() -> str:
+    """Return the source of the standard library, without its tests: some 10 MB."""
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    left_out = {"site-packages", "test", "tests", "idlelib", "__pycache__"}
+    files = sorted(path for path in folder.rglob("*.py") if left_out.isdisjoint(path.relative_to(folder).parts))
+    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in files).replace("\0", "")
+
+
+def new_content(rng: random.Random, passages: int) -> str:
+    """Return a text that is cut into about so many passages, of pieces from anywhere: no two are alike."""
+    source = _source()
+    starts = (rng.randrange(len(source) - _PIECE) for _ in range(2 * passages))
+    return "".join(f"{source[start : start + _PIECE]}\n" for start in starts)
+
+
+class Filler:
+    """Fills memories of one database.
+
+    Args:
+        connection: As the superuser, with autocommit.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self._connection = connection
+        self._random = random.Random(20)
+        self._embedder = WordLlamaEmbedder()
+        self._counts: dict[str, int] = {}
+        self._next_id = 1
+
+    async def fill(self, user_id: str, passages: int) -> None:
+        """Add items to a user's memory until it has so many passages."""
+        await self._connection.execute("SET session_replication_role = replica")  # no checks of foreign keys
+        while (missing := passages - self._counts.get(user_id, 0)) > 0:
+            items: list[tuple[str, IndexedItem]] = []
+            while missing > 0 and len(items) < _ITEMS_AT_ONCE:
+                content = new_content(self._random, min(ITEM_PASSAGES, missing))
+                item = index_item(self._next_id, content, ["custom", f"custom_{self._next_id}"])
+                self._next_id += 1
+                missing -= len(item.chunks)
+                items.append((content, item))
+            await self._copy(user_id, items)
+            self._counts[user_id] = self._counts.get(user_id, 0) + sum(len(item.chunks) for _, item in items)
+        await self._connection.execute(
+            "INSERT INTO memory_context.agent_memory_statistics VALUES (%s, %s) "
+            "ON CONFLICT (user_id) DO UPDATE SET chunk_count = EXCLUDED.chunk_count",
+            [user_id, self._counts[user_id]],
+        )
+        await self._connection.execute("SET session_replication_role = origin")
+
+    async def drop_index(self) -> None:
+        """Drop the index of the embeddings, as copying goes faster without it."""
+        for (name,) in await (await self._connection.execute(_INDEXES)).fetchall():
+            await self._connection.execute(f"DROP INDEX memory_context.{name}")
+
+    async def make_index(self) -> None:
+        """Make the index of the embeddings, and let the planner know what the tables hold."""
+        await self._connection.execute("SET maintenance_work_mem = '512MB'")
+        await self._connection.execute(
+            "SELECT memory_context.ensure_embedding_index(%s, %s)",
+            [model_of(self._embedder), self._embedder.dimensions],
+        )
+        await self._connection.execute("VACUUM ANALYZE")
+
+    async def _copy(self, user_id: str, items: Sequence[tuple[str, IndexedItem]]) -> None:
+        chunks = [(item.memory_id, chunk) for _, item in items for chunk in item.chunks]
+        vectors = await embed_checked(self._embedder, [chunk.text for _, chunk in chunks], "document")
+        model = model_of(self._embedder)
+        await self._write("agent_memories", (_item_row(user_id, item.memory_id, content) for content, item in items))
+        await self._write(
+            "agent_memory_chunks",
+            (
+                (user_id, of, one.number, one.start_char, one.end_char, one.start_line, one.end_line, one.text)
+                for of, one in chunks
+            ),
+        )
+        await self._write(
+            "agent_memory_terms",
+            (
+                (user_id, term, item.memory_id, postings)
+                for _, item in items
+                for term, postings in sorted(item.postings.items())
+            ),
+        )
+        await self._write(
+            "agent_memory_embeddings",
+            (
+                (user_id, model, memory_id, chunk.number, vector_literal(vector))
+                for (memory_id, chunk), vector in zip(chunks, vectors, strict=True)
+                if vector is not None
+            ),
+        )
+
+    async def _write(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        async with (
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY memory_context.{table} ({_COLUMNS[table]}) FROM STDIN") as copy,
+        ):
+            for row in rows:
+                await copy.write_row(row)
+
+
+def _item_row(user_id: str, memory_id: int, content: str) -> tuple[Any, ...]:
+    data = content.encode()
+    key = f"custom_{memory_id}"
+    digest = sha256(data).digest()
+    return (user_id, memory_id, key, "", "", "custom", "custom", key, content, len(data), 0, digest, [], "{}")

@@ -1,0 +1,109 @@
+"""Light models that answer, fail or hang as a test wants, and a store whose reads are counted or held up."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autogen_core import CancellationToken
+from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsage
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from memory_context import MemoryStore
+
+STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
+
+_READS = (
+    "fetch_memory",
+    "fetch_contents",
+    "select_keys",
+    "select_memories",
+    "search_candidates",
+    "fetch_passages",
+    "select_unindexed",
+)
+
+Answer = str | Exception | Callable[[str], str]
+
+
+class Light(ReplayChatCompletionClient):
+    """Answers every prompt: with a text, an exception, or what a function makes of the prompt.
+
+    Attributes:
+        prompts: What it was asked, as one text each.
+        json_outputs: What it was asked to answer in.
+        asked: Set when it is asked.
+        release: Cleared, it does not answer until it is set.
+        is_deaf: Whether it swallows its cancellation.
+    """
+
+    def __init__(self, answer: Answer = '{"expand": []}', model_info: ModelInfo = STRUCTURED) -> None:
+        super().__init__([""], model_info=model_info)
+        self.answer = answer
+        self.prompts: list[str] = []
+        self.json_outputs: list[Any] = []
+        self.asked = asyncio.Event()
+        self.release = asyncio.Event()
+        self.release.set()
+        self.is_deaf = False
+
+    async def create(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        json_output: Any = None,
+        cancellation_token: CancellationToken | None = None,
+        **others: Any,
+    ) -> CreateResult:
+        """Answer."""
+        self.prompts.append("\n".join(str(message.content) for message in messages))
+        self.json_outputs.append(json_output)
+        self.asked.set()
+        while not self.release.is_set():
+            try:
+                await self.release.wait()
+            except asyncio.CancelledError:
+                if not self.is_deaf:
+                    raise
+        answer = self.answer(self.prompts[-1]) if callable(self.answer) else self.answer
+        if isinstance(answer, Exception):
+            raise answer
+        return CreateResult(
+            finish_reason="stop",
+            content=answer,
+            usage=RequestUsage(prompt_tokens=100, completion_tokens=10),
+            cached=False,
+        )
+
+
+def choose(*keys: str, ambiguous: bool = False, search: str = "") -> str:
+    """Return a light model's answer that chooses these keys."""
+    return json.dumps({"expand": keys, "ambiguous": ambiguous, "search": search})
+
+
+class Reads:
+    """Counts a store's reads, and holds them up when asked to.
+
+    Attributes:
+        count: How many reads there were.
+        release: Cleared, reads do not come back until it is set.
+        error: Raised by each read, if set.
+    """
+
+    def __init__(self, store: MemoryStore, monkeypatch: Any) -> None:
+        self.count = 0
+        self.release = asyncio.Event()
+        self.release.set()
+        self.error: Exception | None = None
+        for name in _READS:  # not those of the database itself: the indexer reads there, too
+            monkeypatch.setattr(store, name, self._counted(getattr(store, name)))
+
+    def _counted(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        async def counted(*arguments: Any, **others: Any) -> Any:
+            self.count += 1
+            await self.release.wait()
+            if self.error is not None:
+                raise self.error
+            return await read(*arguments, **others)
+
+        return counted

@@ -1,0 +1,751 @@
+"""The background index: everything stored becomes findable, once, whatever fails, hangs or is killed meanwhile."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_context.embeddings import Purpose
+from memory_context.errors import EmbeddingError, StoreUnavailableError
+from memory_context.escaping import unescape
+from memory_context.indexing import INDEXED_CHARACTERS, query_terms
+from memory_context.memory import AgentMemory
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, indexer
+from memory_context.store.indexer import IndexReport
+from tests.conftest import Server, StartPython, database_of
+from tests.embeddings.fakes import FakeEmbedder
+
+ANY = MemoryCriteria()
+MAKE_DUE = "UPDATE memory_context.index_jobs SET due_at = now(), claim = NULL WHERE NOT is_set_aside"
+
+
+def memory(key: str, content: str = "content", **others: Any) -> NewMemory:
+    return NewMemory(key, content, "", 1, "custom", **others)
+
+
+class Database:
+    """What the tables of the index hold, as the superuser sees it."""
+
+    def __init__(self, server: Server, url: str) -> None:
+        self.server, self.url, self.name = server, url, database_of(url)
+
+    def __call__(self, statement: str) -> list[tuple[Any, ...]]:
+        return self.server.execute(statement, self.name)  # type: ignore[return-value]
+
+    def count(self, table: str) -> int:
+        return self(f"SELECT count(*) FROM memory_context.{table}")[0][0]
+
+    def check(self, items: int, *, embedded: bool = True) -> None:
+        """Assert that every item is indexed, once and whole."""
+        assert self.count("index_jobs") == 0
+        assert self("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_chunks") == [(items,)]
+        assert self("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_terms") == [(items,)]
+        chunks = self.count("agent_memory_chunks")
+        assert self("SELECT sum(chunk_count) FROM memory_context.agent_memory_statistics") == [(chunks,)]
+        if embedded:
+            assert self.count("agent_memory_embeddings") == chunks
+        # passages follow each other without gap, and no posting is there twice
+        assert self(
+            """SELECT count(*) FROM (SELECT start_char, lag(end_char, 1, 0) OVER (
+                PARTITION BY user_id, memory_id ORDER BY chunk_number) AS before
+            FROM memory_context.agent_memory_chunks) AS chunk WHERE start_char <> before"""
+        ) == [(0,)]
+        assert self(
+            """SELECT count(*) FROM memory_context.agent_memory_terms
+            WHERE cardinality(postings) <> (SELECT count(DISTINCT posting >> 16) FROM unnest(postings) AS posting)"""
+        ) == [(0,)]
+
+
+@pytest.fixture
+def database(server: Server, database_url: str) -> Database:
+    return Database(server, database_url)
+
+
+@pytest.fixture
+def embedder() -> FakeEmbedder:
+    return FakeEmbedder()
+
+
+@pytest.fixture
+async def store(database_url: str, embedder: FakeEmbedder) -> AsyncIterator[MemoryStore]:
+    """An open store of an empty database, with a tiny embedder."""
+    async with MemoryStore(database_url, embedder) as store:
+        yield store
+
+
+async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 15) -> None:
+    """Wait until something is the case, within a bound."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer if isinstance(answer, bool) else await answer:
+            return
+        assert time.monotonic() < end, "it did not come to be in time"
+        await asyncio.sleep(0.02)
+
+
+async def keys_found(store: MemoryStore, query: str, user: str = "alice", **criteria: Any) -> list[str]:
+    hits = await AgentMemory(store, user).search(query, limit=20, criteria=MemoryCriteria(**criteria))
+    return [hit.item.key for hit in hits]
+
+
+# --- what is made
+
+
+async def test_what_was_stored_is_found_after_a_flush(store: MemoryStore, database: Database) -> None:
+    """By words and by meaning; nothing is left to do."""
+    await store.insert_memories("alice", [memory("a", "the harbour at dawn"), memory("b", "quarterly numbers")])
+    assert await store.flush_index() == IndexReport(0, 0)
+    database.check(2)
+    assert (await keys_found(store, "harbour"))[0] == "a"
+    candidates, _ = await store.search_candidates("alice", "quarterly", [], ANY)
+    assert all(one.semantic is not None for one in candidates)
+
+
+async def test_the_background_indexes_by_itself(store: MemoryStore, database: Database) -> None:
+    """Soon, and without anybody asking."""
+    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await until(lambda: database.count("index_jobs") == 0)
+    database.check(1)
+    # and again, after it had nothing to do
+    await store.insert_memories("bob", [memory("a", "of bob")])
+    await until(lambda: database.count("index_jobs") == 0)
+    database.check(2)
+    pending = "SELECT count(*) FROM memory_context.memory_users WHERE pending_since IS NOT NULL"
+    await until(lambda: database(pending) == [(0,)])
+
+
+async def test_storing_does_not_wait_for_the_embedder(store: MemoryStore, embedder: FakeEmbedder) -> None:
+    """Nor does searching what it has not embedded yet."""
+    embedder.wait_for = asyncio.Event()
+    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
+    await asyncio.wait_for(store.insert_memories("alice", [memory("b", "dusk at the harbour")]), 5)
+    embedder.wait_for.set()
+    await store.flush_index()
+
+
+HARD = [
+    "",
+    "\x00",
+    "\ud800 lone \udfff\x00 and NUL\r\n" * 400,
+    "one line\r\nanother\r\n" * 300,
+    "漢字と仮名の文章。" * 500,
+    "x" * 5000,
+    "\n" * 4000,
+    "😀é" * 2000,
+    "\x1a0000\x1a",
+    "a paragraph\n\n" * 700,
+]
+
+
+async def check_spans(database: Database, contents: dict[str, str]) -> None:
+    """Assert that each passage is where it says, and that they make up the content."""
+    rows = database(
+        """SELECT memory_key, start_char, end_char, start_line, end_line, text FROM memory_context.agent_memory_chunks
+        JOIN memory_context.agent_memories ON id = memory_id ORDER BY memory_key, chunk_number"""
+    )
+    whole = dict.fromkeys(contents, "")
+    for key, start, end, first, last, escaped in rows:
+        content, text = contents[key], unescape(escaped)
+        assert content[start:end] == text
+        assert start == len(whole[key])
+        assert first == content.count("\n", 0, start) + 1
+        assert last == content.count("\n", 0, max(end - 1, start)) + 1
+        whole[key] += text
+    assert whole == {key: content[:INDEXED_CHARACTERS] for key, content in contents.items()}
+
+
+async def test_every_passage_is_exactly_where_it_says(store: MemoryStore, database: Database) -> None:
+    """Whatever the content holds."""
+    contents = {f"k{number}": content for number, content in enumerate(HARD)}
+    await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
+    await store.flush_index()
+    await check_spans(database, contents)
+    database.check(len(contents), embedded=False)  # what has no words has no embedding
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=()), max_size=40).flatmap(
+            lambda piece: st.integers(0, 200).map(lambda times: piece * times)
+        ),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    )
+)
+async def test_any_content_is_cut_exactly(store: MemoryStore, database: Database, contents: list[str]) -> None:
+    """Any characters, repeated to any length."""
+    database("TRUNCATE memory_context.agent_memories, memory_context.agent_memory_statistics CASCADE")
+    made = {f"k{number}": content for number, content in enumerate(contents)}
+    await store.insert_memories("alice", [memory(key, content) for key, content in made.items()])
+    assert await store.flush_index() == IndexReport(0, 0)
+    await check_spans(database, made)
+    database.check(len(made), embedded=False)
+
+
+async def test_a_hit_is_the_part_of_the_content_it_names(store: MemoryStore) -> None:
+    """Characters and lines count from 1, up to and with the last."""
+    content = "".join(f"line {number} é\r\n" for number in range(1, 1001)).replace("line 700 ", "the needle\x00 here ")
+    ref = await AgentMemory(store, "alice").store(content)
+    await store.flush_index()
+    (hit,) = await AgentMemory(store, "alice").search("needle")
+    assert hit.ref == ref
+    assert content[hit.start_char - 1 : hit.end_char] == hit.passage
+    assert "needle\x00" in hit.passage
+    assert hit.start_line <= 700 <= hit.end_line
+    lines = content.split("\n")[hit.start_line - 1 : hit.end_line]
+    assert hit.passage.rstrip("\n") in "\n".join(lines)
+
+
+@pytest.mark.parametrize("filler", ["word and word\n", "a\x00b \ud800é\n"], ids=["text", "bytes"])
+async def test_of_a_huge_content_the_first_two_million_characters_are_indexed(
+    store: MemoryStore, database: Database, filler: str
+) -> None:
+    """As text and as bytes, which a cut may go through; what comes later is stored all the same."""
+    count = INDEXED_CHARACTERS // len(filler)
+    content = filler * (count - 1) + "nearneedle\n" + filler * 100_000 + "farneedle"
+    await store.insert_memories("alice", [memory("huge", content)])
+    assert await store.flush_index() == IndexReport(0, 0)
+    assert database("SELECT max(end_char) FROM memory_context.agent_memory_chunks") == [(INDEXED_CHARACTERS,)]
+    assert await keys_found(store, "nearneedle") == ["huge"]
+    ((frequency,),) = [list((await store.search_candidates("alice", "", ["farneedle"], ANY))[1].frequencies.values())]
+    assert frequency == 0
+    assert (await store.fetch_contents("alice", ["huge"]))["huge"] == content
+
+
+async def test_an_empty_content_is_found_by_its_names(store: MemoryStore) -> None:
+    """Two of them too: that both say nothing does not make them the same."""
+    agent = AgentMemory(store, "alice")
+    first = await agent.store("", description="the empty harbour report", source="one")
+    second = await agent.store("", description="another empty harbour report", source="two")
+    for _ in range(2):
+        assert set(await keys_found(store, "harbour report")) == {first.key, second.key}
+        await store.flush_index()
+
+
+# --- several workers
+
+
+async def test_two_stores_index_each_item_once(database_url: str, database: Database) -> None:
+    """Both at work at the same time: nothing is lost, doubled or counted twice."""
+    texts = [f"item {number} " + "words of it\n" * (number % 7 * 60) for number in range(120)]
+    async with MemoryStore(database_url, FakeEmbedder()) as one, MemoryStore(database_url, FakeEmbedder()) as other:
+        for start in range(0, 120, 20):
+            batch = [memory(f"k{number}", texts[number]) for number in range(start, start + 20)]
+            await asyncio.gather(one.insert_memories("alice", batch[:12]), other.insert_memories("alice", batch[8:]))
+        reports = await asyncio.gather(one.flush_index(), other.flush_index(), one.flush_index())
+        assert reports == [IndexReport(0, 0)] * 3
+    database.check(120)
+
+
+WORK = """
+import asyncio, os, signal, sys
+from memory_context.store import MemoryStore, indexer
+from tests.embeddings.fakes import FakeEmbedder
+url = os.environ["TEST_URL"]
+"""
+
+
+async def test_four_processes_index_each_item_once(
+    database_url: str, database: Database, start_python: StartPython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All begin with the same list of what is to be done."""
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        for user in ("alice", "bob"):
+            items = [memory(f"k{number}", f"item {number}\n" * (number % 5 * 200 + 1)) for number in range(100)]
+            await store.insert_memories(user, items)
+    script = WORK + (
+        "async def main():\n"
+        "    async with MemoryStore(url, FakeEmbedder()) as store:\n"
+        "        print('ready', flush=True)\n"
+        "        sys.stdin.readline()\n"
+        "        print(await store.flush_index())\n"
+        "asyncio.run(main())\n"
+    )
+    processes = [await start_python(script, TEST_URL=database_url) for _ in range(4)]
+    for process in processes:
+        assert await process.stdout.readline() == b"ready\n"
+    for process in processes:
+        process.stdin.write(b"\n")
+    for out, err in await asyncio.wait_for(asyncio.gather(*(process.communicate() for process in processes)), 60):
+        assert (out.decode(), err.decode()) == ("IndexReport(pending=0, set_aside=0)\n", "")
+    database.check(200)
+
+
+# The forking process has everything imported. Each child indexes, counts the lines of the indexer it executes, and
+# kills itself at a given one; leases are so short that the next child takes on what it had.
+KILLED = (
+    WORK
+    + """
+indexer.LEASE_SECONDS = 0.05
+KILLS = 14
+
+async def work():
+    # not through `open`, so that all of it happens in one task
+    store = MemoryStore(url, FakeEmbedder())
+    await store.flush_index()
+
+def run_child(last_line):
+    lines = 0
+    def trace(frame, event, argument):
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(("store/indexer.py", "store/index_rows.py", "store/pool.py")):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == last_line:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    sys.settrace(trace)
+    asyncio.run(work())
+    return lines
+
+killed = 0
+for number in range(1, KILLS + 1):
+    pid = os.fork()
+    if pid == 0:
+        run_child(number * 97)
+        os._exit(0)
+    killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+print("killed", killed)
+"""
+)
+
+
+async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
+    database_url: str,
+    database: Database,
+    embedder: FakeEmbedder,
+    start_python: StartPython,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed at many places of its work: nothing is lost, doubled or counted twice."""
+    with monkeypatch.context() as patch:
+        patch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+        async with MemoryStore(database_url, embedder) as store:
+            items = [memory(f"k{number}", f"item {number}\n" * (number % 4 * 150 + 1)) for number in range(150)]
+            await store.insert_memories("alice", items)
+    process = await start_python(KILLED, TEST_URL=database_url)
+    out, err = await asyncio.wait_for(process.communicate(), 90)
+    assert process.returncode == 0, err.decode()
+    assert int(out.split()[1]) >= 8
+    assert database.count("index_jobs") > 0
+    # of the last one killed
+    database("UPDATE memory_context.index_jobs SET due_at = now()")
+    async with MemoryStore(database_url, embedder) as store:
+        assert await store.flush_index() == IndexReport(0, 0)
+    database.check(150)
+
+
+async def test_an_item_that_kills_its_workers_is_set_aside_and_takes_no_other_with_it(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that is never finished stands for a killed worker."""
+    claimed: list[list[int]] = []
+
+    class Killed(BaseException):
+        pass
+
+    async def die(self: Any, jobs: Sequence[dict[str, Any]]) -> None:
+        claimed.append([job["memory_id"] for job in jobs])
+        if any(job["memory_key"] == "killer" for job in jobs):
+            raise Killed
+        await index_text(self, jobs)
+
+    index_text = indexer._Work._index_text
+    monkeypatch.setattr(indexer._Work, "_index_text", die)
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        keys = ["a", "b", "killer", "c", "d"]
+        await store.insert_memories("alice", [memory(key, f"words of {key}") for key in keys])
+    for _ in range(indexer.ATTEMPTS_LIMIT + 1):
+        store = MemoryStore(database_url, FakeEmbedder())  # another process
+        try:
+            await store.flush_index()
+            break
+        except Killed:
+            store._database.close()
+            database("UPDATE memory_context.index_jobs SET due_at = now() WHERE NOT is_set_aside")
+    assert await store.flush_index() == IndexReport(0, 1)
+    assert await store.index_failures("alice") == [("killer", "its workers were killed")]
+    assert database("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_chunks") == [(4,)]
+    assert len(claimed[0]) == 5
+    assert all(len(jobs) == 1 for jobs in claimed[2:])
+    assert await keys_found(store, "words of killer", types=("custom",)) != []
+    assert "killer" in await keys_found(store, "killer")
+    await store.close()
+
+
+# --- embedders that fail
+
+
+class Hanging(FakeEmbedder):
+    """Answers queries only."""
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
+        if purpose == "document":
+            await asyncio.Event().wait()
+        return await super().embed(texts, purpose)
+
+
+class Miscounting(FakeEmbedder):
+    """Returns one vector too few."""
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
+        return (await super().embed(texts, purpose))[1:]
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (FakeEmbedder(fail_with=RuntimeError("no power")), "failed: RuntimeError: no power"),
+        (FakeEmbedder(nan=True), "NaN"),
+        (FakeEmbedder(wrong_dimension=True), "17 dimensions, not 16"),
+        (Miscounting(), "vectors for"),
+        (Hanging(), "gave no answer within"),
+    ],
+    ids=["raises", "nan", "dimension", "count", "hangs"],
+)
+async def test_a_broken_embedder_delays_nothing_but_embeddings(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch, broken: FakeEmbedder, says: str
+) -> None:
+    """What is stored is found by its text, is tried again later each time, and embedded when one works."""
+    monkeypatch.setattr(indexer, "EMBED_SECONDS", 0.2)
+    monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, broken) as store:
+        await store.insert_memories("alice", [memory(f"k{n}", f"harbour number{n}") for n in range(40)])
+        waits = []
+        for _ in range(3):
+            calls = len(broken.calls)
+            assert await store.flush_index() == IndexReport(40, 0)
+            assert len(broken.calls) - calls <= 3  # not once for each item
+            assert (await keys_found(store, "number7"))[0] == "k7"
+            rows = database(
+                """SELECT last_error, is_text_done, extract(epoch FROM due_at - now()), claim
+                FROM memory_context.index_jobs"""
+            )
+            assert all(says in error and done and claim is None for error, done, _, claim in rows)
+            waits.append(min(wait for *_, wait, _ in rows))
+            database(MAKE_DUE)
+        assert 0 < waits[0] < waits[1] < waits[2]
+        assert await store.index_failures("alice") == []
+    assert database.count("agent_memory_embeddings") == 0
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        assert await store.flush_index() == IndexReport(0, 0)
+    database.check(40)
+
+
+async def test_waiting_grows_up_to_an_hour_and_no_further(store: MemoryStore, database: Database) -> None:
+    """However often it was tried."""
+    store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError())
+    await store.insert_memories("alice", [memory("a")])
+    await store.flush_index()
+    for attempts in (20, 2000, 2_000_000_000):
+        database(f"UPDATE memory_context.index_jobs SET attempts = {attempts}, due_at = now(), claim = NULL")
+        assert await store.flush_index() == IndexReport(1, 0)
+        ((wait, aside),) = database(
+            "SELECT extract(epoch FROM due_at - now()), is_set_aside FROM memory_context.index_jobs"
+        )
+        assert 3500 < wait <= 3600
+        assert aside is False
+
+
+class Choosy(FakeEmbedder):
+    """Fails with whatever has a poisonous text in it."""
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
+        vectors = await super().embed(texts, purpose)
+        if any("poison" in text for text in texts):
+            raise RuntimeError("cannot take it")
+        return vectors
+
+
+@pytest.mark.parametrize("poisoned", [{3}, {0, 1}, {0, 1, 2, 15}, {17}])
+async def test_a_text_the_embedder_cannot_take_keeps_no_other_from_being_embedded(
+    database_url: str, database: Database, poisoned: set[int]
+) -> None:
+    """Nor do several, side by side at the beginning of a batch."""
+    async with MemoryStore(database_url, Choosy()) as store:
+        await store.insert_memories(
+            "alice", [memory(f"k{n:02}", f"text {n}" + " poison" * (n in poisoned)) for n in range(20)]
+        )
+        assert await store.flush_index() == IndexReport(len(poisoned), 0)
+    rows = database(
+        """SELECT memory_key FROM memory_context.agent_memories JOIN memory_context.index_jobs ON id = memory_id
+        WHERE last_error LIKE '%cannot take it' AND is_text_done"""
+    )
+    assert {key for (key,) in rows} == {f"k{number:02}" for number in poisoned}
+    assert database.count("agent_memory_embeddings") == 20 - len(poisoned)
+
+
+async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long item goes on where it was."""
+    monkeypatch.setattr(indexer, "EMBED_TEXTS", 4)
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    embedder = Choosy()
+    async with MemoryStore(database_url, embedder) as store:
+        content = "".join(f"part {number}\n" + "words\n" * 150 for number in range(12)) + "poison\n" * 200
+        await store.insert_memories("alice", [memory("long", content)])
+        assert await store.flush_index() == IndexReport(1, 0)
+        before = database.count("agent_memory_embeddings")
+        assert before >= 8
+        embedder.calls.clear()
+        database(MAKE_DUE)
+        await store.flush_index()
+        texts = [text for texts, _ in embedder.calls for text in texts]
+        assert not any("part 1\n" in text for text in texts)
+        store._indexer.embedder = FakeEmbedder()
+        database(MAKE_DUE)
+        assert await store.flush_index() == IndexReport(0, 0)
+    database.check(1)
+
+
+async def test_a_search_outlives_its_embedder(store: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
+    """It then ranks by terms, and says so."""
+    await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
+    await store.flush_index()
+    store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
+    assert await keys_found(store, "harbour") == ["a"]
+    assert "searching by terms alone" in caplog.text
+
+
+# --- texts that cannot be indexed
+
+
+async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are indexed at once; it is tried again, and still found by its first lines."""
+    index_item = indexer.index_item
+
+    def picky(memory_id: int, content: str, names: Sequence[str]) -> Any:
+        if "poison" in content:
+            raise ValueError("cannot be cut")
+        return index_item(memory_id, content, names)
+
+    monkeypatch.setattr(indexer, "index_item", picky)
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
+        await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
+        for _ in range(indexer.ATTEMPTS_LIMIT - 1):
+            assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(1, 0)
+            assert database("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_chunks") == [(9,)]
+            assert await store.index_failures("alice") == []
+            database(MAKE_DUE)
+        for _ in range(2):
+            assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(0, 1)
+        assert await store.index_failures("alice") == [("k4", "ValueError: cannot be cut")]
+        assert await store.index_failures("bob") == []
+        assert (await keys_found(store, "poison"))[0] == "k4"
+        assert await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4") == ["k4"]
+        assert await store.flush_index() == IndexReport(0, 0)
+    database.check(9)
+
+
+# --- outages, ends and beginnings
+
+
+async def test_a_store_that_goes_down_in_the_middle_loses_nothing(
+    server: Server, database: Database, store: MemoryStore, embedder: FakeEmbedder
+) -> None:
+    """Its connections die while a batch is in work; what was claimed is given back before the next."""
+    embedder.wait_for = asyncio.Event()
+    await store.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(40)])
+    flush = asyncio.create_task(store.flush_index())
+    await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
+    ended = server.execute(
+        "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE usename LIKE 'memory%'"
+    )
+    assert ended != [(0,)]
+    embedder.wait_for.set()
+    with suppress(StoreUnavailableError):  # unless its connections were idle just then
+        await asyncio.wait_for(flush, 30)
+    assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(0, 0)
+    database.check(40)
+
+
+async def test_a_batch_that_was_broken_off_is_done_at_once_by_the_next_flush(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim is given back, not waited for; being cancelled is no attempt."""
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    embedder = FakeEmbedder(wait_for=asyncio.Event())
+    async with MemoryStore(database_url, embedder) as store:
+        await store.insert_memories("alice", [memory("a"), memory("b", "other")])
+        flush = asyncio.create_task(store.flush_index())
+        await until(lambda: embedder.calls != [])
+        flush.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await flush
+        embedder.wait_for.set()
+        assert await asyncio.wait_for(store.flush_index(), 10) == IndexReport(0, 0)
+    database.check(2)
+
+
+async def test_close_gives_back_what_was_claimed(database_url: str, database: Database) -> None:
+    """The next store need not wait for the lease."""
+    embedder = FakeEmbedder(wait_for=asyncio.Event())
+    store = MemoryStore(database_url, embedder)
+    await store.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(30)])
+    await until(lambda: embedder.calls != [])
+    await store.close()
+    assert database("SELECT count(*), max(attempts) FROM memory_context.index_jobs WHERE claim IS NULL") == [(30, 0)]
+    async with MemoryStore(database_url, FakeEmbedder()) as other:
+        assert await asyncio.wait_for(other.flush_index(), 20) == IndexReport(0, 0)
+    database.check(30)
+
+
+async def test_open_takes_on_what_others_left(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the background, for all users, page by page."""
+    monkeypatch.setattr(indexer, "_USERS_PER_PAGE", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+        async with MemoryStore(database_url, FakeEmbedder()) as store:
+            for number in range(10):
+                await store.insert_memories(f"user\x00{number}", [memory("a", f"of {number}")])
+    async with MemoryStore(database_url, FakeEmbedder()):
+        await until(lambda: database.count("index_jobs") == 0)
+    database.check(10)
+
+
+async def test_flush_comes_to_every_user(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when many of them wait for something else."""
+    monkeypatch.setattr(indexer, "_USERS_PER_PAGE", 2)
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, Choosy()) as store:
+        for number in range(9):
+            await store.insert_memories(f"user{number}", [memory("a", "poison" if number < 5 else "text")])
+        assert await store.flush_index() == IndexReport(5, 0)
+        assert await store.flush_index() == IndexReport(5, 0)
+
+
+def test_a_store_indexes_in_one_event_loop_after_the_other(database_url: str, database: Database) -> None:
+    """What one loop left is done in the next; nothing is printed or raised."""
+    store = MemoryStore(database_url, FakeEmbedder())
+
+    async def use(number: int) -> None:
+        await store.insert_memories("alice", [memory(f"k{number}", f"text {number}")])
+
+    for number in range(3):
+        asyncio.run(use(number))
+
+    async def finish() -> None:
+        assert await asyncio.wait_for(store.flush_index(), 20) == IndexReport(0, 0)
+        await store.close()
+
+    asyncio.run(finish())
+    database.check(3)
+
+
+async def test_forgetting_what_is_being_indexed_leaves_nothing(
+    store: MemoryStore, database: Database, embedder: FakeEmbedder
+) -> None:
+    """While its embedding is awaited, and while it is not begun."""
+    embedder.wait_for = asyncio.Event()
+    await store.insert_memories("alice", [memory("a", "text a"), memory("b", "text b")])
+    await until(lambda: any(purpose == "document" for _, purpose in embedder.calls))
+    await store.insert_memories("alice", [memory("c", "text c")])
+    for key in ("a", "c"):
+        assert await store.forget_memories("alice", agent_id="", session_id="", memory_key=key) == [key]
+    embedder.wait_for.set()
+    assert await store.flush_index() == IndexReport(0, 0)
+    database.check(1)
+
+
+async def test_forgetting_and_indexing_at_once_never_block_each_other(
+    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a deadlock nor a wrong count, whoever comes first."""
+    monkeypatch.setattr(indexer, "_GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(indexer, "BATCH_ITEMS", 4)
+    for number in range(6):
+        batch = [
+            memory(f"k{number}_{i}", f"round {number} item {i}\n" + f"words {i}\n" * 3000, session_id=f"s{number}")
+            for i in range(6)
+        ]
+        await store.insert_memories("alice", batch)
+        flush = asyncio.create_task(store.flush_index())
+        forget = [
+            store.forget_memories("alice", agent_id="", session_id=f"s{number}", memory_key=f"k{number}_{i}")
+            for i in range(5)
+        ]
+        assert await asyncio.gather(*forget) == [[f"k{number}_{i}"] for i in range(5)]
+        assert await flush == IndexReport(0, 0)
+    await store.flush_index()
+    database.check(6)
+
+
+async def test_tasks_that_store_overlapping_items_never_block_each_other(store: MemoryStore) -> None:
+    """Whatever each begins with."""
+    for round_ in range(5):
+        items = [memory(f"k{round_}_{number}", f"{round_} {number}") for number in range(12)]
+        calls = [store.insert_memories("alice", items[start : start + 6]) for start in range(7)]
+        await asyncio.gather(*calls)
+
+
+async def test_what_is_not_indexed_yet_is_found_by_names_and_first_lines(
+    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Key, description, source, tags and beginning; filters count here too."""
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    agent = AgentMemory(store, "alice")
+    ref = await agent.store(
+        "first lines tell of harbours\n" + "é\x00 more\n" * 3000 + "hidden",
+        description="a survey of lighthouses",
+        source="run_tool",
+        tags=["coastal"],
+        type="article",
+    )
+    await agent.store("something else entirely")
+    for query in (ref.key, "lighthouse survey", "run tool", "coastal", "harbour"):
+        assert (await keys_found(store, query))[0] == ref.key, query
+        assert await keys_found(store, query, types=("article",)) == [ref.key]
+        assert await keys_found(store, query, types=("user_fact",)) == []
+        assert await keys_found(store, query, user="bob") == []
+    assert await keys_found(store, "hidden") == []
+    await store.flush_index()
+    assert (await keys_found(store, "hidden"))[0] == ref.key
+    assert database.count("index_jobs") == 0
+
+
+async def test_an_item_that_is_indexed_during_a_search_is_found_once(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at what is not indexed and the look at what is."""
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    await store.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
+    search = store.search_candidates
+
+    async def indexed_first(*arguments: Any) -> Any:
+        await store.flush_index()
+        return await search(*arguments)
+
+    monkeypatch.setattr(store, "search_candidates", indexed_first)
+    assert await keys_found(store, "harbour words") == ["a"]
+
+
+def test_the_bounds_are_what_is_promised() -> None:
+    """A lease is longer than a batch of ordinary texts takes; waits have an end."""
+    assert indexer.LEASE_SECONDS >= 30
+    assert indexer.ATTEMPTS_LIMIT >= 3
+    assert math.isfinite(indexer.EMBED_SECONDS)
+    assert issubclass(EmbeddingError, Exception)
+    assert query_terms("harbours") == query_terms("harbour")

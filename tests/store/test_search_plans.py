@@ -1,0 +1,168 @@
+"""Search in a large database: no statement reads other users' rows, and the approximate ranking is nearly exact."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+
+from memory_context.embeddings import Purpose
+from memory_context.store import MemoryCriteria, MemoryStore
+from memory_context.store.sqlfiles import load_queries
+from tests.conftest import Server
+from tests.store import crowd
+from tests.store.test_sql import ACROSS_USERS, OF_USERS, login_of, params_of, statement_of
+
+OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
+ANY = MemoryCriteria()
+BIG_TABLES = {
+    "agent_memories", "agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings", "index_jobs",
+    "agent_memory_statistics", "memory_users",
+}  # fmt: skip
+
+
+class Pointing:
+    """An embedder that answers with the vector a query spells out."""
+
+    name = "crowd"
+    dimensions = crowd.DIMENSIONS
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
+        return [[float(number) for number in text.split()] for text in texts]
+
+
+@pytest.fixture(scope="module")
+def crowd_url(server: Server, template: str) -> Iterator[str]:
+    """The superuser's address of a database of 100,000 passages, 30,000 of them one user's."""
+    server.execute("CREATE DATABASE crowd TEMPLATE {template}", template=template)
+    url = server.url("crowd")
+
+    async def make_login() -> None:
+        async with MemoryStore(url):
+            pass
+
+    asyncio.run(make_login())
+    crowd.fill(url, {"big": (OWN_ITEMS, CHUNKS), **{f"user{n:03}": (SMALL_ITEMS, CHUNKS) for n in range(200)}})
+    yield url
+    server.execute("DROP DATABASE crowd WITH (FORCE)")
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of a plan."""
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes(part)
+
+
+def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) -> None:
+    """Neither for a user with few rows nor for one with a third of all, for whom a scan of everything would be cheaper:
+    each table is read by an index on the user; the model's index is used where it is meant."""
+    with psycopg.connect(server.url("crowd", user=login_of("crowd")), autocommit=True) as connection:
+        for user in ("user100", "big"):
+            ids = [
+                row[0]
+                for row in server.execute(
+                    f"SELECT id FROM memory_context.agent_memories WHERE user_id = '{user}' LIMIT 60", "crowd"
+                )
+            ]
+            own = {
+                "user_id": user, "memory_ids": ids, "item_ids": ids, "chunk_numbers": [2] * 60, "chunk_memory_ids": ids,
+                "limit": 200, "chunk_count": 350, "texts": ["x"] * 60, "term_memory_ids": ids, "terms": ["w1", "w100"],
+                "related_to": None, "types": ["custom"], "tags": None, "agent_id": None, "session_id": None,
+            }  # fmt: skip
+            for file, name in OF_USERS:
+                if name == "upsert_memory" or name in ACROSS_USERS:
+                    continue
+                with connection.transaction(force_rollback=True):
+                    connection.execute(load_queries("transactions")["act_as"], {"user_id": user})
+                    if name == "rank_by_embedding_nearest":
+                        connection.execute(load_queries("search")["set_nearest_scope"], {"ef_search": 400})
+                    is_search = file == "search"
+                    explain = b"EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) " if is_search else b"EXPLAIN (FORMAT JSON) "
+                    query = explain + statement_of(file, name)
+                    ((((answer,),),),) = [connection.execute(query, params_of(name, **own)).fetchall()]
+                plan = answer["Plan"]
+                for node in nodes(plan):
+                    table = node.get("Relation Name")
+                    if table in BIG_TABLES and node["Node Type"] != "ModifyTable":
+                        assert node["Node Type"] in ("Index Scan", "Index Only Scan", "Bitmap Heap Scan"), (name, plan)
+                    if "Index Name" in node and name != "rank_by_embedding_nearest":
+                        assert "user_id = " in node["Index Cond"], (name, node)
+                indexes = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
+                if name == "rank_by_embedding_nearest":
+                    assert any("embeddings_" in index and "pkey" not in index for index in indexes), plan
+                elif is_search and user == "user100":
+                    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 2500, (name, plan)
+
+
+async def vectors_of(url: str, count: int) -> list[str]:
+    """Return points of meaning, spelled out as `Pointing` reads them."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            "SELECT embedding::text FROM memory_context.agent_memory_embeddings WHERE user_id = 'user000' LIMIT %s",
+            [count],
+        ).fetchall()
+    return [row[0].strip("[]").replace(",", " ") for row in rows]
+
+
+async def nearest(store: MemoryStore, user: str, query: str) -> list[tuple[int, int]]:
+    """Return the 20 places nearest to a point, the nearest first."""
+    candidates, _ = await store.search_candidates(user, query, [], ANY)
+    best = sorted(candidates, key=lambda one: -(one.semantic or -1.0))[:20]
+    return [(one.memory_id, one.chunk_number) for one in best]
+
+
+async def test_the_approximate_ranking_is_nearly_the_exact_one(
+    crowd_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For a third of all passages and for a handful; where the index is good, its check has nothing to say."""
+    queries = await vectors_of(crowd_url, 10)
+    monkeypatch.setattr("memory_context.store.search.CHECK_EVERY", 2)
+    async with MemoryStore(crowd_url, Pointing()) as store:
+        for user in ("big", "user100"):
+            monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 10**9)
+            exact = [await nearest(store, user, query) for query in queries]
+            monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 100)
+            found = [await nearest(store, user, query) for query in queries]
+            hits = sum(len(set(one) & set(other)) for one, other in zip(exact, found, strict=True))
+            assert hits >= 0.9 * 20 * len(queries), user
+            if user == "big":
+                assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
+    server: Server, crowd_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first approximate search is compared with the exact one, which stands in whenever the index gives up."""
+    monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 100)
+    monkeypatch.setattr("memory_context.store.search.EF_SEARCH", 1)
+    server.execute("ALTER DATABASE crowd SET hnsw.max_scan_tuples = 1")
+    try:
+        async with MemoryStore(crowd_url, Pointing()) as store:
+            (query,) = await vectors_of(crowd_url, 1)
+            exact = await nearest(store, "user100", query)  # how many passages there are is known only then
+            assert "REINDEX" not in caplog.text
+            assert await nearest(store, "user100", query) == exact
+            assert "of the 20 nearest passages: REINDEX it" in caplog.text
+            caplog.clear()
+            assert await nearest(store, "user100", query) == exact
+            assert caplog.text == ""
+    finally:
+        server.execute("ALTER DATABASE crowd RESET hnsw.max_scan_tuples")
+
+
+async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By terms, by meaning, exactly, approximately and filtered: every passage found is the own one."""
+    owner = dict(server.execute("SELECT id, user_id FROM memory_context.agent_memories", "crowd"))
+    (query,) = await vectors_of(crowd_url, 1)
+    async with MemoryStore(crowd_url, Pointing()) as store:
+        for limit in (10**9, 100):
+            monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", limit)
+            for user in ("user001", "user100", "big"):
+                for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
+                    candidates, profile = await store.search_candidates(user, query, ["w1", "w50"], criteria)
+                    assert len(candidates) > 100
+                    assert {owner[one.memory_id] for one in candidates} == {user}
+                    assert profile.passages == CHUNKS * (OWN_ITEMS if user == "big" else SMALL_ITEMS)
