@@ -14,7 +14,8 @@ help:
 	@echo "make test    run the tests"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make format  format the code"
-	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs)"
+	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs,"
+	@echo "             RETRIEVAL=<folder> also asks questions with known answers)"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 
@@ -31,7 +32,8 @@ format: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
 
 bench: $(VENV)/.for-dev
-	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))")
+	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))") \
+	  $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
 
 wheel: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel

@@ -1,41 +1,83 @@
-"""All benchmarks: `python -m benchmarks [--traces DIR]`; micro-benchmarks always, the replay if there are traces."""
+"""All benchmarks: `python -m benchmarks [--traces DIR] [--retrieval DIR]`; what needs a folder runs if it is given."""
 
 import argparse
 import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from benchmarks.micro import measure, print_measured
+from benchmarks.comparing import print_measured
+from benchmarks.deciding import measure_deciding
+from benchmarks.micro import measure
+from benchmarks.needles import measure_needles, print_searches
 from benchmarks.replay import add_arguments, figures_of, policy_of, print_sets, replay
+from benchmarks.retrieval import measure_sets, print_answers
+from benchmarks.searching import measure_searching, print_costs
+from benchmarks.storing import PASSAGES, measure_storing
 from benchmarks.traces import set_names
 
 SMALL_BUDGET = 16_000
 SMALL_BUDGET_SET = "openhands_swebench"
+SEARCHED_PASSAGES = "1000,10000"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").split("\n")[0])
     add_arguments(parser, is_required=False)
-    parser.add_argument("--rounds", type=int, default=40, help="times each micro-benchmark is measured (default 40)")
+    parser.add_argument("--retrieval", type=Path, help="folder with sets of questions and what answers them")
+    parser.add_argument("--rounds", type=int, default=40, help="times each pair is measured (default 40)")
+    parser.add_argument(
+        "--passages", default=SEARCHED_PASSAGES, help=f"sizes of memories to search (default {SEARCHED_PASSAGES})"
+    )
+    parser.add_argument("--indexed", type=int, default=PASSAGES, help=f"passages to index (default {PASSAGES})")
     given = parser.parse_args(arguments)
-    measured = asyncio.run(measure(given.rounds))
-    print_measured(measured)
-    whole: dict[str, Any] = {"micro": [asdict(one) for one in measured]}
-    if given.traces is None:
-        print("No replay: give the folder of recorded runs with --traces.")
+    whole = _without_folders(given)
+    if given.retrieval is None:
+        print("No retrieval sets: give their folder with --retrieval.")
     else:
-        names = given.sets.split(",") if given.sets else set_names(given.traces)
-        for budget, chosen in ((None, names), (SMALL_BUDGET, [name for name in names if name == SMALL_BUDGET_SET])):
-            if chosen:
-                policy = policy_of(budget)
-                sets = asyncio.run(replay(given.traces, chosen, policy, given.limit))
-                print_sets(sets, policy)
-                whole[f"replay, budget {policy.token_budget}"] = figures_of(sets, policy)
+        answers = asyncio.run(measure_sets(given.retrieval))
+        print_answers(answers)
+        whole["retrieval"] = [asdict(one) for one in answers]
+    if given.traces is None:
+        print("No replay, no needles: give the folder of recorded runs with --traces.")
+    else:
+        whole |= _with_traces(given)
     if given.json:
         given.json.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+
+
+def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure what makes its own input."""
+    whole: dict[str, Any] = {}
+    for name, title, measuring in (
+        ("micro", "operations of a context", measure(given.rounds)),
+        ("deciding", "deciding about a turn", measure_deciding(given.rounds)),
+        ("storing", "storing and indexing", measure_storing(given.rounds, given.indexed)),
+    ):
+        measured = asyncio.run(measuring)
+        print_measured(measured, title)
+        whole[name] = [asdict(one) for one in measured]
+    costs = asyncio.run(measure_searching([int(size) for size in given.passages.split(",")], given.rounds))
+    print_costs(costs)
+    return whole | {"searching": [asdict(one) for one in costs]}
+
+
+def _with_traces(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure what plays recorded runs."""
+    names = given.sets.split(",") if given.sets else set_names(given.traces)
+    searches = asyncio.run(measure_needles(given.traces, names, given.limit))
+    print_searches(searches)
+    whole: dict[str, Any] = {"needles": [asdict(one) for one in searches]}
+    for budget, chosen in ((None, names), (SMALL_BUDGET, [name for name in names if name == SMALL_BUDGET_SET])):
+        if chosen:
+            policy = policy_of(budget)
+            sets = asyncio.run(replay(given.traces, chosen, policy, given.limit))
+            print_sets(sets, policy)
+            whole[f"replay, budget {policy.token_budget}"] = figures_of(sets, policy)
+    return whole
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
 from memory_context.embeddings import WordLlamaEmbedder
 
-__all__ = ["Peer", "open_peer"]
+__all__ = ["Peer", "is_installed", "open_peer"]
 
 _NAMESPACE = ("benchmark", "user")
 
@@ -33,14 +34,20 @@ class Peer:
         assert len(found) == limit
 
 
+def is_installed() -> bool:
+    """Whether there is anything to compare with."""
+    return find_spec("langgraph") is not None and find_spec("langgraph.store.postgres") is not None
+
+
 @asynccontextmanager
-async def open_peer(url: str) -> AsyncIterator[Peer | None]:
-    """Make its tables in this database and yield the peer; None if it is not installed."""
-    try:
-        from langgraph.store.postgres.aio import AsyncPostgresStore
-    except ImportError:
-        yield None
-        return
+async def open_peer(url: str) -> AsyncIterator[Peer]:
+    """Make its tables in this database and yield the peer.
+
+    Raises:
+        ImportError: langgraph-checkpoint-postgres is not installed.
+    """
+    from langgraph.store.postgres.aio import AsyncPostgresStore
+
     embedder = WordLlamaEmbedder()
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:

@@ -28,7 +28,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.indexing import chunks_of, query_terms, terms_of
 from memory_context.messages import Address
 
-__all__ = ["Search", "main", "measure_needles", "print_searches", "query_of"]
+__all__ = ["Search", "main", "measure_needles", "print_searches", "query_of", "search_run"]
 
 TOP = 3
 GOAL = 0.6

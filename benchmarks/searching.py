@@ -88,18 +88,22 @@ async def measure_searching(sizes: Sequence[int], rounds: int) -> list[SearchCos
         filler = Filler(connection)
         for size in sizes:
             await filler.drop_index()
-            await filler.fill("few", FEW)
-            await filler.fill("many", size - FEW)
+            for user, own in _users(size):
+                await filler.fill(user, own)
             await filler.make_index()
             await connection.execute("DROP INDEX IF EXISTS raw_vectors_nearest")
             await connection.execute("TRUNCATE raw_vectors")
             await connection.execute(_RAW_FILL)
             await connection.execute(_RAW_INDEX)
             await connection.execute("VACUUM ANALYZE public.raw_vectors")
-            for user, own in (("few", FEW), ("many", size - FEW)):
+            for user, own in _users(size):
                 costs.append(await _measure_user(store, connection, size, user, own, rounds))
             print(f"{size:,} passages: done", flush=True)
     return costs
+
+
+def _users(size: int) -> list[tuple[str, int]]:
+    return [("few", FEW), ("many", size - FEW)]
 
 
 @asynccontextmanager

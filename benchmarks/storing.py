@@ -24,26 +24,27 @@ from unittest.mock import patch
 
 from psycopg import AsyncConnection
 
-from benchmarks.comparing import Measured, compare, print_measured, timed
-from benchmarks.langgraph_store import Peer, open_peer
+from benchmarks.comparing import WARM_UP, Measured, compare, print_measured, timed
+from benchmarks.langgraph_store import Peer, is_installed, open_peer
 from benchmarks.passages import new_content
 from benchmarks.scratch import RawTable, processor_seconds, scratch_store
 from benchmarks.searching import query_from
 from memory_context import AgentMemory, MemoryStore
 from memory_context.store import NewMemory
 
-__all__ = ["main", "measure_storing"]
+__all__ = ["PASSAGES", "main", "measure_storing"]
 
 SIZES = {"1 kB": 1_000, "40 kB": 40_000}
 STORING_TARGET = 1.5
 INDEXING_TARGET = 300
 PASSAGES = 2_000
-PEER_ITEMS = 500
+BATCHES = 10
+DEPTH = 10
 _INDEXED_SHAPES = {"short": 1, "long": 20}  # passages an item
 
 
-async def measure_storing(rounds: int, passages: int = PASSAGES, peer_items: int = PEER_ITEMS) -> list[Measured]:
-    """Run all measurements, each in a scratch database."""
+async def measure_storing(rounds: int, passages: int = PASSAGES) -> list[Measured]:
+    """Run all measurements, with so many passages to index and a quarter as many items beside LangGraph."""
     rng = random.Random(23)
     measured: list[Measured] = []
     async with scratch_store() as (store, url), RawTable.open(url) as table:
@@ -52,11 +53,11 @@ async def measure_storing(rounds: int, passages: int = PASSAGES, peer_items: int
         with _background_off(store):
             for name, each in _INDEXED_SHAPES.items():
                 measured += await _index(store, url, rng, name, each, passages)
+    if not is_installed():
+        print("Not compared with LangGraph: install langgraph-checkpoint-postgres (the bench extra).")
+        return measured
     async with scratch_store() as (store, url), open_peer(url) as peer:
-        if peer is None:
-            print("Not compared with LangGraph: install langgraph-checkpoint-postgres (the bench extra).")
-        else:
-            measured += await _beside_peer(store, peer, rng, peer_items, rounds)
+        measured += await _beside_peer(store, peer, rng, passages // 4, rounds)
     return measured
 
 
@@ -92,6 +93,7 @@ async def _index(
 ) -> list[Measured]:
     """Time the making of the index for so many passages, in items of a passage or of many."""
     user_id = f"indexing {name}"
+    await store.flush_index()  # what was stored before is not what is timed
     for _ in range(passages // each):
         await store.insert_memories(user_id, [_new_memory(new_content(rng, each)[: each * 1000])])
     began, cpu_before = time.perf_counter(), processor_seconds(url)
@@ -124,6 +126,7 @@ async def _beside_peer(store: MemoryStore, peer: Peer, rng: random.Random, items
     """Compare with LangGraph's store: what a caller waits for, all of the work, and searching."""
     memory = AgentMemory(store, "peer")
     name = "1 kB"
+    batch = max(items // (WARM_UP + BATCHES), DEPTH)
 
     def content() -> str:
         return new_content(rng, 1)[:1000]
@@ -137,27 +140,27 @@ async def _beside_peer(store: MemoryStore, peer: Peer, rng: random.Random, items
         )
         await store.flush_index()
 
-        async def ours(texts: Sequence[str]) -> None:
+        async def ours() -> float:
+            texts = [content() for _ in range(batch)]
+            began = time.perf_counter()
             for text in texts:
                 await memory.store(text)
             await store.flush_index()
+            return time.perf_counter() - began
 
-        async def theirs(texts: Sequence[str]) -> None:
+        async def theirs() -> float:
+            texts = [content() for _ in range(batch)]
+            began = time.perf_counter()
             for text in texts:
                 await peer.put(text)
+            return time.perf_counter() - began
 
-        texts = [content() for _ in range(items)]
-        ours_seconds, theirs_seconds = await timed(ours(texts)), await timed(theirs(texts))
+        whole = await compare(f"store and index {batch} items of {name} / LangGraph aput", ours, theirs, BATCHES)
     searched = await compare(
-        f"search among {items} items of {name} / LangGraph asearch",
-        lambda: timed(memory.search(query_from(rng), limit=10)),
-        lambda: timed(peer.search(query_from(rng), 10)),
+        f"search among some {items} items of {name} / LangGraph asearch",
+        lambda: timed(memory.search(query_from(rng), limit=DEPTH)),
+        lambda: timed(peer.search(query_from(rng), DEPTH)),
         rounds,
-    )
-    whole = Measured(
-        f"store and index {items} items of {name} / LangGraph aput",
-        ours_seconds / theirs_seconds,
-        detail=f"{ours_seconds:.2f} s / {theirs_seconds:.2f} s",
     )
     return [stored, whole, searched]
 
@@ -169,11 +172,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run it from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.storing", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=40, help="times each pair is measured (default 40)")
-    parser.add_argument("--passages", type=int, default=PASSAGES, help="passages indexed (default 2000)")
-    parser.add_argument("--items", type=int, default=PEER_ITEMS, help="items stored beside LangGraph (default 500)")
+    parser.add_argument("--passages", type=int, default=PASSAGES, help=f"passages indexed (default {PASSAGES})")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     given = parser.parse_args(arguments)
-    measured = asyncio.run(measure_storing(given.rounds, given.passages, given.items))
+    measured = asyncio.run(measure_storing(given.rounds, given.passages))
     print_measured(measured, "storing and indexing")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in measured], indent=1), encoding="utf-8")

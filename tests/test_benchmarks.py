@@ -8,7 +8,8 @@ import pytest
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 
-from benchmarks import __main__, micro, replay
+from benchmarks import __main__, micro, needles, replay, retrieval
+from benchmarks.bm25 import Bm25, windows
 from benchmarks.playing import RunFigures, pairing_violations
 from benchmarks.prompts import Cost, PromptMeter, Rendered
 from benchmarks.traces import read_needles, read_runs, set_names
@@ -203,10 +204,22 @@ def test_replay_prints_its_tables_and_writes_its_figures(tmp_path: Path, capsys:
     assert "a a a" not in file.read_text(encoding="utf-8")  # figures only, no text of a trace
 
 
-def test_all_benchmarks_run_without_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    __main__.main(["--rounds", "1", "--json", str(tmp_path / "figures.json")])
-    assert "No replay" in capsys.readouterr().out
-    measured = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))["micro"]
+def test_all_benchmarks_run_without_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40"]
+    __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
+    printed = capsys.readouterr().out
+    assert "No replay" in printed
+    assert "No retrieval" in printed
+    figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    assert [(one["user"], one["own_passages"]) for one in figures["searching"]] == [
+        ("few", 200),
+        ("many", 50),
+        ("few", 200),
+        ("many", 100),
+    ]
+    assert len(figures["storing"]) >= 6
+    assert len(figures["deciding"]) == 2
+    measured = figures["micro"]
     counted = [one for one in measured if one["target"].startswith("= ")]
     assert len(counted) == 3
     assert all(one["is_met"] for one in counted), counted
@@ -221,3 +234,63 @@ async def test_an_access_to_the_store_is_noticed():
     await context.add_message(micro.one_result("look", micro.text(10_000)))
     assert store.accesses == 1
     assert context.stats.offloads == 0
+
+
+def test_bm25_puts_rare_words_and_short_texts_first():
+    index = Bm25(["the red fox", "the the the", "a red red fox sat on the very long log", "a dog"])
+    assert index.rank("RED fox", 10) == [0, 2]
+    assert index.rank("the", 1) == [1]
+    assert index.rank("cat", 10) == []
+
+
+def test_windows_stay_within_a_session():
+    assert windows(["a", "b", "c", "d"], ["1", "1", "1", "2"]) == ["a\nb", "a\nb\nc", "b\nc", "d"]
+
+
+def test_recall_and_ndcg_are_what_was_worked_out_by_hand():
+    """Gains 2 and 1; the lesser one first and the greater one third: (1 + 2 / 2) / (2 + 1 / log2(3))."""
+    gains = {"x": 2, "y": 1}
+    assert retrieval.recall_at(1, ["y", "z", "x"], gains) == 0.5
+    assert retrieval.recall_at(3, ["y", "z", "x"], gains) == 1.0
+    assert retrieval.ndcg_at(10, ["y", "z", "x"], gains) == pytest.approx(2 / 2.6309, rel=1e-4)
+    assert retrieval.ndcg_at(10, ["x", "y"], gains) == 1.0
+    assert retrieval.ndcg_at(1, ["z"], gains) == 0.0
+
+
+async def test_a_retrieval_set_is_searched_scope_by_scope(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Rows with `rel` 0 are nothing to find, queries without an answer are not asked, each scope is a user."""
+    texts = ["zebras graze", "lions sleep", "zebras run from lions", "rain falls", "grass grows"]
+    rows: list[dict[str, Any]] = []
+    for scope in ("s", "t"):
+        for number, text in enumerate(texts):
+            meta = {"session": "1" if number < 3 else "2"}
+            rows.append({"type": "doc", "id": f"{scope}{number}", "scope": scope, "text": text, "meta": meta})
+        rows.append({"type": "query", "id": f"{scope}q", "scope": scope, "text": "where does the grass grow?"})
+        rows.append({"type": "query", "id": f"{scope}r", "scope": scope, "text": "nothing"})
+        rows.append({"type": "gold", "query_id": f"{scope}q", "doc_id": f"{scope}4", "rel": 1})
+        rows.append({"type": "gold", "query_id": f"{scope}q", "doc_id": f"{scope}3", "rel": 0})
+    (tmp_path / "made.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    scopes = retrieval.read_scopes(tmp_path / "made.jsonl")
+    assert [scope.name for scope in scopes] == ["s", "t"]
+    assert [dict(query.gains) for query in scopes[1].queries] == [{"t4": 1}]
+    answers = await retrieval.measure_sets(tmp_path)
+    assert [answer.variant for answer in answers[:3]] == ["floor: BM25", "floor: BM25 on ± 1 neighbour", "search"]
+    assert [(answer.queries, answer.recall_5, answer.ndcg_10) for answer in answers[:3:2]] == [(2, 1.0, 1.0)] * 2
+    retrieval.print_answers(answers)
+    assert "without meaning" in capsys.readouterr().out
+
+
+async def test_needles_are_searched_with_the_words_of_the_call(tmp_path: Path, store: MemoryStore):
+    text = f"{words(600)}\nthe handler of the login form stands in {NEEDLE}\n{words(600)}"
+    later = call("c4")
+    later["tool_calls"][0]["arguments"] = json.dumps({"path": NEEDLE, "why": ["login", "form handler"]})
+    steps = [call("c2"), output("c2", "fine"), call("c3"), output("c3", "fine"), later, output("c4", "fine")]
+    write_set(tmp_path, "made", [SYSTEM, user("go"), call("c1"), output("c1", text), *steps, answer("done")])
+    write_needles(tmp_path, "needles", "made", (3, 8))
+    (run,) = read_runs(tmp_path, "made")
+    message = run.messages[7].message
+    assert isinstance(message, AssistantMessage)
+    assert needles.query_of(message, NEEDLE).split("\n") == ["look", " ", "login", "form handler"]
+    (search,) = await needles.search_run(run, read_needles(tmp_path, "needles", "made")[run.id], store)
+    assert (search.passage_rank, search.item_rank, search.kind) == (1, 1, "found")
+    needles.print_searches([search])

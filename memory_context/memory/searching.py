@@ -14,8 +14,10 @@ from .ranking import BM25_K1, Ranked, inverse_frequency, rank
 
 __all__ = ["SearchHit", "SearchScore", "search_items"]
 
-RELEVANT = 0.1
+_RELEVANT_SCORE = 0.1
 """A tenth of what the query's terms and meaning could give at best."""
+_RELEVANT_SHARE = 0.25
+_TELLING_PASSAGES = 1000
 _UNINDEXED_LIMIT = 200
 _ALIKE = 0.9
 """Share of all terms of two passages that both have, from which they are taken for the same."""
@@ -54,6 +56,7 @@ class SearchHit:
         start_char: First character of the passage, from 1.
         end_char: Its last character.
         score: Why it ranks where it does.
+        is_relevant: Whether it has to do with the query at all: the best of a memory without an answer does not.
     """
 
     item: MemoryItem
@@ -62,16 +65,12 @@ class SearchHit:
     start_char: int
     end_char: int
     score: SearchScore
+    is_relevant: bool
 
     @property
     def ref(self) -> MemoryRef:
         """The item's reference."""
         return self.item.ref
-
-    @property
-    def is_relevant(self) -> bool:
-        """Whether it has to do with the query at all: the best of a memory without an answer does not."""
-        return self.score.lexical + self.score.semantic >= RELEVANT
 
     @property
     def passage(self) -> str:
@@ -111,7 +110,7 @@ async def search_items(
                 continue
             seen.append(words)
             keys.add(passages[place].memory.memory_key)
-            hits.append(_hit(one, passages[place]))
+            hits.append(_hit(one, passages[place], _is_relevant(one, words, profile)))
             if len(hits) == limit:
                 return hits
     return hits
@@ -153,7 +152,19 @@ def _are_alike(words: set[str], others: set[str]) -> bool:
     return bool(words) and len(words & others) >= _ALIKE * len(words | others)
 
 
-def _hit(ranked: Ranked, passage: StoredPassage) -> SearchHit:
+def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile) -> bool:
+    """Whether a passage scores something, or has a good part of what the query says.
+
+    In a small memory about one thing its words are in every passage and score nothing. So their weight is taken from a
+    memory of at least a thousand passages, in which only these have them.
+    """
+    passages = max(profile.passages, _TELLING_PASSAGES)
+    weights = {term: inverse_frequency(count, passages) for term, count in profile.frequencies.items()}
+    covered = sum(weight for term, weight in weights.items() if term in words)
+    return ranked.lexical + ranked.semantic >= _RELEVANT_SCORE or covered >= _RELEVANT_SHARE * sum(weights.values()) > 0
+
+
+def _hit(ranked: Ranked, passage: StoredPassage, is_relevant: bool) -> SearchHit:
     lines = (
         f"line {passage.start_line}"
         if passage.start_line == passage.end_line
@@ -167,4 +178,5 @@ def _hit(ranked: Ranked, passage: StoredPassage) -> SearchHit:
         start_char=passage.start_char + 1,
         end_char=passage.end_char,
         score=SearchScore(ranked.total, ranked.lexical, ranked.semantic, ranked.neighbours),
+        is_relevant=is_relevant,
     )

@@ -44,6 +44,7 @@ _GATHER_SECONDS = 0.05  # what is stored within it is indexed in one batch
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 2.0
+_CANCEL_SECONDS = 0.2
 _PROBE_SECONDS = 10.0
 _USERS_PER_PAGE = 1000
 
@@ -126,8 +127,9 @@ class Indexer:
         """Stop the background of this event loop, and give back what it had claimed."""
         task, self._task = self._task, None
         if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
-            task.cancel()
-            await asyncio.wait([task])
+            while not task.done():  # before Python 3.12 wait_for may swallow a cancellation
+                task.cancel()
+                await asyncio.wait([task], timeout=_CANCEL_SECONDS)
         for claim in list(self._claims):
             self._broken_off[claim] = (self._claims.pop(claim), False)
         try:

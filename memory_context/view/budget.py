@@ -179,7 +179,9 @@ class Budget:
         folded = [p for p in range(standing.start, upto) if p not in kept]
         if not folded or all(standing.is_folded(p) for p in folded):
             return []
-        return [self._folded(transcript, folded, tuple(p for p in kept if p < upto), upto)]
+        fold = self._folded(transcript, folded, tuple(p for p in kept if p < upto), upto)
+        # a fold of a few words would take more than they do, at the cost of the task
+        return [fold] if fold.tokens < sum(tokens.get(position, 0) for position in folded) else []
 
     def _folded(
         self,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from autogen_core import CancellationToken, FunctionCall, Image
@@ -388,6 +389,8 @@ class Life:
         entry = transcript[position]
         # a fold's placeholder at its shortest takes about 150 tokens
         limit = min(policy.first_view_limit_tokens, (policy.view_limit_tokens or 10**9) - 160)
+        leading = takewhile(lambda one: isinstance(one.message, SystemMessage), transcript.entries())
+        limit -= sum(one.full_tokens for one in leading)
         if entry.full_tokens <= limit:
             texts = [text for _, text in texts_of(entry.message)]
             assert any([t for _, t in texts_of(m)] == texts for m in view if isinstance(m, UserMessage)), (

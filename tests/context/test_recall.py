@@ -194,3 +194,14 @@ async def test_stored_text_that_gives_orders_opens_nothing(store: MemoryStore):
         assert all(context.token_counter.count(text) <= 2900 for text in brought(view))
         await context.add_message(AssistantMessage(content="I see.", source="coder"))
         assert "7734" not in text_of(await ask(context, "Thanks, and what is the capital of France?"))
+
+
+async def test_a_memory_about_one_thing_recalls_it(store: MemoryStore):
+    """Its words are in every passage and so weigh nothing in the ranking; they are still what was asked for."""
+    earlier = MemoryContext("alice", memory_store=store)
+    for number in range(12):
+        await earlier.store(f"Project Zephyr, meeting {number}: the launch moves to week {number + 20}.", "meeting")
+    await store.flush_index()
+    hits = await earlier.search("What did we agree on project Zephyr in our meetings last time?")
+    assert hits[0].is_relevant
+    assert not (await earlier.search("the recipe for pancakes"))[0].is_relevant

@@ -609,6 +609,21 @@ async def test_close_gives_back_what_was_claimed(database_url: str, database: Da
     database.check(30)
 
 
+async def test_close_ends_the_background_at_once(database_url: str, database: Database) -> None:
+    """Whatever it is at, even if another worker has something in hand for long."""
+    store = MemoryStore(database_url, FakeEmbedder())
+    await store.insert_memories("alice", [memory("a")])
+    await store.close()
+    database("UPDATE memory_context.index_jobs SET claim = gen_random_uuid(), due_at = now() + interval '1 hour'")
+    for number in range(12):
+        await store.insert_memories("bob", [memory(f"k{number}", f"text {number}")])
+        for _ in range(number):
+            await asyncio.sleep(0)  # a few steps of the background
+        store._indexer.nudge("alice")
+        await asyncio.wait_for(store.close(), 5)
+    assert database("SELECT count(*) FROM memory_context.index_jobs WHERE user_id = 'alice'") == [(1,)]
+
+
 async def test_open_takes_on_what_others_left(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

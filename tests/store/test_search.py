@@ -92,5 +92,5 @@ def test_a_model_name_stands_in_the_statement_as_one_literal(name: str) -> None:
 )
 def test_criteria_that_say_nothing_are_refused(given_: dict[str, Any]) -> None:
     """With the value and the remedy."""
-    with pytest.raises(ValueError, match="must be|use a"):
+    with pytest.raises(ValueError, match=r"must be|use a"):
         MemoryCriteria(**given_)
