@@ -14,7 +14,16 @@ from .errors import (
     StoreUnavailableError,
     TransformError,
 )
-from .memory import AgentMemory, MemoryCriteria, MemoryItem, MemoryTransform, MemoryType, SearchHit, SearchScore
+from .memory import (
+    AgentMemory,
+    FoundPassage,
+    MemoryCriteria,
+    MemoryItem,
+    MemoryTransform,
+    MemoryType,
+    SearchHit,
+    SearchScore,
+)
 from .policy import ContextPolicy, ExpansionPolicy, RecallPolicy
 from .references import MemoryRef
 from .stats import ContextStats
@@ -31,6 +40,7 @@ __all__ = [
     "EmbeddingError",
     "ExpansionPolicy",
     "FastEmbedEmbedder",
+    "FoundPassage",
     "IndexReport",
     "ItemNotFoundError",
     "LightModelError",

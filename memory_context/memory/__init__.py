@@ -3,7 +3,7 @@
 from ..store import MemoryCriteria
 from .agent_memory import AgentMemory, is_too_large
 from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
-from .searching import SearchHit, SearchScore
+from .searching import FoundPassage, SearchHit, SearchScore
 from .transforms import FULL, MemoryTransform
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "MAX_CONTENT_BYTES",
     "AgentMemory",
     "Draft",
+    "FoundPassage",
     "MemoryCriteria",
     "MemoryItem",
     "MemoryTransform",

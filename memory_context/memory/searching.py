@@ -1,9 +1,11 @@
-"""Search over items: candidates from the store, ranked, one passage an item, near-duplicates once."""
+"""Search over items: candidates from the store, ranked, the best passages of each item, near-duplicates once."""
 
 import asyncio
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from ..escaping import to_utf8
 from ..indexing import Candidate, QueryProfile, query_terms, terms_of
@@ -12,12 +14,13 @@ from ..store import MemoryCriteria, MemoryStore, StoredPassage
 from .items import MemoryItem, item_of
 from .ranking import BM25_K1, Ranked, inverse_frequency, rank
 
-__all__ = ["SearchHit", "SearchScore", "search_items"]
+__all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
-_RELEVANT_SCORE = 0.1
-"""A tenth of what the query's terms and meaning could give at best."""
+_PASSAGES_AN_ITEM = 2
 _RELEVANT_SHARE = 0.25
+"""Share of what a query says that a passage must have in common with it, by words or by meaning, to be relevant."""
 _TELLING_PASSAGES = 1000
+_TELLING_CANDIDATES = 10
 _UNINDEXED_LIMIT = 200
 _ALIKE = 0.9
 """Share of all terms of two passages that both have, from which they are taken for the same."""
@@ -46,24 +49,37 @@ class SearchScore:
 
 
 @dataclass(frozen=True)
-class SearchHit:
-    """An item that was found, with the passage that answers best.
+class FoundPassage:
+    """A passage of an item, with its place in the item's content.
 
     Attributes:
-        item: The item; its content is the passage, its label says which lines that are.
-        start_line: First line of the passage, from 1.
+        text: The passage, as it is in the content.
+        start_line: Its first line, from 1.
         end_line: Its last line.
-        start_char: First character of the passage, from 1.
+        start_char: Its first character, from 1.
         end_char: Its last character.
+    """
+
+    text: str
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+
+
+@dataclass(frozen=True)
+class SearchHit:
+    """An item that was found, with the passages that answer best.
+
+    Attributes:
+        item: The item; its content is the best passage, its label says which lines that are.
+        passages: The best passage, and the second best if that ranks high too.
         score: Why it ranks where it does.
         is_relevant: Whether it has to do with the query at all: the best of a memory without an answer does not.
     """
 
     item: MemoryItem
-    start_line: int
-    end_line: int
-    start_char: int
-    end_char: int
+    passages: tuple[FoundPassage, ...]
     score: SearchScore
     is_relevant: bool
 
@@ -74,8 +90,43 @@ class SearchHit:
 
     @property
     def passage(self) -> str:
-        """The passage, as it is in the content."""
-        return self.item.content
+        """The text of the best passage."""
+        return self.passages[0].text
+
+    @property
+    def start_line(self) -> int:
+        """First line of the best passage, from 1."""
+        return self.passages[0].start_line
+
+    @property
+    def end_line(self) -> int:
+        """Last line of the best passage."""
+        return self.passages[0].end_line
+
+    @property
+    def start_char(self) -> int:
+        """First character of the best passage, from 1."""
+        return self.passages[0].start_char
+
+    @property
+    def end_char(self) -> int:
+        """Last character of the best passage."""
+        return self.passages[0].end_char
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The passages of one item that rank highest, the best first."""
+
+    ranked: tuple[Ranked, ...]
+
+    @property
+    def best(self) -> Ranked:
+        return self.ranked[0]
+
+    @property
+    def places(self) -> list[Place]:
+        return [(one.candidate.memory_id, one.candidate.chunk_number) for one in self.ranked]
 
 
 async def search_items(
@@ -92,43 +143,54 @@ async def search_items(
     fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT)
     candidates, profile = await store.search_candidates(user_id, query, terms, criteria)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
-    candidates = [*candidates, *_as_candidates(unindexed, profile)]
-    ranked = await asyncio.to_thread(rank, candidates, profile)
-    best = _one_an_item(ranked)
-    hits: list[SearchHit] = []
-    keys: set[str] = set()
+    choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
+    middle = _middle(candidates)
+    hits: dict[str, SearchHit] = {}
     seen: list[set[str]] = []
-    for start in range(0, len(best), limit * _MORE):
-        chosen = best[start : start + limit * _MORE]
-        places = [_place(one) for one in chosen]
-        passages = unindexed | await store.fetch_passages(user_id, [place for place in places if place[0] >= 0])
-        for one, place in zip(chosen, places, strict=True):
-            if place not in passages or passages[place].memory.memory_key in keys:
-                continue
-            words = set(terms_of(passages[place].text))
-            if any(_are_alike(words, others) for others in seen):
-                continue
+    for start in range(0, len(choices), limit * _MORE):
+        chosen = choices[start : start + limit * _MORE]
+        places = [place for choice in chosen for place in choice.places if place[0] >= 0]
+        passages = unindexed | await store.fetch_passages(user_id, places)
+        for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):
+            hits.setdefault(hit.item.key, hit)
+        if len(hits) >= limit:
+            break
+    return list(hits.values())[:limit]
+
+
+def _choose(
+    candidates: Sequence[Candidate], unindexed: Mapping[Place, StoredPassage], profile: QueryProfile
+) -> list[_Choice]:
+    """Return the best passages of each item, the best item first."""
+    of_item: dict[int, list[Ranked]] = {}
+    for one in rank([*candidates, *_as_candidates(unindexed, profile)], profile):
+        best = of_item.setdefault(one.candidate.memory_id, [])
+        if len(best) < _PASSAGES_AN_ITEM:
+            best.append(one)
+    return [_Choice(tuple(ranked)) for ranked in of_item.values()]
+
+
+def _hits(
+    choices: Sequence[_Choice],
+    passages: Mapping[Place, StoredPassage],
+    seen: list[set[str]],
+    profile: QueryProfile,
+    middle: float,
+) -> list[SearchHit]:
+    """Return the hits of these choices whose best passage says something else than those seen before."""
+    hits: list[SearchHit] = []
+    for choice in choices:
+        found = [passages[place] for place in choice.places if place in passages]
+        if not found or choice.places[0] not in passages:
+            continue
+        words = set(terms_of(found[0].text))
+        if not any(_are_alike(words, others) for others in seen):
             seen.append(words)
-            keys.add(passages[place].memory.memory_key)
-            hits.append(_hit(one, passages[place], _is_relevant(one, words, profile)))
-            if len(hits) == limit:
-                return hits
+            hits.append(_hit(choice.best, found, _is_relevant(choice.best, words, profile, middle)))
     return hits
 
 
-def _place(ranked: Ranked) -> Place:
-    return ranked.candidate.memory_id, ranked.candidate.chunk_number
-
-
-def _one_an_item(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Return the best passage of each item, in order."""
-    best: dict[int, Ranked] = {}
-    for one in ranked:
-        best.setdefault(one.candidate.memory_id, one)
-    return list(best.values())
-
-
-def _as_candidates(unindexed: dict[Place, StoredPassage], profile: QueryProfile) -> list[Candidate]:
+def _as_candidates(unindexed: Mapping[Place, StoredPassage], profile: QueryProfile) -> list[Candidate]:
     """Return what is not indexed yet, as far as it shares terms with the query, scored like what is."""
     candidates: list[Candidate] = []
     for (memory_id, number), passage in unindexed.items():
@@ -152,31 +214,37 @@ def _are_alike(words: set[str], others: set[str]) -> bool:
     return bool(words) and len(words & others) >= _ALIKE * len(words | others)
 
 
-def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile) -> bool:
-    """Whether a passage scores something, or has a good part of what the query says.
+def _middle(candidates: Sequence[Candidate]) -> float:
+    """Return the similarity of what has nothing to do with a query: the middle one, of a few that of chance."""
+    known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
+    return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
 
-    In a small memory about one thing its words are in every passage and score nothing. So their weight is taken from a
+
+def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> bool:
+    """Whether a passage has a good part of what the query says, in its words or in its meaning.
+
+    In a small memory about one thing its words are in every passage and tell nothing. So their weight is taken from a
     memory of at least a thousand passages, in which only these have them.
     """
+    semantic = ranked.candidate.semantic
+    if semantic is not None and middle < 1 and (semantic - middle) / (1 - middle) >= _RELEVANT_SHARE:
+        return True
     passages = max(profile.passages, _TELLING_PASSAGES)
     weights = {term: inverse_frequency(count, passages) for term, count in profile.frequencies.items()}
     covered = sum(weight for term, weight in weights.items() if term in words)
-    return ranked.lexical + ranked.semantic >= _RELEVANT_SCORE or covered >= _RELEVANT_SHARE * sum(weights.values()) > 0
+    return covered >= _RELEVANT_SHARE * sum(weights.values()) > 0
 
 
-def _hit(ranked: Ranked, passage: StoredPassage, is_relevant: bool) -> SearchHit:
-    lines = (
-        f"line {passage.start_line}"
-        if passage.start_line == passage.end_line
-        else (f"lines {passage.start_line}-{passage.end_line}")
-    )
-    is_whole = passage.start_char == 0 and len(to_utf8(passage.text)) == passage.memory.content_bytes
+def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool) -> SearchHit:
+    best = found[0]
+    is_whole = best.start_char == 0 and len(to_utf8(best.text)) == best.memory.content_bytes
+    first, last = best.start_line, best.end_line
+    lines = f"line {first}" if first == last else f"lines {first}-{last}"
     return SearchHit(
-        item=item_of(passage.memory, passage.text, is_whole, "all of" if is_whole else f"{lines} of"),
-        start_line=passage.start_line,
-        end_line=passage.end_line,
-        start_char=passage.start_char + 1,
-        end_char=passage.end_char,
+        item=item_of(best.memory, best.text, is_whole, "all of" if is_whole else f"{lines} of"),
+        passages=tuple(
+            FoundPassage(one.text, one.start_line, one.end_line, one.start_char + 1, one.end_char) for one in found
+        ),
         score=SearchScore(ranked.total, ranked.lexical, ranked.semantic, ranked.neighbours),
         is_relevant=is_relevant,
     )
