@@ -31,7 +31,7 @@ check: $(VENV)/.for-dev
 format: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
 
-bench: $(VENV)/.for-dev
+bench: $(VENV)/.for-bench
 	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))") \
 	  $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
 

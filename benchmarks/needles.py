@@ -41,7 +41,7 @@ class Search:
 
     Attributes:
         run: The run's name; `needed_at` and `output` are indexes into it.
-        passage_rank: Rank of the first hit one of whose passages has the needle, from 1; None if none of the first ten has.
+        passage_rank: Rank of the first hit that shows the needle, from 1; None if none of the first ten does.
         item_rank: Rank of the output's item; None if it is not among the first ten.
         kind: "found" within the first three, else why not.
         set: The name of the set.
@@ -110,9 +110,8 @@ async def search_run(run: Run, needles: Sequence[Needle], store: MemoryStore) ->
 
 async def _search(context: MemoryContext, run: str, needle: Needle, keys: set[str], query: str) -> Search:
     hits = await context.search(query, limit=DEPTH)
-    passage = next(
-        (rank for rank, hit in enumerate(hits, 1) if any(needle.text in passage.text for passage in hit.passages)), None
-    )
+    shown = [rank for rank, hit in enumerate(hits, 1) if any(needle.text in passage.text for passage in hit.passages)]
+    passage = shown[0] if shown else None
     item = next((rank for rank, hit in enumerate(hits, 1) if hit.item.key in keys), None)
     contents = await context.agent_memory.retrieve_contents(keys)
     kind = "found" if passage is not None and passage <= TOP else _why_missed(needle.text, query, item, contents)
