@@ -89,6 +89,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         self.name = name or "postgres_memory"
         self._lead = f"Found in {one_line(self.name, 60)} for this conversation."
         self._closed_until = 0.0
+        self._has_warned = False
         self._uses_default_store = memory_store is None
         self._store = memory_store or MemoryStore.default()
         if self._uses_default_store:
@@ -166,12 +167,15 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         said = "\n".join(text for message in messages if message not in own for _, text in texts_of(message))
         hits = [hit for hit in await self._found(query) if hit.is_relevant and hit.passage not in said]
         pieces = [_piece(hit) for hit in hits]
-        text, count = fenced(pieces, query, self._limit_tokens, default_token_counter(), self._lead)
+        text, indexes = await asyncio.to_thread(
+            fenced, pieces, query, self._limit_tokens, default_token_counter(), self._lead
+        )
+        hits = [hits[index] for index in indexes]
         if isinstance(model_context, ShowsMemories):
-            await model_context.show_memories(text, [hit.item.key for hit in hits[:count]], self.name)
+            await model_context.show_memories(text, [hit.item.key for hit in hits], self.name)
         elif [message.content for message in own] != [text]:
-            await self._replace(model_context, text)
-        return UpdateContextResult(memories=MemoryQueryResult(results=[_content_of(hit) for hit in hits[:count]]))
+            await self._replace(model_context, text, has_own=bool(own))
+        return UpdateContextResult(memories=MemoryQueryResult(results=[_content_of(hit) for hit in hits]))
 
     async def _found(self, query: str) -> list[SearchHit]:
         """Return what a query finds; nothing while the store is away, which is found out once in a while only."""
@@ -188,12 +192,24 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         """Whether this memory has shown a message."""
         return source == MEMORY_SOURCE and isinstance(content, str) and content.startswith(self._lead)
 
-    async def _replace(self, model_context: ChatCompletionContext, text: str) -> None:
-        """Take out the message of the turn before and add this one, through the state that AutoGen's contexts save."""
-        state = dict(await model_context.save_state())
-        saved = cast(Sequence[Mapping[str, Any]], state.get("messages", ()))
-        kept = [one for one in saved if not self._is_own(one.get("source"), one.get("content"))]
-        if len(kept) < len(saved):
+    async def _replace(self, model_context: ChatCompletionContext, text: str, *, has_own: bool) -> None:
+        """Take out the message of the turn before and add this one, through the state that AutoGen's contexts save.
+
+        A context that saves its messages in another way keeps the one it has, rather than get one more each turn.
+        """
+        if has_own:
+            state = dict(await model_context.save_state())
+            saved = cast(Sequence[Mapping[str, Any]], state.get("messages", ()))
+            kept = [one for one in saved if not self._is_own(one.get("source"), one.get("content"))]
+            if len(kept) == len(saved):
+                if not self._has_warned:
+                    self._has_warned = True
+                    _logger.warning(
+                        "what %s shows in a %s cannot be replaced: its saved state has none of it under 'messages'",
+                        self.name,
+                        type(model_context).__name__,
+                    )
+                return
             await model_context.load_state({**state, "messages": kept})
         if text:
             await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))

@@ -99,6 +99,8 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     suffix = b32encode(digest.digest()).decode("ascii").lower()[:suffix_length]
+    if not any(map(str.isdigit, suffix)):  # a digit tells a key in somebody's words from a name such as read_results
+        suffix = suffix[:-1] + "234567"[digest.digest()[-1] % 6]
     stem = _NOT_IN_KEY.sub("_", source).strip("_.-")[: 63 - suffix_length] or "item"
     return f"{stem}_{suffix}"
 

@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from memory_context.escaping import escape
 from memory_context.indexing import Chunk, chunks_of, terms_of
 
-__all__ = ["IndexedItem", "index_item", "vector_literal"]
+__all__ = ["IndexedItem", "index_item", "text_params", "vector_literal"]
 
 _MOST_OCCURRENCES = 255
 _MOST_LENGTH_CODE = 255
@@ -48,6 +50,39 @@ def index_item(memory_id: int, content: str, names: Sequence[str]) -> IndexedIte
         for term, count in occurrences.items():
             postings.setdefault(term, []).append(base | (min(count, _MOST_OCCURRENCES) << 8))
     return IndexedItem(memory_id, chunks, postings)
+
+
+def text_params(items: Sequence[IndexedItem]) -> dict[str, Any]:
+    """Return the parameters of the statements that write passages and terms.
+
+    The terms are in the order of their index, and spelled out as Postgres reads arrays: there are so many that the
+    driver would take longer for its lists than the server for the rows.
+    """
+    chunks = [(item.memory_id, chunk) for item in items for chunk in item.chunks]
+    terms = sorted((term, item.memory_id, numbers) for item in items for term, numbers in item.postings.items())
+    return {
+        "memory_ids": [item.memory_id for item in items],
+        "chunk_counts": [len(item.chunks) for item in items],
+        "chunk_memory_ids": [memory_id for memory_id, _ in chunks],
+        "chunk_numbers": [chunk.number for _, chunk in chunks],
+        "start_chars": [chunk.start_char for _, chunk in chunks],
+        "end_chars": [chunk.end_char for _, chunk in chunks],
+        "start_lines": [chunk.start_line for _, chunk in chunks],
+        "end_lines": [chunk.end_line for _, chunk in chunks],
+        "texts": [escape(chunk.text) for _, chunk in chunks],
+        "term_memory_ids": _integers(memory_id for _, memory_id, _ in terms),
+        "terms": _strings(term for term, _, _ in terms),
+        "postings": _strings(_integers(numbers) for _, _, numbers in terms),
+    }
+
+
+def _integers(values: Iterable[int]) -> str:
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def _strings(values: Iterable[str]) -> str:
+    """Return an array of strings that Postgres `text` takes, each in quotation marks, so that none means anything."""
+    return "{" + ",".join(['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]) + "}"
 
 
 def vector_literal(vector: Sequence[float]) -> str:

@@ -11,10 +11,10 @@ the lease ends; an embedder that fails or hangs delays embeddings only, and a te
 
 import asyncio
 import logging
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,9 @@ from memory_context.errors import MemoryContextError, StoreError, StoreUnavailab
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import INDEXED_CHARACTERS
 
+from .background import Background
 from .database import Database
-from .index_rows import IndexedItem, index_item, vector_literal
+from .index_rows import index_item, text_params, vector_literal
 from .pool import Statement
 from .rows import content_of
 from .sqlfiles import load_queries
@@ -34,17 +35,17 @@ __all__ = ["IndexReport", "Indexer", "model_of"]
 _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
 
-BATCH_ITEMS = 16
+BATCH_ITEMS = 64
+BATCH_BYTES = 8_000_000  # of contents, from which no further item is taken: some 8,000 passages, indexed within 20 s
 EMBED_TEXTS = 256
 EMBED_SECONDS = 120.0  # for so many texts, after which an embedder is taken to hang
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = 180.0  # longer than an embedder that hangs is waited for, so that nobody else asks it meanwhile
 ATTEMPTS_LIMIT = 8
 LONGEST_WAIT_SECONDS = 3600.0
 _GATHER_SECONDS = 0.05  # what is stored within it is indexed in one batch
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 2.0
-_CANCEL_SECONDS = 0.2
 _PROBE_SECONDS = 10.0
 _USERS_PER_PAGE = 1000
 
@@ -83,26 +84,19 @@ class Indexer:
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self.embedder = embedder
         self._database = database
-        self._task: asyncio.Task[None] | None = None
-        self._wake: asyncio.Event | None = None  # of the task
-        self._due: dict[str, float] = {}  # users with something waiting, and when to look, by the monotonic clock
-        self._claims: dict[str, str] = {}  # of batches in work: claim and user
-        self._broken_off: dict[str, tuple[str, bool]] = {}  # of others: user, and whether they failed
+        self._lock = threading.Lock()
+        self._backgrounds: dict[asyncio.AbstractEventLoop, Background] = {}
         self._models_ready: set[str] = set()
 
     def nudge(self, user_id: str) -> None:
         """Let the background look after this user soon; costs the caller nothing."""
-        self._due[user_id] = time.monotonic() + _GATHER_SECONDS
-        task = self._task
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            wake = self._wake = asyncio.Event()
-            self._task = asyncio.get_running_loop().create_task(self._work(wake), name="memory_context indexer")
-        elif self._wake is not None:
-            self._wake.set()
+        here = self._here()
+        here.put(user_id, _GATHER_SECONDS)
+        here.start()
 
     async def look_around(self) -> None:
         """Take on what other processes left behind."""
-        async for user_id in self._pending_users():
+        async for user_id in self._pending_users(with_set_aside=False):
             self.nudge(user_id)
 
     async def flush(self) -> IndexReport:
@@ -112,7 +106,7 @@ class Indexer:
             StoreError: The database failed; what is not done stays due.
         """
         pending = set_aside = 0
-        async for user_id in self._pending_users():
+        async for user_id in self._pending_users(with_set_aside=True):
             while True:
                 await self._drain(user_id)
                 counts = await self._counts(user_id)
@@ -125,13 +119,7 @@ class Indexer:
 
     async def stop(self) -> None:
         """Stop the background of this event loop, and give back what it had claimed."""
-        task, self._task = self._task, None
-        if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
-            while not task.done():  # before Python 3.12 wait_for may swallow a cancellation
-                task.cancel()
-                await asyncio.wait([task], timeout=_CANCEL_SECONDS)
-        for claim in list(self._claims):
-            self._broken_off[claim] = (self._claims.pop(claim), False)
+        await self._here().stop()
         try:
             await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
@@ -154,28 +142,28 @@ class Indexer:
 
     # --- the background
 
-    async def _work(self, wake: asyncio.Event) -> None:
-        """Look after users as they come due, until nothing waits."""
-        while self._due:
-            user_id, due = min(self._due.items(), key=lambda item: item[1])
-            wait = due - time.monotonic()
-            if wait > 0:
-                wake.clear()
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(wake.wait(), wait)
-                continue
-            self._due.pop(user_id, None)
-            try:
-                await self._drain(user_id)
-                counts = await self._counts(user_id)
-                if counts["due_in_seconds"] is not None:
-                    self._due.setdefault(user_id, time.monotonic() + max(counts["due_in_seconds"], _GATHER_SECONDS))
-            except MemoryContextError as error:  # whoever stores or searches is told; nothing is lost here
-                _logger.info("indexing goes on later: %s", error)
-                self._due.setdefault(user_id, time.monotonic() + _RETRY_SECONDS)
-            except Exception:  # whatever it is, the next user's items are indexed
-                _logger.exception("indexing goes on later")
-                self._due.setdefault(user_id, time.monotonic() + _RETRY_SECONDS)
+    def _here(self) -> Background:
+        """Return what belongs to this event loop, which takes over from those that were closed."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            here = self._backgrounds.get(loop)
+            if here is None:
+                here = self._backgrounds[loop] = Background(self._look_after)
+                for ended in [other for other in self._backgrounds if other.is_closed()]:
+                    here.adopt(self._backgrounds.pop(ended))
+        return here
+
+    async def _look_after(self, user_id: str) -> float | None:
+        """Do what is due for a user; return the seconds until more is, None if nothing is left."""
+        try:
+            await self._drain(user_id)
+            due_in_seconds = (await self._counts(user_id))["due_in_seconds"]
+            return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
+        except MemoryContextError as error:  # whoever stores or searches is told; nothing is lost here
+            _logger.info("indexing goes on later: %s", error)
+        except Exception:  # whatever it is, the next user's items are indexed
+            _logger.exception("indexing goes on later")
+        return _RETRY_SECONDS
 
     async def _drain(self, user_id: str) -> None:
         """Do all jobs of a user that are due."""
@@ -193,23 +181,26 @@ class Indexer:
     async def _do_batch(self, user_id: str, work: "_Work") -> bool:
         """Claim some jobs and do them; False if none was due."""
         claim = str(uuid.uuid4())
-        self._claims[claim] = user_id
+        here = self._here()
+        here.claims[claim] = user_id
         try:
             jobs = await self._claim(user_id, claim)
             if jobs:
                 await work.do(claim, jobs)
             return bool(jobs)
         except BaseException as error:
-            self._broken_off[claim] = (user_id, isinstance(error, Exception))
+            here.broken_off[claim] = (user_id, isinstance(error, Exception))
+            here.put_back(user_id, _RETRY_SECONDS)
             raise
         finally:
-            self._claims.pop(claim, None)
+            here.claims.pop(claim, None)
 
     async def _claim(self, user_id: str, claim: str) -> list[_Row]:
         params = {
             "user_id": escape(user_id),
             "claim": claim,
             "limit": BATCH_ITEMS,
+            "bytes_limit": BATCH_BYTES,
             "lease_seconds": LEASE_SECONDS,
             "attempts_limit": ATTEMPTS_LIMIT,
             "characters_limit": INDEXED_CHARACTERS,
@@ -219,15 +210,16 @@ class Indexer:
 
     async def _release(self) -> None:
         """Give back the claims of batches that were broken off."""
-        for claim, (user_id, was_failing) in list(self._broken_off.items()):
+        broken_off = self._here().broken_off
+        for claim, (user_id, was_failing) in list(broken_off.items()):
             params = {"user_id": escape(user_id), "claim": claim, "attempts_not_counted": int(not was_failing)}
             await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params))
-            self._broken_off.pop(claim, None)
+            broken_off.pop(claim, None)
 
-    async def _pending_users(self) -> AsyncIterator[str]:
+    async def _pending_users(self, *, with_set_aside: bool) -> AsyncIterator[str]:
         after = ""
         while True:
-            params = {"after": after, "limit": _USERS_PER_PAGE}
+            params = {"after": after, "limit": _USERS_PER_PAGE, "with_set_aside": with_set_aside}
             (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params))
             for row in rows:
                 yield unescape(row["user_id"])
@@ -250,11 +242,13 @@ class _Work:
         self._database = database
         self._user_id = user_id
         self._same: dict[str, Any] = {"user_id": escape(user_id)}
+        self._lease_ends = 0.0
         self._embedder_error: EmbeddingError | None = None  # why it is not asked again for the rest of these jobs
 
     async def do(self, claim: str, jobs: Sequence[_Row]) -> None:
         """Do the jobs of one claim."""
         self._same["claim"] = claim
+        self._lease_ends = time.monotonic() + LEASE_SECONDS
         forgotten = [job["memory_id"] for job in jobs if not job["is_active"]]
         if forgotten:
             await self._finish(forgotten)
@@ -280,24 +274,8 @@ class _Work:
     async def _index_text(self, jobs: Sequence[_Row]) -> None:
         if not jobs:
             return
-        items = await asyncio.to_thread(_index_items, jobs)
-        chunks = [(item.memory_id, chunk) for item in items for chunk in item.chunks]
-        terms = [(item.memory_id, term, numbers) for item in items for term, numbers in sorted(item.postings.items())]
-        params = {
-            **self._same,
-            "memory_ids": [item.memory_id for item in items],
-            "chunk_counts": [len(item.chunks) for item in items],
-            "chunk_memory_ids": [memory_id for memory_id, _ in chunks],
-            "chunk_numbers": [chunk.number for _, chunk in chunks],
-            "start_chars": [chunk.start_char for _, chunk in chunks],
-            "end_chars": [chunk.end_char for _, chunk in chunks],
-            "start_lines": [chunk.start_line for _, chunk in chunks],
-            "end_lines": [chunk.end_line for _, chunk in chunks],
-            "texts": [escape(chunk.text) for _, chunk in chunks],
-            "term_memory_ids": [memory_id for memory_id, _, _ in terms],
-            "terms": [term for _, term, _ in terms],
-            "postings": ["{" + ",".join(map(str, numbers)) + "}" for _, _, numbers in terms],
-        }
+        await self._keep_lease()
+        params = self._same | await asyncio.to_thread(_index_items, jobs)
         names = ("lock_claimed", "insert_chunks", "insert_terms", "add_statistics", "update_jobs_text_done")
         await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names))
 
@@ -331,11 +309,17 @@ class _Work:
         params = {**self._same, "memory_ids": list(memory_ids), "embedding_model": model}
         (rows,) = await self._database.read(self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params))
         for start in range(0, len(rows), EMBED_TEXTS):
+            await self._keep_lease()
             await write_embeddings(self._database, self._user_id, embedder, model, rows[start : start + EMBED_TEXTS])
-            renewal = Statement(_QUERIES["update_jobs_renewed"], {**params, "lease_seconds": LEASE_SECONDS})
-            if start + EMBED_TEXTS < len(rows):
-                await self._database.write(self._user_id, renewal)
         await self._finish(memory_ids)
+
+    async def _keep_lease(self) -> None:
+        """Renew the lease if it could end before the embedder has answered, or has been found to hang."""
+        now = time.monotonic()
+        if self._lease_ends - now < EMBED_SECONDS + 2 * _PROBE_SECONDS:
+            params = {**self._same, "lease_seconds": LEASE_SECONDS}
+            await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_renewed"], params))
+            self._lease_ends = now + LEASE_SECONDS
 
     async def _finish(self, memory_ids: Sequence[int]) -> None:
         params = {**self._same, "memory_ids": list(memory_ids)}
@@ -376,8 +360,8 @@ async def write_embeddings(
     return len(made)
 
 
-def _index_items(jobs: Sequence[_Row]) -> list[IndexedItem]:
-    return [
+def _index_items(jobs: Sequence[_Row]) -> dict[str, Any]:
+    items = [
         index_item(
             job["memory_id"],
             content_of(job),
@@ -385,3 +369,4 @@ def _index_items(jobs: Sequence[_Row]) -> list[IndexedItem]:
         )
         for job in jobs
     ]
+    return text_params(items)

@@ -139,6 +139,7 @@ class MemoryStore:
 
         What is not indexed yet is indexed when a process opens the store again.
         """
+        await self._search.stop()
         await self._indexer.stop()
         self._database.close()
 
@@ -317,9 +318,11 @@ class MemoryStore:
         """Return passages by item id and passage number; those of forgotten items are left out."""
         return await self._search.passages(user_id, places)
 
-    async def select_unindexed(self, user_id: str, criteria: MemoryCriteria, limit: int) -> list[StoredPassage]:
-        """Return the beginnings of the newest items that are not indexed yet."""
-        return await self._search.unindexed(user_id, criteria, limit)
+    async def select_unindexed(
+        self, user_id: str, criteria: MemoryCriteria, limit: int, *, words: Sequence[str] = ()
+    ) -> list[StoredPassage]:
+        """Return the beginnings of the newest items not indexed yet; first those with a word in key, label or tags."""
+        return await self._search.unindexed(user_id, criteria, limit, words)
 
     async def flush_index(self) -> IndexReport:
         """Index everything that is due now, of all users, and return what is still missing.

@@ -5,8 +5,8 @@ of what was found; the scores of all these; the passages that were chosen. How t
 here (`memory.ranking`).
 """
 
-import logging
-from collections import OrderedDict
+import re
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,24 +18,25 @@ from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .index_rows import vector_literal
 from .pool import Statement
+from .recall import RecallCheck
 from .rows import StoredMemory, content_of, memory_from_row
 from .sqlfiles import load_queries
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
 _QUERIES = load_queries("search")
-_logger = logging.getLogger("memory_context")
 
 CANDIDATES = 200
+PASSAGES_AN_ITEM = 20  # of which one item may provide so many, that a long log does not crowd out the notes on it
+NEAREST = 2 * CANDIDATES  # asked of the index, which cannot tell items apart
 EXACT_UP_TO_PASSAGES = 20_000  # comparing them all takes some 10 ms
 NEAREST_DIMENSIONS_LIMIT = 4000  # of pgvector's index on halfvec
 EF_SEARCH = 400
 POSTINGS_LIMIT = 10_000
-CHECK_EVERY = 100
-CHECKED_RANKS = 20
-LEAST_RECALL = 0.9
 _USERS_REMEMBERED = 1000
 _UNINDEXED_CHARACTERS = 2000
+
+_LIKE_SIGNS = re.compile(r"[\\%_]")
 
 Place = tuple[int, int]
 """A passage: the id of its item, and its number."""
@@ -85,7 +86,7 @@ class PassageSearch:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
-        self._nearest_searches = 0
+        self._recall = RecallCheck(database, _QUERIES["rank_by_embedding_exact"])
 
     async def candidates(
         self, user_id: str, terms: Sequence[str], vector: QueryVector | None, criteria: MemoryCriteria
@@ -104,6 +105,7 @@ class PassageSearch:
             "user_id": escape(user_id),
             "terms": list(terms),
             "limit": CANDIDATES,
+            "per_item": PASSAGES_AN_ITEM,
             "embedding": None if vector is None else vector_literal(vector.values),
             "embedding_model": "" if vector is None else vector.model,
         }
@@ -111,14 +113,16 @@ class PassageSearch:
             Statement(_QUERIES["fetch_statistics"], params),
             Statement(_QUERIES["select_frequencies"], params),
         ]
-        is_approximate = vector is not None and self._is_approximate(user_id, vector, criteria)
+        is_approximate = vector is not None and await self._is_approximate(user_id, vector, criteria)
         if vector is not None:
             statements += self._by_meaning(vector, criteria, params, is_approximate)
         statistics, frequencies, *rest = await self._database.read(user_id, *statements)
         by_meaning = rest[-1] if rest else []
         if is_approximate:
-            await self._check_now_and_then(user_id, params, by_meaning)
-            if len(by_meaning) < CANDIDATES:  # the index gave up: most of what is near is other users'
+            self._recall.note(user_id, params, by_meaning)
+            is_complete = len(by_meaning) >= CANDIDATES
+            by_meaning = _few_of_each(by_meaning)
+            if not is_complete:  # the index gave up: most of what is near is other users'
                 statement = Statement(_QUERIES["rank_by_embedding_exact"], params)
                 (by_meaning,) = await self._database.read(user_id, statement)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
@@ -169,6 +173,10 @@ class PassageSearch:
         by_place = {(row["memory_id"], row["chunk_number"]): row["score"] for row in lexical}
         return [_candidate(row, by_place, beside) for row in semantic]
 
+    async def stop(self) -> None:
+        """End what runs beside the searches of this event loop."""
+        await self._recall.stop()
+
     async def passages(self, user_id: str, places: Sequence[Place]) -> dict[Place, StoredPassage]:
         """Return passages by their places; those of items that were forgotten meanwhile are left out."""
         if not places:
@@ -187,12 +195,15 @@ class PassageSearch:
             for row in rows
         }
 
-    async def unindexed(self, user_id: str, criteria: MemoryCriteria, limit: int) -> list[StoredPassage]:
-        """Return the beginnings of the newest items that are not indexed yet."""
+    async def unindexed(
+        self, user_id: str, criteria: MemoryCriteria, limit: int, words: Sequence[str]
+    ) -> list[StoredPassage]:
+        """Return the beginnings of the newest items that are not indexed yet, those named by one of the words first."""
         params = {
             **await self._filter_params(user_id, criteria),
             "user_id": escape(user_id),
             "characters_limit": _UNINDEXED_CHARACTERS,
+            "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", escape(word)) + "%" for word in words if word],
             "limit": limit,
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
@@ -201,10 +212,15 @@ class PassageSearch:
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria) -> dict[str, Any]:
         return criteria_params(criteria, await related_keys(self._database, user_id, criteria))
 
-    def _is_approximate(self, user_id: str, vector: QueryVector, criteria: MemoryCriteria) -> bool:
+    async def _is_approximate(self, user_id: str, vector: QueryVector, criteria: MemoryCriteria) -> bool:
         """Whether the user has so many passages that comparing the query with all of them takes too long."""
-        is_indexed = len(vector.values) <= NEAREST_DIMENSIONS_LIMIT
-        return is_indexed and not criteria.is_filter and self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
+        if criteria.is_filter or len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
+            return False
+        if user_id not in self._passage_counts:  # the first search: later ones learn it on their way
+            statement = Statement(_QUERIES["fetch_statistics"], {"user_id": escape(user_id)})
+            (rows,) = await self._database.read(user_id, statement)
+            self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
+        return self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
 
     @staticmethod
     def _by_meaning(
@@ -212,34 +228,16 @@ class PassageSearch:
     ) -> list[Statement]:
         if is_approximate:
             scope = Statement(_QUERIES["set_nearest_scope"], {"ef_search": EF_SEARCH})
-            return [scope, Statement(nearest_statement(vector.model, len(vector.values)), params)]
+            nearest = nearest_statement(vector.model, len(vector.values))
+            return [scope, Statement(nearest, {**params, "limit": NEAREST})]
         name = "rank_by_embedding_filtered" if criteria.is_filter else "rank_by_embedding_exact"
         return [Statement(_QUERIES[name], params)]
 
     def _remember(self, user_id: str, passages: int) -> None:
+        self._passage_counts.pop(user_id, None)
         self._passage_counts[user_id] = passages
-        self._passage_counts.move_to_end(user_id)
         while len(self._passage_counts) > _USERS_REMEMBERED:
             self._passage_counts.popitem(last=False)
-
-    async def _check_now_and_then(
-        self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]
-    ) -> None:
-        """Compare the approximate ranking with the exact one on the first and then every hundredth such search."""
-        self._nearest_searches += 1
-        if self._nearest_searches % CHECK_EVERY != 1:
-            return
-        statement = Statement(_QUERIES["rank_by_embedding_exact"], {**params, "limit": CHECKED_RANKS})
-        (exact,) = await self._database.read(user_id, statement)
-        found = {(row["memory_id"], row["chunk_number"]) for row in nearest}
-        hits = sum((row["memory_id"], row["chunk_number"]) in found for row in exact)
-        if exact and hits < LEAST_RECALL * len(exact):
-            _logger.warning(
-                "the index of embeddings found %d of the %d nearest passages: REINDEX it, or raise the effort of its "
-                "making (m, ef_construction)",
-                hits,
-                len(exact),
-            )
 
 
 async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria) -> list[str]:
@@ -271,6 +269,17 @@ def _rarest(known: dict[str, int]) -> dict[str, int]:
             break
         rarest[term] = frequency
     return rarest
+
+
+def _few_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first passages of each item, in the order given."""
+    counts: Counter[int] = Counter()
+    few: list[dict[str, Any]] = []
+    for row in rows:
+        counts[row["memory_id"]] += 1
+        if counts[row["memory_id"]] <= PASSAGES_AN_ITEM:
+            few.append(row)
+    return few[:CANDIDATES]
 
 
 def _of_terms(known: dict[str, int]) -> dict[str, Any]:
@@ -305,6 +314,6 @@ def _candidate(
 
 def _beginning(row: dict[str, Any]) -> StoredPassage:
     text = content_of(row)
-    return StoredPassage(
-        memory_from_row({**row, "content": None, "content_raw": None}), text, 0, len(text), 1, text.count("\n") + 1
-    )
+    last_line = text.count("\n", 0, -1) + 1
+    memory = memory_from_row({**row, "content": None, "content_raw": None})
+    return StoredPassage(memory, text, 0, len(text), 1, last_line)

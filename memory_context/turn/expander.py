@@ -2,48 +2,44 @@
 
     begin (add_message) ─▶ decide (light model or rules) ─▶ read from the store ─▶ settle (get_messages) ─▶ decision
 
-Promises: at most one light call for each view; a further message replaces what was begun; a view waits no longer than
-the light model's timeout and one of the store's; whatever fails, the view comes, at worst without what was asked for.
+Promises: at most one light call for each view; a further message of the user replaces what was begun, words of agents
+that name keys are read beside it; a view waits no longer than the light model's timeout and one of the store's, and a
+second for passages to be chosen; whatever fails, the view comes, with what was finished by then.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from autogen_core.models import AssistantMessage, UserMessage
 
-from ..errors import MemoryContextError
 from ..light_model import LightModel
-from ..memory import AgentMemory, MemoryItem, SearchHit
+from ..memory import AgentMemory
 from ..messages import source_of
 from ..policy import ContextPolicy
-from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Entry, Expanded, Opened, Transcript
+from ..transcript import Entry, Expanded, Transcript
 from .deciding import EXPANSIONS_LIMIT, decide
-from .offer import offered_references, text_of, turn_request, visible_texts
-from .opening import Piece, fenced
+from .offer import offered_references, text_of, turn_request
+from .opening import fenced
 from .prompt import check_template
-from .requests import Expansion, TurnAnswer
-from .rules import named_keys, unknown_keys
+from .reading import Found, Reader
+from .requests import Expansion, OfferedReference, TurnAnswer
+from .rules import ends_of, named_keys, unknown_keys
 
 __all__ = ["Expander"]
 
 _logger = logging.getLogger("memory_context")
 
-_MOST_READ = 2 * EXPANSIONS_LIMIT  # of what was named and chosen; more would not be shown anyway
-_MORE_HITS = 50  # asked for beyond what is shown, since some may be in sight
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Something to be shown, and why it is."""
-
-    piece: Piece
-    opened: Opened
+_MOST_READS = 2 * EXPANSIONS_LIMIT  # of what was named and chosen; more would not be shown anyway
+_TOKENS_OF_AN_ITEM = 200  # more items than the limit has room for at this size are not read
+_KEYS_CHARACTERS = 20_000  # at each end of a message that are searched for keys: a few milliseconds
+_REQUEST_CHARACTERS = 3000  # at each end of the words that passages are chosen by
+_COMPOSE_SECONDS = 1.0  # what a view waits beyond the light model and the store, for passages to be chosen
 
 
 class Expander:
@@ -77,16 +73,16 @@ class Expander:
             check_template(policy.expansion.prompt)
         self.agent_has_tools = False
         self._transcript = transcript
-        self._memory = memory
         self._policy = policy
         self._counter = counter
         self._light_model = light_model
-        self._open_fold = open_fold
+        self._reader = Reader(transcript, memory, policy, open_fold)
         self._asked: list[Entry] = []  # the user's words since the last view
-        self._said: list[Entry] = []  # words of agents since the last view, in which only keys count
-        self._task: asyncio.Task[Expanded | None] | None = None
-        self._began = 0.0
-        self._closed_until = 0.0  # after the store failed: nothing is read for a while
+        self._said: list[Entry] = []  # words of agents since the last view that name keys
+        self._decision: asyncio.Task[TurnAnswer] | None = None  # about the user's words
+        self._task: asyncio.Task[Expanded | None] | None = None  # all that is begun: waits for the decision, then reads
+        self._composed: Expanded | None = None  # what of it is finished
+        self._views_waiting = 0
         self._answer: TurnAnswer | None = None  # the light model's since the last view
         self._calls_before = light_model.usage.calls if light_model else 0
 
@@ -100,11 +96,10 @@ class Expander:
             self._cancel()
         if entry is not None and self._is_asked(entry):
             self._asked.append(entry)
-        elif entry is not None and self._may_name(entry) and _could_name(text_of(entry)):
+            self._cancel()
+        elif entry is not None and self._may_name(entry) and self._names(entry):
             self._said.append(entry)
-        else:
-            return
-        self._cancel()
+            self._task = _cancelled(self._task)  # a question under way is about the user's words and goes on
 
     def begin(self) -> None:
         """Start to decide what the messages need that no view has followed yet."""
@@ -117,25 +112,32 @@ class Expander:
         Args:
             for_view: Whether a view comes of it, after which the light model may be asked again.
         """
-        deadline: float | None = None
-        while self._asked or self._said:
-            task = self._running_task() or self._start()
-            if deadline is None:
-                deadline = self._began + self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
-            if not task.done():
-                await asyncio.wait([task], timeout=max(deadline - time.monotonic(), 0.0))
-            if task is self._task:  # else a further message came meanwhile, or another view has recorded it
-                self._record(task)
+        if (self._asked or self._said) and self._running_task() is None:
+            self._start()
+        self._views_waiting += 1
+        try:
+            while self._asked or self._said:
+                task = self._running_task() or self._start()
+                if not task.done():
+                    left = self._reader.deadline + _COMPOSE_SECONDS - time.monotonic()
+                    await asyncio.wait([task], timeout=max(left, 0.0))
+                if task is self._task:  # else a further message came meanwhile, or another view has recorded it
+                    self._record(task)
+        finally:
+            self._views_waiting -= 1
         if for_view:
             self._calls_before = self._calls()
 
     def _record(self, task: asyncio.Task[Expanded | None]) -> None:
-        self._task, self._asked, self._said, self._answer = None, [], [], None
-        if not task.done():
-            task.cancel()
-            self._fail("the store did not answer in time")
-            return
-        expanded = None if task.cancelled() else task.result()
+        if task.done():
+            expanded = None if task.cancelled() else task.result()
+        else:
+            expanded = self._composed
+            if self._reader.is_waiting:
+                self._reader.fail("the store did not answer in time")
+            else:
+                _logger.warning("what this message asks for is not all brought back: it took too long")
+        self.forget()
         # not into what the agent has answered: that would move all that follows
         if expanded is not None and expanded.position >= self._transcript.standing.consumed:
             self._transcript.decide(expanded)
@@ -143,26 +145,26 @@ class Expander:
     def forget(self) -> None:
         """Drop what is begun."""
         self._cancel()
-        self._asked, self._said, self._answer = [], [], None
+        self._asked, self._said, self._answer, self._composed = [], [], None, None
 
     def _running_task(self) -> asyncio.Task[Expanded | None] | None:
         """Return what was begun; None if nothing was, or if the event loop it was begun in ended before it did."""
-        task = self._task
-        if task is None or task.cancelled():
-            return None
-        return task if task.done() or task.get_loop() is asyncio.get_running_loop() else None
+        return self._task if _is_usable(self._task) else None
 
     def _start(self) -> asyncio.Task[Expanded | None]:
-        self._cancel()
-        self._began = time.monotonic()
-        self._task = asyncio.get_running_loop().create_task(self._expand_safely(), name="memory_context expansion")
+        self._task = _cancelled(self._task)
+        self._composed = None
+        if not self._views_waiting:  # a view does not wait the longer for what comes while it waits
+            waits = self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
+            self._reader.deadline = time.monotonic() + waits
+        loop = asyncio.get_running_loop()
+        if self._asked and not _is_usable(self._decision):
+            self._decision = loop.create_task(self._decided(tuple(self._asked)), name="memory_context decision")
+        self._task = loop.create_task(self._expand_safely(), name="memory_context expansion")
         return self._task
 
     def _cancel(self) -> None:
-        if self._task is not None:
-            with suppress(RuntimeError):  # its event loop may have ended
-                self._task.cancel()
-        self._task = None
+        self._task, self._decision = _cancelled(self._task), _cancelled(self._decision)
 
     def _calls(self) -> int:
         return self._light_model.usage.calls if self._light_model else 0
@@ -185,35 +187,65 @@ class Expander:
             return not self.agent_has_tools
         return isinstance(entry.message, UserMessage) and not entry.carries_result
 
+    def _names(self, entry: Entry) -> bool:
+        """Whether the words of an entry name a key, or what another session may have as one."""
+        text = text_of(entry)
+        if "_" not in text and "MemoryRef" not in text:  # the cheap question before the exact one
+            return False
+        return bool(_keys_in(text, self._offered(entry.position)))
+
+    def _offered(self, end: int) -> dict[str, OfferedReference]:
+        return {one.ref.key: one for one in offered_references(self._transcript, end, self._policy)}
+
     # --- deciding
 
     async def _expand_safely(self) -> Expanded | None:
         try:
             return await self._expand(tuple(self._asked), tuple(self._said))
         except Exception:  # whatever it is, the agent goes on
-            _logger.exception("nothing is brought back for this message")
-        return None
+            _logger.exception("nothing more is brought back for this message")
+        return self._composed
 
     async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> Expanded | None:
-        answer = await self._decided(asked) if asked else TurnAnswer()
+        answer = await asyncio.shield(self._decision) if asked and self._decision else TurnAnswer()
         entries = sorted((*asked, *said), key=lambda entry: entry.position)
-        request = "\n".join(text_of(entry) for entry in entries)
-        found, text = list[_Found](), ""
+        request = "\n".join(ends_of(text_of(entry), _REQUEST_CHARACTERS) for entry in entries)
+        found: list[Found] = []
         if self._policy.expansion.enabled:
             wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
-            found = await self._read(wanted[:_MOST_READ])
-            text, count = await self._fenced(found, request, self._policy.expansion.limit_tokens)
-            found = found[:count]
-        opened, texts = [one.opened for one in found], [text]
-        if answer.is_ambiguous and self._policy.recall.enabled and self._is_readable():
-            recalled = await self._recall(answer.search_query or request, {one.opened.key for one in found}, entries)
-            text, count = await self._fenced(recalled, request, self._policy.recall.limit_tokens)
-            opened += [one.opened for one in recalled[:count]]
-            texts.append(text)
-        if not opened:
-            return None
-        whole = "\n".join(filter(None, texts))
-        return Expanded(entries[-1].position, whole, self._counter.count(whole), tuple(opened))
+            wanted.sort(key=lambda expansion: expansion.reason != "named")
+            limit = self._limit(self._policy.expansion.limit_tokens)
+            found = await self._reader.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
+            found = await self._compose(entries[-1].position, found, request, limit)
+        if answer.is_ambiguous and self._policy.recall.enabled and self._reader.is_open:
+            query = answer.search_query or ends_of(request, _REQUEST_CHARACTERS)
+            recalled = await self._reader.recall(query, {one.opened.key for one in found}, entries)
+            limit = self._limit(self._policy.recall.limit_tokens)
+            await self._compose(entries[-1].position, recalled, request, limit)
+        return self._composed
+
+    async def _compose(self, position: int, found: Sequence[Found], request: str, limit_tokens: int) -> list[Found]:
+        """Add what of this is shown to what is composed already; return it."""
+        if not found:
+            return []
+
+        def compose() -> tuple[str, list[int], int]:
+            text, indexes = fenced([one.piece for one in found], request, limit_tokens, self._counter)
+            whole = f"{before.text}\n{text}" if before and text else text
+            return whole, indexes, self._counter.count(whole)
+
+        before = self._composed
+        whole, indexes, tokens = await asyncio.to_thread(compose)
+        shown = [found[index] for index in indexes]
+        if shown:
+            opened = (*(before.opened if before else ()), *(one.opened for one in shown))
+            self._composed = Expanded(position, whole, tokens, opened)
+        return shown
+
+    def _limit(self, limit_tokens: int) -> int:
+        """Return a limit, in a small budget a quarter of it: nothing is to fold for what does not fit then."""
+        view_limit = self._policy.view_limit_tokens
+        return limit_tokens if view_limit is None else min(limit_tokens, view_limit // 4)
 
     async def _decided(self, asked: Sequence[Entry]) -> TurnAnswer:
         """Return what these words need: by the light model if it was not asked since the last view, else by rules.
@@ -221,7 +253,7 @@ class Expander:
         What it answered about the first of several messages still counts when rules decide about all of them.
         """
         turn = turn_request(self._transcript, asked, self._policy)
-        may_ask = not self._is_asking() and self._is_readable()
+        may_ask = not self._is_asking() and self._reader.is_open
         if not self._policy.recall.enabled:
             may_ask = may_ask and any(not reference.is_visible for reference in turn.references)
         answer = await decide(
@@ -246,89 +278,32 @@ class Expander:
 
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
         """Return the keys that these words name: of this session, or such as another session may have made."""
-        end = entries[-1].position + 1
-        offered = {one.ref.key: one for one in offered_references(self._transcript, end, self._policy)}
+        offered = self._offered(entries[-1].position + 1)
         named: dict[str, Expansion] = {}
         for entry in entries:
-            text = text_of(entry)
             who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
-            for key in (*named_keys(text, offered), *unknown_keys(text, offered)):
+            for key in _keys_in(text_of(entry), offered):
                 is_visible = key in offered and offered[key].is_visible
                 if key not in known and not is_visible:
                     named.setdefault(key, Expansion(key, "named", f"named by {who}"))
         return list(named.values())
 
-    # --- reading
 
-    async def _read(self, wanted: Sequence[Expansion]) -> list[_Found]:
-        found: list[_Found] = []
-        for expansion in wanted:
-            opened = Opened(expansion.key, expansion.reason, expansion.why)
-            folded = self._open_fold(expansion.key)
-            if folded is not None:
-                found.append(_Found(Piece(f"{expansion.key} ({expansion.why})", folded), opened))
-            elif (item := await self._retrieve(expansion.key)) and not self._is_open(item):
-                found.append(_Found(Piece(f"{item.ref.render()} ({expansion.why})", item.content), opened))
-        return found
-
-    async def _retrieve(self, key: str) -> MemoryItem | None:
-        try:
-            return await self._memory.retrieve(key) if self._is_readable() else None
-        except MemoryContextError as error:
-            self._fail(str(error))
-            return None
-
-    async def _recall(self, query: str, shown: set[str], entries: Sequence[Entry]) -> list[_Found]:
-        """Return the best passages of the user's memory that are not in sight."""
-        transcript, most = self._transcript, self._policy.recall.passages
-        offered = offered_references(transcript, transcript.end, self._policy)
-        in_sight = {one.ref.key for one in offered if one.is_visible}
-        asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
-        left_out = shown | in_sight | asked
-        try:
-            hits = await self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))
-        except MemoryContextError as error:
-            self._fail(str(error))
-            return []
-        hits = [hit for hit in hits if hit.is_relevant and hit.item.key not in left_out]
-        texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
-        new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
-        return [_Found(_recalled(hit), Opened(hit.item.key, "recalled", _why_recalled(query))) for hit in new[:most]]
-
-    def _is_open(self, item: MemoryItem) -> bool:
-        """Whether an expansion that is still shown has the whole of an item."""
-        return any(
-            item.content in expanded.text and any(opened.key == item.key for opened in expanded.opened)
-            for expanded in self._transcript.standing.expanded.values()
-        )
-
-    def _fail(self, why: str) -> None:
-        self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-        _logger.warning("what this message asks for is not all brought back: %s", why)
-
-    def _is_readable(self) -> bool:
-        """Whether the store may be asked: it has not just failed."""
-        return time.monotonic() >= self._closed_until
-
-    async def _fenced(self, found: Sequence[_Found], request: str, limit_tokens: int) -> tuple[str, int]:
-        if not found:
-            return "", 0
-        pieces = [one.piece for one in found]
-        return await asyncio.to_thread(fenced, pieces, request, limit_tokens, self._counter)
+def _keys_in(text: str, offered: Collection[str]) -> list[str]:
+    """Return the keys in a text, of a long one in its ends: those on offer, and what looks like others."""
+    text = ends_of(text, _KEYS_CHARACTERS)
+    return [*named_keys(text, offered), *unknown_keys(text, offered)]
 
 
-def _could_name(text: str) -> bool:
-    """Whether a text could name a key; the cheap question before the exact one."""
-    return "_" in text or "MemoryRef" in text
+def _is_usable(task: "asyncio.Task[Any] | None") -> bool:
+    """Whether a task has ended by itself or is going on, not in an event loop that ended before it did."""
+    if task is None or task.cancelled():
+        return False
+    return task.done() or task.get_loop() is asyncio.get_running_loop()
 
 
-def _recalled(hit: SearchHit) -> Piece:
-    item: MemoryItem = hit.item
-    ref: MemoryRef = item.ref
-    when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
-    label = f"{ref.render()} (recalled; from {item.source}, {when}, lines {hit.start_line}-{hit.end_line})"
-    return Piece(label, hit.passage, hit.start_line)
-
-
-def _why_recalled(query: str) -> str:
-    return f"recalled for {query[:60]!r}"
+def _cancelled(task: "asyncio.Task[Any] | None") -> None:
+    """Cancel a task, if there is one."""
+    if task is not None:
+        with suppress(RuntimeError):  # its event loop may have ended
+            task.cancel()

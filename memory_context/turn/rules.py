@@ -9,7 +9,7 @@ from .named import named_keys, unknown_keys
 from .requests import Expansion, TurnAnswer, TurnRequest
 from .words import FUNCTION_WORDS
 
-__all__ = ["decide_by_rules", "named_keys", "unknown_keys"]
+__all__ = ["decide_by_rules", "ends_of", "named_keys", "unknown_keys"]
 
 _READ_CHARACTERS = 3000  # at each end of a request or an answer; people say what they want first or last
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
@@ -24,11 +24,11 @@ def decide_by_rules(turn: TurnRequest) -> TurnAnswer:
     Expanded are the keys the request names, and up to three references that share rare words with it. Only the first
     and last few thousand characters of a long request are read.
     """
-    request = _ends(turn.request)
+    request = ends_of(turn.request)
     offered = {reference.ref.key: reference for reference in turn.references}
     named = [key for key in named_keys(request, offered) if not offered[key].is_visible]
     matched = _matched(turn, request, named)
-    around = Surroundings(_ends(turn.last_answer), turn.references, turn.visible_texts)
+    around = Surroundings(ends_of(turn.last_answer), turn.references, turn.visible_texts)
     missing = missing_from(request, around, has_named=bool(named))
     return TurnAnswer(
         expansions=(*(Expansion(key, "named", "named by the user") for key in named), *matched),
@@ -38,6 +38,14 @@ def decide_by_rules(turn: TurnRequest) -> TurnAnswer:
     )
 
 
+def ends_of(text: str, characters: int = _READ_CHARACTERS) -> str:
+    """Return a text, of a long one both ends, without the words a cut goes through: a piece may look like a key."""
+    if len(text) <= 2 * characters:
+        return text
+    head, tail = text[:characters], text[-characters:]
+    return f"{head.rstrip(_KEY_CHARACTERS)}\n{tail.lstrip(_KEY_CHARACTERS)}"
+
+
 def _matched(turn: TurnRequest, request: str, named: list[str]) -> list[Expansion]:
     """Return the references the rest of the request speaks of, once the named ones are out of it."""
     words = _PLACEHOLDER.sub(" ", request)
@@ -45,14 +53,6 @@ def _matched(turn: TurnRequest, request: str, named: list[str]) -> list[Expansio
         words = words.replace(key, " ")
     rest = [reference for reference in turn.references if reference.ref.key not in named]
     return matched_references(words, rest, turn.visible_texts, turn.last_answer[-_READ_CHARACTERS:])
-
-
-def _ends(text: str) -> str:
-    """Return a text, of a long one both ends, without the words a cut goes through: a piece may look like a key."""
-    if len(text) <= 2 * _READ_CHARACTERS:
-        return text
-    head, tail = text[:_READ_CHARACTERS], text[-_READ_CHARACTERS:]
-    return f"{head.rstrip(_KEY_CHARACTERS)}\n{tail.lstrip(_KEY_CHARACTERS)}"
 
 
 def _query(request: str) -> str:

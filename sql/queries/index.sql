@@ -1,9 +1,13 @@
 -- The index: claiming jobs, writing what they make, and embeddings of another model.
 
 -- name: select_pending_users :many
--- Who has something waiting, page by page; reads across users, and reads nothing else.
+-- Who has something waiting, or only set aside, page by page; reads across users, and reads nothing else.
 SELECT user_id FROM memory_context.memory_users
-WHERE pending_since IS NOT NULL AND user_id > %(after)s ORDER BY user_id LIMIT %(limit)s;
+WHERE (pending_since IS NOT NULL OR has_set_aside)
+    AND (pending_since IS NOT NULL OR %(with_set_aside)s)
+    AND user_id > %(after)s
+ORDER BY user_id
+LIMIT %(limit)s;
 
 -- name: select_users :many
 -- All users, page by page, for maintenance that then acts as each in turn.
@@ -12,7 +16,7 @@ SELECT user_id FROM memory_context.memory_users WHERE user_id > %(after)s ORDER 
 -- name: claim_jobs :many
 -- Take the lease of the oldest due jobs. What a worker that was killed had claimed is due again when its lease ends; a job
 -- that was begun too often without an end is set aside, since it may be what kills its workers. While one is due that was
--- begun before, they are taken one by one: it shall not take others with it.
+-- begun before, they are taken one by one: it shall not take others with it. Of large items fewer are taken, at least one.
 WITH due AS (
     SELECT memory_id FROM memory_context.index_jobs
     WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside
@@ -22,6 +26,9 @@ WITH due AS (
         WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside AND NOT is_text_done AND attempts > 1
     ) THEN 1 ELSE %(limit)s END
     FOR UPDATE SKIP LOCKED
+), sized AS (
+    SELECT due.memory_id, sum(item.content_bytes) OVER (ORDER BY due.memory_id) - item.content_bytes AS bytes_before
+    FROM due JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = due.memory_id
 ), claimed AS (
     UPDATE memory_context.index_jobs AS job
     SET attempts = attempts + 1,
@@ -29,8 +36,8 @@ WITH due AS (
         claim = %(claim)s,
         is_set_aside = attempts >= %(attempts_limit)s AND NOT is_text_done,
         last_error = CASE WHEN attempts >= %(attempts_limit)s THEN coalesce(last_error, 'its workers were killed') END
-    FROM due
-    WHERE job.user_id = %(user_id)s AND job.memory_id = due.memory_id
+    FROM sized
+    WHERE job.user_id = %(user_id)s AND job.memory_id = sized.memory_id AND sized.bytes_before < %(bytes_limit)s
     RETURNING job.memory_id, job.is_text_done, job.attempts, job.is_set_aside
 )
 SELECT
@@ -130,7 +137,7 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND cl
 -- name: update_jobs_renewed :exec
 -- A worker that is still at it keeps its lease.
 UPDATE memory_context.index_jobs SET due_at = now() + make_interval(secs => %(lease_seconds)s)
-WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
+WHERE user_id = %(user_id)s AND claim = %(claim)s;
 
 -- name: update_jobs_released :exec
 -- Give back what a worker did not finish; an attempt that was only broken off does not count.
@@ -142,10 +149,12 @@ WHERE user_id = %(user_id)s AND claim = %(claim)s;
 SELECT FROM memory_context.memory_users WHERE user_id = %(user_id)s FOR UPDATE;
 
 -- name: update_user_not_pending :exec
--- Nothing is left for this user, not even what was set aside.
-UPDATE memory_context.memory_users SET pending_since = NULL
+-- Nothing waits for this user; what was set aside is only counted.
+UPDATE memory_context.memory_users
+SET pending_since = NULL,
+    has_set_aside = EXISTS (SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s)
 WHERE user_id = %(user_id)s
-    AND NOT EXISTS (SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s);
+    AND NOT EXISTS (SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_set_aside);
 
 -- name: fetch_job_counts :one
 -- How much waits for this user: due now, in somebody's hands, to be tried again, set aside.

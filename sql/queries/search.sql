@@ -7,8 +7,8 @@ SELECT chunk_count FROM memory_context.agent_memory_statistics
 WHERE user_id = %(user_id)s;
 
 -- name: select_frequencies :many
--- In how many of the user's passages each term occurs.
-SELECT term, sum(cardinality(postings))::bigint AS document_frequency
+-- In how many of the user's passages each term occurs; the index alone says it.
+SELECT term, sum(passages)::bigint AS document_frequency
 FROM memory_context.agent_memory_terms
 WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[])
 GROUP BY term;
@@ -19,53 +19,73 @@ SELECT unnest(related_to) AS memory_key FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
 
 -- name: rank_by_terms :many
--- The passages that say most about the terms, by BM25.
-SELECT
-    found.memory_id,
-    posting >> 16 AS chunk_number,
-    sum(memory_context.bm25(posting, known.document_frequency, %(chunk_count)s)) AS score
-FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
-CROSS JOIN unnest(found.postings) AS posting
-GROUP BY found.memory_id, posting >> 16
-ORDER BY score DESC, found.memory_id DESC, chunk_number
+-- The passages that say most about the terms, by BM25; of each item only the best, so that no large one crowds out others.
+WITH scored AS (
+    SELECT
+        found.memory_id,
+        posting >> 16 AS chunk_number,
+        sum(memory_context.bm25(posting, known.document_frequency, %(chunk_count)s)) AS score
+    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
+    JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
+    CROSS JOIN unnest(found.postings) AS posting
+    GROUP BY found.memory_id, posting >> 16
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY memory_id ORDER BY score DESC, chunk_number) AS place FROM scored
+)
+SELECT memory_id, chunk_number, score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY score DESC, memory_id DESC, chunk_number
 LIMIT %(limit)s;
 
 -- name: rank_by_terms_filtered :many
 -- The same among the items that meet criteria; the frequencies stay those of the whole memory.
-SELECT
-    found.memory_id,
-    posting >> 16 AS chunk_number,
-    sum(memory_context.bm25(posting, known.document_frequency, %(chunk_count)s)) AS score
-FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
-JOIN memory_context.agent_memories AS item
-    ON item.user_id = %(user_id)s
-    AND item.id = found.memory_id
-    AND memory_context.meets(
-        item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-        %(related_to)s, %(related_keys)s
-    )
-CROSS JOIN unnest(found.postings) AS posting
-GROUP BY found.memory_id, posting >> 16
-ORDER BY score DESC, found.memory_id DESC, chunk_number
+WITH scored AS (
+    SELECT
+        found.memory_id,
+        posting >> 16 AS chunk_number,
+        sum(memory_context.bm25(posting, known.document_frequency, %(chunk_count)s)) AS score
+    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
+    JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
+    JOIN memory_context.agent_memories AS item
+        ON item.user_id = %(user_id)s
+        AND item.id = found.memory_id
+        AND memory_context.meets(
+            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
+            %(related_to)s, %(related_keys)s
+        )
+    CROSS JOIN unnest(found.postings) AS posting
+    GROUP BY found.memory_id, posting >> 16
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY memory_id ORDER BY score DESC, chunk_number) AS place FROM scored
+)
+SELECT memory_id, chunk_number, score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY score DESC, memory_id DESC, chunk_number
 LIMIT %(limit)s;
 
 -- name: rank_by_embedding_exact :many
--- The passages nearest in meaning, all of the user's compared: right, and fast enough up to some ten thousand.
-WITH own AS MATERIALIZED (
-    SELECT memory_id, chunk_number, embedding FROM memory_context.agent_memory_embeddings
+-- The passages nearest in meaning, all of the user's compared: right, and fast enough up to some ten thousand. Of each
+-- item only the nearest, among more than one item has; to number all takes longer than to compare them. OFFSET keeps
+-- the model's index out; the vectors themselves are not carried along.
+WITH own AS (
+    SELECT memory_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
+    FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
+    OFFSET 0
+), near AS (
+    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY memory_id ORDER BY distance) AS place FROM near
 )
-SELECT memory_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
-FROM own
-ORDER BY embedding <=> %(embedding)s::halfvec
+SELECT memory_id, chunk_number, 1 - distance AS score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: rank_by_embedding_filtered :many
 -- The same among the items that meet criteria.
-WITH own AS MATERIALIZED (
-    SELECT found.memory_id, found.chunk_number, found.embedding
+WITH own AS (
+    SELECT found.memory_id, found.chunk_number, found.embedding <=> %(embedding)s::halfvec AS distance
     FROM memory_context.agent_memories AS item
     JOIN memory_context.agent_memory_embeddings AS found
         ON found.user_id = %(user_id)s
@@ -76,10 +96,15 @@ WITH own AS MATERIALIZED (
             item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
             %(related_to)s, %(related_keys)s
         )
+    OFFSET 0
+), near AS (
+    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY memory_id ORDER BY distance) AS place FROM near
 )
-SELECT memory_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
-FROM own
-ORDER BY embedding <=> %(embedding)s::halfvec
+SELECT memory_id, chunk_number, 1 - distance AS score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY distance
 LIMIT %(limit)s;
 
 -- name: set_nearest_scope :exec
@@ -151,9 +176,8 @@ SELECT
     posting >> 16 AS chunk_number,
     sum(memory_context.bm25(posting, known.document_frequency, %(chunk_count)s)) AS score
 FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-CROSS JOIN unnest(%(item_ids)s::bigint[]) AS item_id
 JOIN memory_context.agent_memory_terms AS found
-    ON found.user_id = %(user_id)s AND found.term = known.term AND found.memory_id = item_id
+    ON found.user_id = %(user_id)s AND found.term = known.term AND found.memory_id = ANY(%(item_ids)s::bigint[])
 CROSS JOIN unnest(found.postings) AS posting
 GROUP BY found.memory_id, posting >> 16;
 
@@ -184,20 +208,30 @@ JOIN memory_context.agent_memory_chunks AS chunk
 JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = chunk.memory_id AND item.is_active;
 
 -- name: select_unindexed :many
--- The newest items whose text is not indexed yet, and the beginning of each.
+-- The newest items whose text is not indexed yet, those first whose names match a pattern, and the beginning of each.
+-- Chosen first, so that no content is read only to be sorted.
+WITH chosen AS (
+    SELECT
+        item.id,
+        concat_ws(' ', item.memory_key, item.summary, item.source, array_to_string(item.tags, ' '))
+            ILIKE ANY(%(patterns)s::text[]) AS is_named
+    FROM memory_context.index_jobs AS job
+    JOIN memory_context.agent_memories AS item
+        ON item.user_id = %(user_id)s AND item.id = job.memory_id
+        AND memory_context.meets(
+            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
+            %(related_to)s, %(related_keys)s
+        )
+    WHERE job.user_id = %(user_id)s AND NOT job.is_text_done
+    ORDER BY is_named DESC, item.id DESC
+    LIMIT %(limit)s
+)
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
     item.updated_at, item.is_active,
     left(item.content, %(characters_limit)s) AS content,
     substring(item.content_raw FOR %(characters_limit)s) AS content_raw
-FROM memory_context.index_jobs AS job
-JOIN memory_context.agent_memories AS item
-    ON item.user_id = %(user_id)s AND item.id = job.memory_id
-    AND memory_context.meets(
-        item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-        %(related_to)s, %(related_keys)s
-    )
-WHERE job.user_id = %(user_id)s AND NOT job.is_text_done
-ORDER BY job.memory_id DESC
-LIMIT %(limit)s;
+FROM chosen
+JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = chosen.id
+ORDER BY chosen.is_named DESC, chosen.id DESC;

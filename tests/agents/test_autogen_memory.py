@@ -1,6 +1,8 @@
 """PostgresMemory behind AutoGen's Memory protocol: with MemoryContext and with AutoGen's own contexts."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
@@ -210,6 +212,28 @@ async def test_only_its_own_messages_are_taken_out(store: MemoryStore, index: in
     for memory in (first, second):
         await memory.update_context(context)
     assert shown(await context.get_messages()) == ["I am the agent called memory."]
+
+
+class OpaqueContext(UnboundedChatCompletionContext):
+    """One whose saved state names its messages otherwise."""
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """Return it."""
+        return {"history": [message.model_dump() for message in self._messages]}
+
+
+async def test_a_context_whose_state_has_no_messages_gets_one_message(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+):
+    """It stays, as nothing can take it out; said once."""
+    memory, context = await memory_of(store), OpaqueContext()
+    for question in QUESTIONS.values():
+        await context.add_message(UserMessage(content=question, source="user"))
+        await memory.update_context(context)
+        assert len(shown(await context.get_messages())) == 1
+    warnings = [r.getMessage() for r in caplog.records if "cannot be replaced" in r.getMessage()]
+    assert len(warnings) == 1
+    assert "OpaqueContext" in warnings[0]
 
 
 async def test_what_is_shown_keeps_its_limit(store: MemoryStore):

@@ -121,6 +121,61 @@ async def test_answers_stay_within_the_first_view(store: MemoryStore) -> None:
     assert context.token_counter.count(await ask(context, "query_memory", limit=100)) <= 1000
 
 
+LONG_WORDS = {"ascii": "q9$x-" * 40, "cjk": "港湾記録帳簿" * 30}
+
+
+@pytest.mark.parametrize("words", LONG_WORDS.values(), ids=LONG_WORDS)
+async def test_long_descriptions_leave_no_answer_over_its_limit(store: MemoryStore, words: str) -> None:
+    """Hits are left out from the end, which is said; what the answer collapses to is short; pages miss nothing."""
+    context = MemoryContext(
+        "alice", memory_store=store, policy=ContextPolicy(token_budget=4000, first_view_limit_tokens=1000)
+    )
+    keys = [
+        await context.store(f"{number} harbour " + words * 5, f"{number} harbour {words}", source=f"{number}_{words}")
+        for number in range(20)
+    ]
+    await store.flush_index()
+    answer = await ask(context, "search_memory", query="harbour", limit=20)
+    assert context.token_counter.count(answer) <= 1000
+    shown = [key for key in keys if f"[MemoryRef: {key} - " in answer]
+    found = int(answer.split()[0])
+    assert 1 <= len(shown) < found
+    assert f"{found - len(shown)} more are left out" in answer
+    assert answer.endswith("end_line=…).")
+    label = store.lookups.find("alice", answer)
+    assert label is not None
+    assert context.token_counter.count(label.label) < 400
+    assert all(key in label.label for key in shown[:10])
+
+    listed: list[str] = []
+    page = await ask(context, "query_memory", limit=100)
+    while True:
+        assert context.token_counter.count(page) <= 1000
+        on_page = [line.split("[MemoryRef: ")[1].split(" - ")[0] for line in page.splitlines() if "[MemoryRef" in line]
+        label = store.lookups.find("alice", page)
+        assert label is not None
+        assert label.label == f"query_memory listed items {len(listed) + 1}-{len(listed) + len(on_page)}"
+        listed += on_page
+        if "There are more" not in page:
+            break
+        assert f"There are more: query_memory(offset={len(listed)}, …) goes on." in page
+        page = await ask(context, "query_memory", limit=100, offset=len(listed))
+    assert sorted(listed) == sorted(keys)
+
+
+async def test_a_search_of_many_hits_collapses_to_a_few_keys(context: MemoryContext, store: MemoryStore) -> None:
+    """And says how many there were besides."""
+    for number in range(20):
+        await context.store(f"{number} the harbour and what {number * 7919} there is", f"harbour {number}")
+    await store.flush_index()
+    answer = await ask(context, "search_memory", query="harbour", limit=20)
+    label = store.lookups.find("alice", answer)
+    assert label is not None
+    count = answer.count("[MemoryRef: ")
+    assert count > 10
+    assert label.label.endswith(f" and {count - 10} more")
+
+
 async def test_a_store_that_is_down_is_told(context: MemoryContext) -> None:
     """And the agent can go on."""
     down = MemoryContext("alice", memory_store=MemoryStore("postgresql://nobody@127.0.0.1:1/nowhere"))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import threading
 import time
 
 import pytest
@@ -18,7 +19,7 @@ from autogen_core.models import (
 
 from memory_context import ContextPolicy, ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
 from memory_context.errors import StoreUnavailableError
-from memory_context.transcript import Expanded, Folded, Withdrawn
+from memory_context.transcript import Expanded, Folded, Transcript, Withdrawn
 
 from ..agents.scripted import report, text_of
 from ..conftest import Server
@@ -110,7 +111,9 @@ async def test_several_keys_share_the_room(store: MemoryStore):
     context = context_of(store)
     keys = await surveyed(context, "owls", "bats", "eels", lines=1500)
     small = await context.store("a small note", "a note")
-    (text,) = opened(await ask(context, f"Compare finding 1234 of {', '.join(keys)} and {small}."))
+    (text,) = opened(
+        await ask(context, f"Compare finding 1234 of {', '.join(keys)} and [MemoryRef: {small} - a note - 3 tokens].")
+    )
     assert [f"{topic} finding 1234: " in text for topic in ("owls", "bats", "eels")] == [True] * 3
     assert "a small note" in text
     assert 1200 < context.token_counter.count(text) <= 2000
@@ -135,6 +138,103 @@ async def test_a_key_of_another_session_opens(store: MemoryStore):
     earlier = context_of(store)
     (key,) = await surveyed(earlier, "owls", lines=60)
     assert report("owls", 60) in opened(await ask(context_of(store), f"Open [MemoryRef: {key} - x - 1 tokens]."))[0]
+
+
+@pytest.mark.parametrize("lines", [60, 3000])
+async def test_naming_a_key_again_and_again_adds_nothing(store: MemoryStore, lines: int):
+    """Without a budget nothing is ever withdrawn, so the same is not brought twice: whole or the same passages."""
+    context = context_of(store, token_budget=None)
+    (key,) = await surveyed(context, "owls", lines=lines)
+    for _ in range(20):
+        view = await ask(context, f"What is the value of finding 1234 in {key}?")
+        await answer(context)
+    assert len(opened(view)) == 1
+    assert context.stats.expansions == 1
+    assert len(opened(await ask(context, f"And finding 17 in {key}?"))) == (2 if lines == 3000 else 1)
+
+
+async def test_history_is_not_folded_for_what_a_small_budget_has_no_room_for(store: MemoryStore):
+    """What is opened takes a quarter of the budget at most, and is shown."""
+    note = await context_of(store).store(report("owls", 3000), "owls", source="owls")
+    await store.flush_index()
+    context = context_of(store, token_budget=2000)
+    await ask(context, "Hello. " + "We talked of this and that. " * 100)
+    await answer(context, "Indeed. " * 300)
+    before = await context.get_messages()
+    view = await ask(context, f"Where did we say finding 1234 of owls was? [MemoryRef: {note} - owls - 3 tokens]")
+    assert view[: len(before)] == before
+    (text,) = opened(view)
+    assert "owls finding 1234: " in text
+    assert context.token_counter.count(text) <= 1000
+    assert context.stats.folds == 0
+
+
+async def test_many_large_items_are_shown_in_time(store: MemoryStore):
+    """As far as there is room; each is read and looked through once."""
+    light = Light()
+    context = context_of(store, light)
+    texts = [f"topic {i}\n" + report(f"topic{i}", 20_000) for i in range(12)]
+    keys = [await context.store(text, f"report {i}", source=f"report{i}") for i, text in enumerate(texts)]
+    placeholders = " ".join(f"[MemoryRef: {key} - a - 3 tokens]" for key in keys)
+    started = time.monotonic()
+    (text,) = opened(await ask(context, f"Compare finding 1234 of these: {placeholders}"))
+    assert time.monotonic() - started < 5
+    assert [f"[MemoryRef: {key} - " in text for key in keys[:5]] == [True] * 5
+    assert context.token_counter.count(text) <= 2000
+
+
+async def test_what_is_finished_is_shown_although_the_rest_takes_too_long(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """The named item was read; the search for more hangs. Then the store is not asked for a while."""
+    context = context_of(
+        store, store_timeout_seconds=0.2, store_retry_seconds=1000, expansion=ExpansionPolicy(timeout_seconds=0.2)
+    )
+    note = await context.store("The team lunch is at Luigi's.", "where the team lunch is")
+    other = await context.store("another note", "another note", source="other")
+
+    async def hang(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store, "search_candidates", hang)
+    started = time.monotonic()
+    view = await ask(context, f"Where did we say it was last time? See [MemoryRef: {note} - x - 1 tokens]")
+    assert time.monotonic() - started < 1.2
+    assert "Luigi's" in text_of(view)
+    await answer(context)
+    assert "another note" not in text_of(await ask(context, f"[MemoryRef: {other} - x - 1 tokens]?"))
+
+
+async def test_the_store_is_not_blamed_for_what_choosing_passages_takes(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The view comes without; the next message is read for."""
+    context = context_of(store, store_timeout_seconds=0.1, expansion=ExpansionPolicy(timeout_seconds=0.1))
+    note = await context.store("a note to read", "a note", source="note")
+    release = threading.Event()
+    monkeypatch.setattr("memory_context.turn.expander._COMPOSE_SECONDS", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr("memory_context.turn.expander.fenced", lambda *_: release.wait(5) and None)
+        assert opened(await ask(context, f"[MemoryRef: {note} - x - 1 tokens]?")) == []
+        release.set()
+    assert "it took too long" in caplog.text
+    await answer(context)
+    assert len(opened(await ask(context, f"[MemoryRef: {note} - x - 1 tokens], please?"))) == 1
+
+
+async def test_a_very_long_message_does_not_hold_up_the_event_loop(store: MemoryStore):
+    """Keys are looked for in its ends."""
+    context = context_of(store)
+    (key,) = await surveyed(context, "owls", lines=60)
+    words = "some_words in_a row.with-many_keys_a2b3c4d\n" * 100_000
+    entry = Transcript(first_position=context.transcript.end).append(
+        UserMessage(content=f"{key}\n{words}", source="user")
+    )
+    started = time.monotonic()
+    expander = context._expander  # pyright: ignore[reportPrivateUsage]
+    named = expander._named([entry], set())  # pyright: ignore[reportPrivateUsage]
+    assert time.monotonic() - started < 0.2
+    assert named[0].key == key
 
 
 async def test_unknown_keys_and_those_of_others_open_nothing_and_tell_nothing(store: MemoryStore):
@@ -375,6 +475,7 @@ async def test_words_of_a_hand_off_name_keys(store: MemoryStore):
 async def test_expansion_and_recall_can_be_switched_off_apart(store: MemoryStore):
     """Each by its policy."""
     note = await context_of(store).store("The team lunch is at Luigi's.", "where the team lunch is")
+    await store.flush_index()
     words = f"Where did we say the team lunch is? [MemoryRef: {note} - x - 1 tokens]"
     for expands in (False, True):
         for recalls in (False, True):
@@ -500,6 +601,28 @@ async def test_a_call_under_way_is_replaced_by_the_rules(store: MemoryStore):
     light.answer = choose(owls)
     await answer(context)
     assert report("owls", 60) in text_of(await ask(context, "Now the other one.")), "asked again after a view"
+
+
+@pytest.mark.parametrize("is_key", [True, False])
+async def test_words_of_an_agent_leave_a_call_under_way_alone(store: MemoryStore, is_key: bool):
+    """What another agent names is opened beside what the light model chooses for the user's words; asked once."""
+    light = Light()
+    context = context_of(store, light)
+    owls, bats = await surveyed(context, "owls", "bats", lines=60)
+    light.prompts.clear()
+    light.asked.clear()
+    light.release.clear()
+    light.answer = choose(owls)
+    await context.add_message(UserMessage(content="Tell me more on the first one.", source="user"))
+    await asyncio.wait_for(light.asked.wait(), 5)
+    words = f"I would look into {bats}." if is_key else "I would use snake_case names."
+    await context.add_message(UserMessage(content=words, source="critic"))
+    await asyncio.sleep(0)
+    light.release.set()
+    view = await asyncio.wait_for(context.get_messages(), 5)
+    assert len(light.prompts) == 1
+    assert report("owls", 60) in text_of(view)
+    assert (report("bats", 60) in text_of(view)) is is_key
 
 
 BAD_ANSWERS = [

@@ -2,11 +2,15 @@
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,12 +20,13 @@ from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.escaping import unescape
 from memory_context.indexing import INDEXED_CHARACTERS, query_terms
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, indexer
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, index_rows, indexer
 from memory_context.store.indexer import IndexReport
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
 ANY = MemoryCriteria()
+on_one_database = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MAKE_DUE = "UPDATE memory_context.index_jobs SET due_at = now(), claim = NULL WHERE NOT is_set_aside"
 
 
@@ -184,7 +189,8 @@ async def test_every_passage_is_exactly_where_it_says(store: MemoryStore, databa
 )
 async def test_any_content_is_cut_exactly(store: MemoryStore, database: Database, contents: list[str]) -> None:
     """Any characters, repeated to any length."""
-    database("TRUNCATE memory_context.agent_memories, memory_context.agent_memory_statistics CASCADE")
+    for table in ("agent_memories", "agent_memory_terms", "agent_memory_statistics"):
+        database(f"TRUNCATE memory_context.{table} CASCADE")
     made = {f"k{number}": content for number, content in enumerate(contents)}
     await store.insert_memories("alice", [memory(key, content) for key, content in made.items()])
     assert await store.flush_index() == IndexReport(0, 0)
@@ -550,9 +556,11 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
             assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(0, 1)
         assert await store.index_failures("alice") == [("k4", "ValueError: cannot be cut")]
         assert await store.index_failures("bob") == []
+        assert database("SELECT pending_since, has_set_aside FROM memory_context.memory_users") == [(None, True)]
         assert (await keys_found(store, "poison"))[0] == "k4"
         assert await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4") == ["k4"]
         assert await store.flush_index() == IndexReport(0, 0)
+    assert database("SELECT pending_since, has_set_aside FROM memory_context.memory_users") == [(None, False)]
     database.check(9)
 
 
@@ -670,6 +678,131 @@ def test_a_store_indexes_in_one_event_loop_after_the_other(database_url: str, da
     database.check(3)
 
 
+def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database: Database) -> None:
+    """Each loop has one task at most, and closing in one breaks off nothing of the other."""
+    embedder = FakeEmbedder()
+    store = MemoryStore(database_url, embedder)
+    is_other_stopped = threading.Event()
+    most_tasks: list[int] = []
+
+    async def use(name: str, *, is_last: bool) -> None:
+        most = 0
+        for number in range(30):
+            await store.insert_memories(name, [memory(f"k{number}", f"text {number} of {name}")])
+            await store.insert_memories("both", [memory(f"{name}{number}", f"text {number} by {name}")])
+            most = max(most, sum(task.get_name() == "memory_context indexer" for task in asyncio.all_tasks()))
+        most_tasks.append(most)
+        if is_last:
+            await until(is_other_stopped.is_set)
+            assert await asyncio.wait_for(store.flush_index(), 20) == IndexReport(0, 0)
+        await store.close()
+        is_other_stopped.set()
+
+    with ThreadPoolExecutor(2) as threads:
+        calls = [
+            threads.submit(asyncio.run, use(name, is_last=is_last)) for name, is_last in (("a", False), ("b", True))
+        ]
+        for call in calls:
+            call.result(60)
+    assert most_tasks == [1, 1]
+    assert len(store._indexer._backgrounds) <= 2
+    database.check(120)
+
+
+async def test_a_close_in_one_loop_leaves_the_batches_of_another_alone(database_url: str, database: Database) -> None:
+    """The claim of a batch in work is given back by nobody else."""
+    embedder = FakeEmbedder(wait_for=asyncio.Event())
+    async with MemoryStore(database_url, embedder) as store:
+        await store.insert_memories("alice", [memory("a")])
+        await until(lambda: embedder.calls != [])
+        await asyncio.to_thread(lambda: asyncio.run(store.close()))
+        assert database("SELECT claim IS NOT NULL, attempts FROM memory_context.index_jobs") == [(True, 1)]
+        embedder.wait_for.set()
+        await until(lambda: database.count("index_jobs") == 0)
+    database.check(1)
+
+
+async def test_a_batch_that_was_broken_off_is_taken_on_again_by_this_process(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without anybody storing or asking, also if no background was at work."""
+    monkeypatch.setattr(indexer, "_RETRY_SECONDS", 0.1)
+    embedder = FakeEmbedder(wait_for=asyncio.Event())
+    async with MemoryStore(database_url, embedder) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+            await store.insert_memories("alice", [memory("a")])
+        flush = asyncio.create_task(store.flush_index())
+        await until(lambda: embedder.calls != [])
+        embedder.wait_for.set()
+        flush.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await flush
+        await until(lambda: database.count("index_jobs") == 0)
+    database.check(1)
+
+
+async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
+    database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is renewed before it could: each of these texts hangs, and each gets its full time."""
+
+    class Slow(Choosy):
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
+            remaining = database(
+                """SELECT extract(epoch FROM min(due_at) - now())::float8 FROM memory_context.index_jobs
+                WHERE claim IS NOT NULL"""
+            )
+            left.append(remaining[0][0])
+            database(
+                """UPDATE memory_context.index_jobs SET due_at = due_at - interval '1 second'
+                WHERE claim IS NOT NULL"""
+            )
+            clock[0] += 1
+            return await super().embed(texts, purpose)
+
+    left: list[float] = []
+    clock = [0.0]
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(indexer, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
+    for name, seconds in (("LEASE_SECONDS", 4.0), ("EMBED_SECONDS", 1.5), ("_PROBE_SECONDS", 0.5)):
+        monkeypatch.setattr(indexer, name, seconds)
+    async with MemoryStore(database_url, Slow()) as store:
+        await store.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
+        assert await store.flush_index() == IndexReport(6, 0)
+    assert min(left) > 1
+    assert database("SELECT max(attempts) FROM memory_context.index_jobs") == [(1,)]
+
+
+async def test_of_large_items_few_are_claimed_at_once(
+    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a lease is long enough for, but always one."""
+    sizes: list[int] = []
+    do = indexer._Work.do
+
+    async def counted(self: Any, claim: str, jobs: Sequence[dict[str, Any]]) -> None:
+        sizes.append(len(jobs))
+        await do(self, claim, jobs)
+
+    monkeypatch.setattr(indexer._Work, "do", counted)
+    monkeypatch.setattr(indexer, "BATCH_BYTES", 250)
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    await store.insert_memories("alice", [memory(f"k{n}", f"{n}" * size) for n, size in enumerate([100] * 5 + [999])])
+    assert await store.flush_index() == IndexReport(0, 0)
+    assert sizes == [3, 3]
+    database.check(6)
+
+
+@on_one_database
+@given(st.lists(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])), max_size=5))
+async def test_an_array_that_is_spelled_out_is_read_as_it_was(database: Database, values: list[str]) -> None:
+    """Whatever is in its strings."""
+    with psycopg.connect(database.url) as connection:
+        row = connection.execute("SELECT %s::text[]", [index_rows._strings(values)]).fetchone()
+    assert row == (values,)
+
+
 async def test_forgetting_what_is_being_indexed_leaves_nothing(
     store: MemoryStore, database: Database, embedder: FakeEmbedder
 ) -> None:
@@ -758,8 +891,8 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
 
 
 def test_the_bounds_are_what_is_promised() -> None:
-    """A lease is longer than a batch of ordinary texts takes; waits have an end."""
-    assert indexer.LEASE_SECONDS >= 30
+    """A lease is longer than an embedder that hangs is waited for; waits have an end."""
+    assert indexer.LEASE_SECONDS > indexer.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
     assert indexer.ATTEMPTS_LIMIT >= 3
     assert math.isfinite(indexer.EMBED_SECONDS)
     assert issubclass(EmbeddingError, Exception)

@@ -110,7 +110,7 @@ def test_the_list_of_users_tells_who_waits_and_nothing_else(pooled: psycopg.Conn
     users = pooled.execute("SELECT user_id FROM memory_context.memory_users ORDER BY 1").fetchall()
     assert users == [("alice",), ("bob",)]
     columns = pooled.execute("SELECT * FROM memory_context.memory_users").description or []
-    assert [column.name for column in columns] == ["user_id", "pending_since"]
+    assert [column.name for column in columns] == ["user_id", "pending_since", "has_set_aside"]
     with pooled.transaction(force_rollback=True):
         act_as(pooled, "alice")
         assert pooled.execute("UPDATE memory_context.memory_users SET pending_since = now()").rowcount == 1

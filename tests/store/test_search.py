@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_context.memory import AgentMemory
 from memory_context.store import MemoryCriteria, MemoryStore, NewMemory
 from memory_context.store import search as module
 from memory_context.store.search import nearest_statement
@@ -75,6 +76,72 @@ async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore
     assert len(await store.fetch_passages("alice", [place, place, (0, 0), (one.memory_id, 99)])) == 1
     assert await store.fetch_passages("bob", [place]) == {}
     assert await store.fetch_passages("alice", []) == {}
+
+
+@pytest.mark.parametrize("ranking", ["exact", "filtered", "nearest"])
+async def test_one_large_item_does_not_crowd_out_the_others(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, ranking: str
+) -> None:
+    """A log of hundreds of passages that all say it, and a few notes on it: both are found, however it is ranked."""
+    if ranking == "nearest":
+        monkeypatch.setattr(module, "EXACT_UP_TO_PASSAGES", 100)
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        agent = AgentMemory(store, "alice")
+        log = "".join(f"12:{n % 60:02} worker {n} timeout timeout after {n} s\n" for n in range(15_000))
+        ref = await agent.store(log, type="command_output")
+        notes = [
+            await agent.store(f"note {n}: {word} had a timeout, see {word * 2}", type="command_output")
+            for n, word in enumerate(["redis", "kafka", "nginx", "mysql", "vault", "etcd", "consul", "envoy"])
+        ]
+        await store.flush_index()
+        candidates, profile = await store.search_candidates("alice", "timeout", ["timeout"], ANY)
+        assert profile.passages > 600
+        assert len({one.memory_id for one in candidates}) == 9
+        types = ("command_output",) if ranking == "filtered" else ()
+        hits = await agent.search("timeout", limit=5, criteria=MemoryCriteria(types=types))
+        assert len(hits) == 5
+        assert len({hit.ref for hit in hits} & set(notes)) >= 4
+        assert {hit.ref for hit in hits} <= {ref, *notes}
+
+
+async def test_the_first_search_knows_already_how_many_passages_there_are(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it does not compare all of very many."""
+    monkeypatch.setattr(module, "EXACT_UP_TO_PASSAGES", 29)
+    asked: list[str] = []
+    monkeypatch.setattr(
+        module, "nearest_statement", lambda *given: asked.append("nearest") or nearest_statement(*given)
+    )
+    await store.search_candidates("alice", "words", [], ANY)
+    assert asked == ["nearest"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([], "k9"), (["HARB"], "k3"), (["zzz", "way"], "k4"), (["%"], "k5"), (["_"], "k9"), (["\\"], "k6"), ([""], "k9")],
+)
+async def test_of_many_not_indexed_those_that_are_named_come_first(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str
+) -> None:
+    """By summary, source or tag; no sign means anything in a word."""
+    monkeypatch.setattr("memory_context.store.indexer.Indexer.nudge", lambda self, user_id: None)
+    names: dict[int, dict[str, Any]] = {3: {"tags": ["harbour"]}, 4: {"source": "railway"}, 5: {"source": "5%"}}
+    names[6] = {"source": "C:\\temp"}
+    items = [NewMemory(f"k{n}", f"text {n}", "", 1, "custom", **names.get(n, {})) for n in range(10)]
+    await store.insert_memories("bob", items)
+    found = await store.select_unindexed("bob", ANY, 2, words=words)
+    assert found[0].memory.memory_key == expected
+    assert len(found) == 2
+
+
+async def test_what_ends_with_a_line_ends_in_that_line(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before it is indexed."""
+    monkeypatch.setattr("memory_context.store.indexer.Indexer.nudge", lambda self, user_id: None)
+    contents = {"a": "", "b": "one\ntwo\n", "c": "one\ntwo", "d": "\n"}
+    await store.insert_memories("bob", [NewMemory(key, text, "", 1, "custom") for key, text in contents.items()])
+    passages = await store.select_unindexed("bob", ANY, 10)
+    assert {one.memory.memory_key: one.end_line for one in passages} == {"a": 1, "b": 2, "c": 2, "d": 1}
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30))

@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_context.indexing import Chunk, chunks_of
 from memory_context.tokens import default_token_counter
 from memory_context.turn import Piece, fenced
 from memory_context.turn.opening import best_passages
@@ -15,8 +17,8 @@ LONG = "".join(f"line {number}: the weather is fine today and nothing happens\n"
 
 def test_a_small_item_is_shown_whole() -> None:
     """With its label, inside the marks."""
-    text, count = fenced([Piece("[MemoryRef: k - d - 3 tokens] (named)", "three short words")], "k", 500, COUNTER)
-    assert count == 1
+    text, shown = fenced([Piece("[MemoryRef: k - d - 3 tokens] (named)", "three short words")], "k", 500, COUNTER)
+    assert shown == [0]
     mark = re.search(r"^<(memory-[0-9a-f]{8})>$", text, re.MULTILINE)
     assert mark is not None
     inside = text.split(f"<{mark[1]}>\n")[1].split(f"\n</{mark[1]}>")[0]
@@ -42,17 +44,66 @@ def test_without_a_word_in_common_the_beginning_is_shown() -> None:
 def test_small_pieces_leave_room_for_large_ones() -> None:
     """The limit holds for all together."""
     pieces = [Piece("small", "a few words"), Piece("large", LONG), Piece("large too", LONG)]
-    text, count = fenced(pieces, "weather", 1000, COUNTER)
-    assert count == 3
+    text, shown = fenced(pieces, "weather", 1000, COUNTER)
+    assert shown == [0, 1, 2]
     assert 600 <= COUNTER.count(text) <= 1000
 
 
 def test_too_many_pieces_the_last_give_way() -> None:
     """Rather fewer that say something."""
-    text, count = fenced([Piece(f"piece {number}", LONG) for number in range(50)], "weather", 1000, COUNTER)
-    assert 1 <= count <= 6
-    assert "piece 0" in text
+    text, shown = fenced([Piece(f"piece {number}", LONG) for number in range(50)], "weather", 1000, COUNTER)
+    assert shown == list(range(len(shown)))
+    assert 3 <= len(shown) <= 6
     assert COUNTER.count(text) <= 1000
+
+
+def test_a_small_piece_is_not_dropped_because_large_ones_come_first() -> None:
+    """What is short as a whole finds room that is too little for a passage."""
+    pieces = [*(Piece(f"piece {number}", LONG) for number in range(50)), Piece("small", "a few words")]
+    for limit in range(800, 1000, 20):
+        text, shown = fenced(pieces, "weather", limit, COUNTER)
+        assert COUNTER.count(text) <= limit
+        assert COUNTER.count(text) > limit - 260
+        if "a few words" in text:
+            assert shown[-1] == 50
+            break
+    else:
+        raise AssertionError("never shown")
+
+
+def test_each_piece_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only as much of it as can be read in time, and only if it is shown."""
+    analysed: list[int] = []
+
+    def counting(content: str) -> list[Chunk]:
+        analysed.append(len(content))
+        return chunks_of(content)
+
+    monkeypatch.setattr("memory_context.turn.opening.chunks_of", counting)
+    large = LONG * 20
+    _, shown = fenced([Piece(f"piece {number}", large) for number in range(50)], "weather", 2000, COUNTER)
+    assert analysed == [500_000] * len(shown)
+
+
+def test_what_only_repeats_what_is_in_sight_is_left_out() -> None:
+    """Also of a large item, whose best passages stand there; others get its room."""
+    large = Piece("large", LONG)
+    first, _ = fenced([large], "weather on line 1500", 1000, COUNTER)
+    again = Piece("large", LONG, in_sight=("other", first))
+    assert fenced([again], "weather on line 1500", 1000, COUNTER) == ("", [])
+    small = Piece("small", "a few words", in_sight=("it says: a few words",))
+    text, shown = fenced([small, Piece("other", "other words")], "", 1000, COUNTER)
+    assert shown == [1]
+    assert "a few" not in text
+
+
+def test_a_label_is_one_line_and_leaves_room() -> None:
+    """Whatever a source is called."""
+    text, _ = fenced([Piece("a\nb\r\u2028<c>" + "語" * 2000, "content")], "", 200, COUNTER)
+    label, content = text.splitlines()[2:4]
+    assert label.startswith("a b <c>語")
+    assert content == "content"
+    assert COUNTER.count(text) <= 200
 
 
 def test_content_cannot_end_its_fence() -> None:
@@ -74,7 +125,7 @@ def test_content_cannot_end_its_fence() -> None:
 )
 def test_the_limit_always_holds(contents: list[str], request: str, limit: int) -> None:
     """Whatever the texts."""
-    text, count = fenced([Piece(f"piece {i}", c) for i, c in enumerate(contents)], request, limit, COUNTER)
+    text, shown = fenced([Piece(f"piece {i}", c) for i, c in enumerate(contents)], request, limit, COUNTER)
     assert COUNTER.count(text) <= limit
-    assert 0 <= count <= len(contents)
-    assert bool(text) == bool(count)
+    assert shown == sorted(set(shown) & set(range(len(contents))))
+    assert bool(text) == bool(shown)

@@ -1,0 +1,100 @@
+"""One event loop's share of the background work: who has something waiting, and the task that looks after them.
+
+Nothing here is shared between event loops, which may run in different threads.
+"""
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+__all__ = ["Background"]
+
+_CANCEL_SECONDS = 0.2
+
+
+class Background:
+    """Users as they come due, and a task that exists as long as there are any.
+
+    Args:
+        look_after: Does what is due for a user; returns after how many seconds to look again, None for never.
+
+    Attributes:
+        claims: Of batches in work in this event loop: claim and user.
+        broken_off: Claims of batches that ended otherwise: user, and whether they failed.
+    """
+
+    def __init__(self, look_after: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
+        self.claims: dict[str, str] = {}
+        self.broken_off: dict[str, tuple[str, bool]] = {}
+        self._look_after = look_after
+        self._due: dict[str, float] = {}  # when to look, by the monotonic clock
+        self._queue: list[tuple[float, str]] = []  # a heap of the same; what was put forward is in it twice
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    def put(self, user_id: str, seconds: float) -> None:
+        """Have this user looked after in so many seconds, or sooner if that was said before."""
+        due = time.monotonic() + seconds
+        if due < self._due.get(user_id, float("inf")):
+            self._due[user_id] = due
+            heapq.heappush(self._queue, (due, user_id))
+            self._wake.set()
+
+    def start(self) -> None:
+        """Look after the users from now on."""
+        self._is_stopped = False
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._work(), name="memory_context indexer")
+
+    def put_back(self, user_id: str, seconds: float) -> None:
+        """Put a user whose batch was broken off, and make sure that somebody looks.
+
+        By a timer, not by a task: whoever was cancelled may be the last of an event loop that is being closed.
+        """
+        self.put(user_id, seconds)
+        if not self._is_stopped and (self._task is None or self._task.done()):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.start)
+
+    def adopt(self, ended: "Background") -> None:
+        """Take over from an event loop that was closed."""
+        self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
+        for user_id in ended._due:
+            self.put(user_id, 0)
+
+    async def stop(self) -> None:
+        """End the task, whatever it is at; what it was doing counts as broken off."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        task, self._task = self._task, None
+        while task is not None and not task.done():  # before Python 3.12 wait_for may swallow a cancellation
+            task.cancel()
+            await asyncio.wait([task], timeout=_CANCEL_SECONDS)
+        while self.claims:
+            claim, user_id = self.claims.popitem()
+            self.broken_off[claim] = (user_id, False)
+
+    async def _work(self) -> None:
+        """Look after users as they come due, until nothing waits."""
+        while self._queue:
+            due, user_id = self._queue[0]
+            wait = due - time.monotonic()
+            if self._due.get(user_id) == due and wait > 0:
+                self._wake.clear()
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), wait)
+                continue
+            heapq.heappop(self._queue)
+            if self._due.get(user_id) != due:  # was put forward
+                continue
+            del self._due[user_id]
+            seconds = await self._look_after(user_id)
+            if seconds is not None:
+                self.put(user_id, seconds)

@@ -1,0 +1,72 @@
+"""Whether the index of embeddings finds what comparing everything finds: checked now and then, beside the searches."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from .database import Database
+from .pool import Statement
+
+__all__ = ["RecallCheck"]
+
+_logger = logging.getLogger("memory_context")
+
+CHECK_EVERY = 100
+CHECKED_RANKS = 20
+CHECKS_AVERAGED = 5  # one query alone may be an odd one
+LEAST_RECALL = 0.9
+
+
+class RecallCheck:
+    """Compares approximate rankings with exact ones, of the first search and of every hundredth; nobody waits for it.
+
+    Args:
+        database: Where the embeddings are.
+        exact: The statement that compares the query with all of them.
+    """
+
+    def __init__(self, database: Database, exact: bytes) -> None:
+        self._database = database
+        self._exact = exact
+        self._searches = 0
+        self._recalls: deque[float] = deque(maxlen=CHECKS_AVERAGED)
+        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds tasks only weakly
+
+    def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
+        """Take notice of an approximate ranking; now and then check it in the background."""
+        self._searches += 1
+        if (self._searches - 1) % CHECK_EVERY == 0:
+            found = {(row["memory_id"], row["chunk_number"]) for row in nearest}
+            task = asyncio.get_running_loop().create_task(self._check(user_id, params, found))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """End the checks of this event loop."""
+        loop = asyncio.get_running_loop()
+        own = [task for task in self._tasks.copy() if task.get_loop() is loop]
+        for task in own:
+            task.cancel()
+        if own:
+            await asyncio.wait(own, timeout=1)
+
+    async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
+        try:
+            statement = Statement(self._exact, {**params, "limit": CHECKED_RANKS})
+            (exact,) = await self._database.read(user_id, statement)
+        except Exception as error:  # a search would say it to its caller
+            _logger.debug("the index of embeddings was not checked: %s", error)
+            return
+        if exact:
+            hits = sum((row["memory_id"], row["chunk_number"]) in found for row in exact)
+            self._recalls.append(hits / len(exact))
+        mean = sum(self._recalls) / CHECKS_AVERAGED
+        if len(self._recalls) == CHECKS_AVERAGED and mean < LEAST_RECALL:
+            self._recalls.clear()
+            _logger.warning(
+                "the index of embeddings found %.0f %% of the nearest passages: REINDEX it, or raise the effort of its "
+                "making (m, ef_construction)",
+                100 * mean,
+            )

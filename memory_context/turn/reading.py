@@ -1,0 +1,159 @@
+"""Reading what a turn needs from the store: in time or not at all, and not again at once after the store failed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..errors import MemoryContextError, StoreUnavailableError
+from ..memory import AgentMemory, MemoryItem, SearchHit
+from ..policy import ContextPolicy
+from ..transcript import Entry, Opened, Transcript
+from .offer import offered_references, visible_texts
+from .opening import Piece
+from .requests import Expansion
+
+__all__ = ["Found", "Reader"]
+
+_logger = logging.getLogger("memory_context")
+
+_MORE_HITS = 50  # asked for beyond what is shown, since some may be in sight
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something to be shown, and why it is."""
+
+    piece: Piece
+    opened: Opened
+
+
+class Reader:
+    """Reads items of one user for one transcript.
+
+    Args:
+        transcript: Says what is in sight.
+        memory: Where the items are.
+        policy: Limits and waits.
+        open_fold: Returns the text behind a fold's key of this session, None for any other key.
+
+    Attributes:
+        deadline: When nobody waits for the store any longer, by the monotonic clock.
+        is_waiting: Whether a call of the store is under way.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        memory: AgentMemory,
+        policy: ContextPolicy,
+        open_fold: Callable[[str], str | None],
+    ) -> None:
+        self.deadline = 0.0
+        self.is_waiting = False
+        self._transcript = transcript
+        self._memory = memory
+        self._policy = policy
+        self._open_fold = open_fold
+        self._closed_until = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store may be asked: it has not just failed."""
+        return time.monotonic() >= self._closed_until
+
+    def fail(self, why: str) -> None:
+        """Ask the store for nothing for a while."""
+        self._closed_until = time.monotonic() + self._policy.store_retry_seconds
+        _logger.warning("what this message asks for is not all brought back: %s", why)
+
+    async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[Found]:
+        """Return the items of these keys that are there and not in sight, until there are so many."""
+        found: list[Found] = []
+        for expansion in wanted:
+            if len(found) >= most_found:
+                break
+            opened = Opened(expansion.key, expansion.reason, expansion.why)
+            shown = self._shown(expansion.key)
+            folded = self._open_fold(expansion.key)
+            if folded is not None:
+                label = f"{expansion.key} ({expansion.why})"
+                found.append(Found(Piece(label, folded, in_sight=shown), opened))
+            elif most_reads:
+                most_reads -= 1
+                item = await self._retrieve(expansion.key)
+                if item is not None and not any(item.content in text for text in shown):
+                    label = f"{item.ref.render()} ({expansion.why})"
+                    found.append(Found(Piece(label, item.content, in_sight=shown), opened))
+        return found
+
+    async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[Found]:
+        """Return the best passages of the user's memory that are not in sight."""
+        transcript, most = self._transcript, self._policy.recall.passages
+        offered = offered_references(transcript, transcript.end, self._policy)
+        in_sight = {one.ref.key for one in offered if one.is_visible}
+        asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
+        left_out = shown | in_sight | asked
+        hits = await self._answered(self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))) or []
+        hits = [hit for hit in hits if hit.is_relevant and hit.item.key not in left_out]
+        texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
+        new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
+        why = f"recalled for {query[:60]!r}"
+        opened = [Opened(hit.item.key, "recalled", why) for hit in new[:most]]
+        return [Found(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
+
+    def _shown(self, key: str) -> tuple[str, ...]:
+        """Return the expansions still shown that have something of an item."""
+        standing = self._transcript.standing.expanded.values()
+        return tuple(one.text for one in standing if any(opened.key == key for opened in one.opened))
+
+    async def _retrieve(self, key: str) -> MemoryItem | None:
+        return await self._answered(self._memory.retrieve(key))
+
+    async def _answered(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
+        """Return what the store answers; None if it does not, in time."""
+        try:
+            return await self._in_time(call)
+        except MemoryContextError as error:
+            self.fail(str(error))
+            return None
+
+    async def _in_time(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
+        left = self.deadline - time.monotonic()
+        if left <= 0 or not self.is_open:
+            call.close()
+            if self.is_open:  # not the store's fault
+                _logger.warning("what this message asks for is not all brought back: deciding took too long")
+            return None
+        # not wait_for, which would wait for the end of a call whose cancellation hangs with the store
+        task = asyncio.ensure_future(call)
+        self.is_waiting = True
+        try:
+            done, _ = await asyncio.wait([task], timeout=left)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            self.is_waiting = False
+        if not done:
+            task.cancel()
+            task.add_done_callback(_forget)
+            raise StoreUnavailableError("the store did not answer in time")
+        return task.result()
+
+
+def _forget(task: "asyncio.Future[Any]") -> None:
+    """Take note of an error nobody waits for."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> Piece:
+    item = hit.item
+    when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+    label = f"{item.ref.render()} (recalled; from {item.source}, {when}, lines {hit.start_line}-{hit.end_line})"
+    return Piece(label, hit.passage, hit.start_line, shown)
