@@ -168,6 +168,7 @@ async def _by_meaning(
     params = {
         "user_id": user,
         "limit": store_search.CANDIDATES,
+        "per_item": store_search.PASSAGES_AN_ITEM,
         "embedding": vector_literal(vector.values),
         "embedding_model": vector.model,
     }

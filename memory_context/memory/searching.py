@@ -140,7 +140,7 @@ async def search_items(
     if not query.strip():
         return []
     # in this order: what is indexed between the two is found twice rather than not at all
-    fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT)
+    fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT, words=terms)
     candidates, profile = await store.search_candidates(user_id, query, terms, criteria)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)

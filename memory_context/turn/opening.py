@@ -25,6 +25,7 @@ _MARKS_TOKENS = 26  # of a piece: the marks before and after it, and the ends of
 _LABEL_CHARACTERS = 500
 _GAP = "[…]"
 _GAP_TOKENS = 12
+_LINES_BEFORE_THE_POINT, _LINES_AFTER_THE_POINT = 2, 1
 _LEAST_CUT_TOKENS = 80  # the room that the beginning of a passage is worth showing in
 _READ_CHARACTERS = 500_000  # of a piece; passages beyond are not looked at
 _ROUNDS = 6  # of getting the same pieces into the room; then the last of them gives way
@@ -115,7 +116,7 @@ class _Prepared:
         scored = self._scored
         if not any(score for _, score in scored):
             return cut_to_tokens(content, max(limit_tokens - 2, 1), counter).rstrip() + f"\n{_GAP}"
-        chosen: dict[int, str] = {}
+        chosen: dict[int, tuple[int, str]] = {}
         left = limit_tokens
         for index in sorted(range(len(scored)), key=lambda index: (-scored[index][1], index)):
             chunk, score = scored[index]
@@ -123,25 +124,45 @@ class _Prepared:
             is_whole = len(text) == len(chunk.text)
             if (chosen and not score) or (chosen and not is_whole and left < _LEAST_CUT_TOKENS):
                 break
-            chosen[index] = text
+            skipped = 0 if is_whole else _characters_before_the_point(chunk.text, text, self._request)
+            if skipped:
+                text = cut_to_tokens(chunk.text[skipped:], left - _GAP_TOKENS, counter)
+            chosen[index] = (skipped, text)
             left -= counter.count(text) + _GAP_TOKENS
             if not is_whole:
                 break
         return self._joined(chosen)
 
-    def _joined(self, chosen: dict[int, str]) -> str:
+    def _joined(self, chosen: dict[int, tuple[int, str]]) -> str:
         """Return passages in order, each with its lines, and marks where something is left out."""
         chunks = [chunk for chunk, _ in self._scored or ()]
         lines: list[str] = []
+        end = -1
         for index in sorted(chosen):
-            first = chunks[index].start_line + self._piece.start_line - 1
-            last = first + chosen[index].rstrip("\n").count("\n")
-            if index - 1 not in chosen or len(chosen[index - 1]) < len(chunks[index - 1].text):
+            chunk, (skipped, text) = chunks[index], chosen[index]
+            first = chunk.start_line + self._piece.start_line - 1 + chunk.text.count("\n", 0, skipped)
+            last = first + text.rstrip("\n").count("\n")
+            if chunk.start_char + skipped != end:
                 lines.append(f"{_GAP} lines {first}-{last}:" if first != last else f"{_GAP} line {first}:")
-            lines.append(chosen[index].rstrip("\n"))
-        is_end = len(chosen.get(len(chunks) - 1, "")) == len(chunks[-1].text)
-        is_end = is_end and chunks[-1].end_char == len(self._piece.content)
-        return "\n".join(lines) + ("" if is_end else f"\n{_GAP}")
+            lines.append(text.rstrip("\n"))
+            end = chunk.start_char + skipped + len(text)
+        return "\n".join(lines) + ("" if end == len(self._piece.content) else f"\n{_GAP}")
+
+
+def _characters_before_the_point(passage: str, beginning: str, request: str) -> int:
+    """Return how much of a passage to leave out at its beginning so that the line that matters most is shown.
+
+    That line has most of the request's terms, each weighed by how few lines have it.
+    """
+    wanted = set(query_terms(request))
+    lines = passage.split("\n")
+    having = [wanted & set(terms_of(line)) for line in lines]
+    counts = Counter(term for terms in having for term in terms)
+    values = [sum(1 / counts[term] for term in terms) for terms in having]
+    best = max(range(len(lines)), key=lambda number: (values[number], -number))
+    if not values[best] or best <= beginning.count("\n") - _LINES_AFTER_THE_POINT:
+        return 0
+    return sum(len(line) + 1 for line in lines[: max(best - _LINES_BEFORE_THE_POINT, 0)])
 
 
 def _that_find_room(pieces: Sequence[Piece], request: str, room: int, counter: TokenCounter) -> list[_Prepared]:
