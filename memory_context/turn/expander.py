@@ -29,7 +29,7 @@ from .opening import fenced
 from .prompt import check_template
 from .reading import Found, Reader
 from .requests import Expansion, OfferedReference, TurnAnswer
-from .rules import ends_of, named_keys, unknown_keys
+from .rules import ends_of, named_keys, unknown_keys, without_keys
 
 __all__ = ["Expander"]
 
@@ -230,7 +230,8 @@ class Expander:
             return []
 
         def compose() -> tuple[str, list[int], int]:
-            text, indexes = fenced([one.piece for one in found], request, limit_tokens, self._counter)
+            words = without_keys(request, [one.opened.key for one in found])
+            text, indexes = fenced([one.piece for one in found], words, limit_tokens, self._counter)
             whole = f"{before.text}\n{text}" if before and text else text
             return whole, indexes, self._counter.count(whole)
 

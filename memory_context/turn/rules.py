@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections.abc import Iterable
 
 from .ambiguity import Surroundings, missing_from
 from .matching import matched_references
@@ -9,7 +10,7 @@ from .named import named_keys, unknown_keys
 from .requests import Expansion, TurnAnswer, TurnRequest
 from .words import FUNCTION_WORDS
 
-__all__ = ["decide_by_rules", "ends_of", "named_keys", "unknown_keys"]
+__all__ = ["decide_by_rules", "ends_of", "named_keys", "unknown_keys", "without_keys"]
 
 _READ_CHARACTERS = 3000  # at each end of a request or an answer; people say what they want first or last
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
@@ -46,11 +47,17 @@ def ends_of(text: str, characters: int = _READ_CHARACTERS) -> str:
     return f"{head.rstrip(_KEY_CHARACTERS)}\n{tail.lstrip(_KEY_CHARACTERS)}"
 
 
+def without_keys(request: str, keys: Iterable[str]) -> str:
+    """Return a request without placeholders and keys, whose parts would be taken for words of it."""
+    words = _PLACEHOLDER.sub(" ", request)
+    for key in keys:
+        words = words.replace(key, " ")
+    return words
+
+
 def _matched(turn: TurnRequest, request: str, named: list[str]) -> list[Expansion]:
     """Return the references the rest of the request speaks of, once the named ones are out of it."""
-    words = _PLACEHOLDER.sub(" ", request)
-    for key in named:
-        words = words.replace(key, " ")
+    words = without_keys(request, named)
     rest = [reference for reference in turn.references if reference.ref.key not in named]
     return matched_references(words, rest, turn.visible_texts, turn.last_answer[-_READ_CHARACTERS:])
 
