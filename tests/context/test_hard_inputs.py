@@ -136,8 +136,9 @@ def test_a_budget_too_small_for_a_view_is_refused(budget: int):
         ContextPolicy(token_budget=budget)
 
 
-async def test_more_than_256_mb_stays_inline_with_a_warning(context: MemoryContext, caplog: pytest.LogCaptureFixture):
+async def test_more_than_256_mb_stays_inline_with_a_warning(store: MemoryStore, caplog: pytest.LogCaptureFixture):
     """The one content that is not stored; the view still keeps its budget."""
+    context = MemoryContext("alice", memory_store=store, policy=ContextPolicy(store_timeout_seconds=60))
     content = "x" * (256 * 1024 * 1024 + 1)
     await add_step(context, content)
     assert any("too large to be stored" in record.getMessage() for record in caplog.records)
