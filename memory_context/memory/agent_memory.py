@@ -162,8 +162,8 @@ class AgentMemory:
         return item_of(stored, shown.text, shown.is_whole, shown.label)
 
     async def retrieve_contents(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the whole contents of several items in one read; keys that this user does not have are left out."""
-        return await self.memory_store.fetch_contents(self.user_id, list(keys))
+        """Return the whole contents of several items in one read; keys out of this scope are left out."""
+        return await self.memory_store.fetch_contents(self.user_id, list(keys), **self._scope)
 
     async def query(self, criteria: MemoryCriteria = EVERYTHING) -> list[MemoryItem]:
         """Return the items that meet criteria, without their content, the newest first unless asked otherwise.

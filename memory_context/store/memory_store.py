@@ -214,11 +214,18 @@ class MemoryStore:
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_memory"], params))
         return memory_from_row(rows[0]) if rows else None
 
-    async def fetch_contents(self, user_id: str, memory_keys: Sequence[str]) -> dict[str, str]:
-        """Return the contents of those of these keys that exist and were not forgotten."""
+    async def fetch_contents(
+        self, user_id: str, memory_keys: Sequence[str], *, agent_id: str | None = None, session_id: str | None = None
+    ) -> dict[str, str]:
+        """Return the contents of those of these keys that exist, in this agent and session if given."""
         if not memory_keys:
             return {}
-        params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
+        params = {
+            "user_id": escape(user_id),
+            "memory_keys": [escape(key) for key in memory_keys],
+            "agent_id": None if agent_id is None else escape(agent_id),
+            "session_id": None if session_id is None else escape(session_id),
+        }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_contents"], params))
         return {unescape(row["memory_key"]): content_of(row) for row in rows}
 

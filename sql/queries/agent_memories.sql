@@ -90,10 +90,14 @@ WHERE user_id = %(user_id)s
     AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s);
 
 -- name: select_contents :many
--- The contents behind many keys at once, for rendering a saved state again.
+-- The contents behind many keys at once, for rendering a saved state again; optionally of this agent and session only.
 SELECT memory_key, content, content_raw
 FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND is_active;
+WHERE user_id = %(user_id)s
+    AND memory_key = ANY(%(memory_keys)s::text[])
+    AND is_active
+    AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s);
 
 -- name: select_keys :many
 -- The newest keys of a user, or of one agent or session: what to offer for a key that does not exist.

@@ -108,3 +108,11 @@ async def test_a_cut_says_how_to_go_on_and_an_unusable_one_what_to_send(store: M
     assert item.label == "lines 1-2 of"
     with pytest.raises(TransformError, match="between 1 and 100"):
         await memory.retrieve(ref.key, MemoryTransform.excerpt(start_line=200))
+
+
+async def test_many_contents_at_once_keep_to_the_reach(store: MemoryStore) -> None:
+    """What one retrieve does not open, many at once do not either."""
+    other = await AgentMemory(store, "alice", "coder", "other").store("of another session")
+    own = AgentMemory(store, "alice", "coder", "mine", reach="session")
+    mine = await own.store("of this session")
+    assert await own.retrieve_contents([other.key, mine.key]) == {mine.key: "of this session"}
