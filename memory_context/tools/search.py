@@ -151,9 +151,19 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
 
 
 def _beginning(hit: SearchHit, limit_tokens: int, counter: TokenCounter) -> str:
+    """Return the best passage as far as there is room, and of what is left the second best."""
     passage = hit.passage.rstrip()
     shown = cut_to_tokens(passage, limit_tokens, counter)
-    return shown if len(shown) == len(passage) else f"{shown}…"
+    if len(shown) < len(passage):
+        return f"{shown}…"
+    for other in hit.passages[1:]:
+        head = f"\nalso lines {other.start_line}-{other.end_line}:\n"
+        room = limit_tokens - counter.count(shown + head) - 2
+        if room >= _LEAST_PASSAGE_TOKENS:
+            text = other.text.rstrip()
+            more = cut_to_tokens(text, room, counter)
+            shown += head + (more if len(more) == len(text) else f"{more}…")
+    return shown
 
 
 def _keys(hits: list[SearchHit]) -> str:
