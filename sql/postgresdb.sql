@@ -46,6 +46,8 @@ CREATE TABLE memory_context.agent_memories (
     last_used_at timestamptz NOT NULL DEFAULT now(),
     is_active boolean NOT NULL DEFAULT true,
     related_to text[] NOT NULL DEFAULT '{}',
+    is_private boolean NOT NULL DEFAULT false,
+    model_summary text,
     CONSTRAINT agent_memories_pkey PRIMARY KEY (user_id, id),
     CONSTRAINT agent_memories_content_unique
         UNIQUE (user_id, agent_id, session_id, memory_type, source, content_sha256),
@@ -61,12 +63,18 @@ CREATE TABLE memory_context.agent_memories (
 );
 -- The order of a session, in which neighbouring items support each other's ranking.
 CREATE INDEX agent_memories_session_order ON memory_context.agent_memories (user_id, session_id, agent_id, id);
+-- What a search leaves out, without a look at all that is not private.
+CREATE INDEX agent_memories_private ON memory_context.agent_memories (user_id, session_id, agent_id, id)
+    WHERE is_private AND is_active;
 COMMENT ON COLUMN memory_context.agent_memories.session_id IS 'empty when the item belongs to no session';
 COMMENT ON COLUMN memory_context.agent_memories.content IS 'the content, when Postgres text takes it as it is';
 COMMENT ON COLUMN memory_context.agent_memories.content_raw IS
     'any other content (NUL, lone surrogates): its UTF-8 with surrogates in their three-byte form';
 COMMENT ON COLUMN memory_context.agent_memories.content_bytes IS 'bytes of the UTF-8 form';
 COMMENT ON COLUMN memory_context.agent_memories.content_sha256 IS 'of the UTF-8 form';
+COMMENT ON COLUMN memory_context.agent_memories.is_private IS 'read by the agent and session that stored it only';
+COMMENT ON COLUMN memory_context.agent_memories.model_summary IS
+    'a summary of the content by a model, escaped like short columns; NULL if there is none';
 
 ALTER TABLE memory_context.agent_memories ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_memories_own_rows ON memory_context.agent_memories
@@ -96,6 +104,8 @@ CREATE POLICY memory_users_own_insert ON memory_context.memory_users FOR INSERT
 CREATE POLICY memory_users_own_update ON memory_context.memory_users FOR UPDATE
     USING (user_id = current_setting('memory_context.user_id', true))
     WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+CREATE POLICY memory_users_own_delete ON memory_context.memory_users FOR DELETE
+    USING (user_id = current_setting('memory_context.user_id', true));
 
 -- The outbox of the index: written in the transaction that stores the item.
 CREATE TABLE memory_context.index_jobs (
@@ -217,6 +227,60 @@ CREATE FUNCTION memory_context.meets(
         AND (linked_to IS NULL OR linked_to = ANY(item.related_to) OR item.memory_key = ANY(linked_keys))
 $$;
 
+-- Whether somebody may read an item: by its key, if only some keys may be read; else if it is within reach (NULL for no
+-- bound) and not private to somebody else. Inlined by the planner.
+CREATE FUNCTION memory_context.may_read(
+    item memory_context.agent_memories, reader_agent text, reader_session text,
+    within_agent text, within_session text, only_keys text[]
+) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN only_keys IS NOT NULL THEN item.memory_key = ANY(only_keys)
+        ELSE (within_agent IS NULL OR item.agent_id = within_agent)
+            AND (within_session IS NULL OR item.session_id = within_session)
+            AND (NOT item.is_private OR (item.agent_id = reader_agent AND item.session_id = reader_session))
+        END
+$$;
+
+-- Store an item, and for a new one the job to index it. The same content in the same place again answers with the key it
+-- already has; stored for all once, it is for all. A key of another content is a unique_violation.
+-- Any conflict is waited for and nothing is done: with one constraint named, two who insert the same row at once can
+-- block each other for good between the two unique indexes.
+CREATE FUNCTION memory_context.store_memory(
+    of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_summary text,
+    its_content text, its_content_raw bytea, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[],
+    its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean
+) LANGUAGE plpgsql AS $$
+DECLARE
+    stored_id bigint;
+BEGIN
+    INSERT INTO memory_context.agent_memories (
+        user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes,
+        token_count, content_sha256, tags, related_to, content_metadata, is_private
+    ) VALUES (
+        of_user, its_key, its_agent, its_session, its_type, its_source, its_summary, its_content, its_content_raw, its_bytes,
+        its_tokens, its_sha256, its_tags, its_related_to, its_metadata, its_is_private
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING id, memory_key INTO stored_id, stored_key;
+    is_new := FOUND;
+    IF is_new THEN
+        INSERT INTO memory_context.index_jobs (user_id, memory_id) VALUES (of_user, stored_id);
+        RETURN;
+    END IF;
+    UPDATE memory_context.agent_memories AS memory
+    SET updated_at = now(), last_used_at = now(), is_private = memory.is_private AND its_is_private
+    WHERE memory.user_id = of_user
+        AND memory.agent_id = its_agent
+        AND memory.session_id = its_session
+        AND memory.memory_type = its_type
+        AND memory.source = its_source
+        AND memory.content_sha256 = its_sha256
+    RETURNING memory.memory_key INTO stored_key;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the key % is taken by another content', its_key USING ERRCODE = 'unique_violation';
+    END IF;
+END
+$$;
+
 -- What a term says about a passage that holds it: BM25 (Robertson and Zaragoza, 2009) with k1 = 1.2 and b = 0.75, against
 -- a typical length of 150 terms, that of a passage of full size. In float8 throughout: numeric takes seven times as long.
 CREATE FUNCTION memory_context.bm25(posting integer, document_frequency bigint, chunk_count bigint)
@@ -259,12 +323,57 @@ $$;
 REVOKE ALL ON FUNCTION memory_context.act_as(text) FROM PUBLIC;
 GRANT USAGE ON SCHEMA memory_context TO memory_context_app;
 GRANT EXECUTE ON FUNCTION memory_context.act_as(text) TO memory_context_app;
-GRANT SELECT, INSERT, UPDATE ON memory_context.agent_memories TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.store_memory(
+    text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
+) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory_context.store_memory(
+    text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
+) TO memory_context_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.agent_memories TO memory_context_app;
 GRANT SELECT ON memory_context.schema_migrations TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.ensure_embedding_index(text, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memory_context.ensure_embedding_index(text, integer) TO memory_context_app;
-GRANT SELECT, INSERT, UPDATE ON memory_context.memory_users TO memory_context_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.memory_users TO memory_context_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     memory_context.index_jobs, memory_context.agent_memory_chunks, memory_context.agent_memory_terms,
     memory_context.agent_memory_embeddings, memory_context.agent_memory_statistics
 TO memory_context_app;
+
+-- The audit trail: what happened to items beside being stored, which they tell themselves. Written in batches by the
+-- processes that saw it happen. The id is the process's, so that a batch which comes again after a lost answer changes
+-- nothing; the order of a session is created_at, then id.
+CREATE TABLE memory_context.agent_memory_events (
+    user_id text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
+    agent_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    is_private boolean NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    memory_keys text[] NOT NULL,
+    detail text NOT NULL,
+    created_at timestamptz NOT NULL,
+    CONSTRAINT agent_memory_events_pkey PRIMARY KEY (user_id, id),
+    CONSTRAINT agent_memory_events_user_id_named CHECK (user_id <> ''),
+    CONSTRAINT agent_memory_events_lengths CHECK (
+        octet_length(user_id) <= 512 AND octet_length(agent_id) <= 512 AND octet_length(session_id) <= 512
+        AND octet_length(kind) <= 64
+    )
+);
+COMMENT ON TABLE memory_context.agent_memory_events IS
+    'what happened to items: look-ups, expansions, compactions; the items themselves say when they were stored';
+COMMENT ON COLUMN memory_context.agent_memory_events.is_private IS 'read by that agent in that session only';
+COMMENT ON COLUMN memory_context.agent_memory_events.created_at IS
+    'when it happened, by the clock of the server: when it was written less its age';
+
+-- A session's events in order.
+CREATE INDEX agent_memory_events_session_order
+    ON memory_context.agent_memory_events (user_id, session_id, created_at, id);
+-- A user's oldest events, for pruning.
+CREATE INDEX agent_memory_events_age ON memory_context.agent_memory_events (user_id, created_at);
+
+ALTER TABLE memory_context.agent_memory_events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_events_own_rows ON memory_context.agent_memory_events
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.agent_memory_events TO memory_context_app;

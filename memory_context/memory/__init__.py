@@ -1,22 +1,30 @@
-"""Items of one scope: stored, read whole or cut, listed, searched."""
+"""Items of one scope: stored, read whole or cut, listed, searched, shared with other agents or not."""
 
 from ..store import MemoryCriteria
-from .agent_memory import AgentMemory, is_too_large
+from .agent_memory import AgentMemory
+from .audit import AuditEvent, AuditTrail
 from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
 from .searching import FoundPassage, SearchHit, SearchScore
+from .sharing import Sharing
+from .snapshots import MemorySnapshot
+from .storable import is_too_large
 from .transforms import FULL, MemoryTransform
 
 __all__ = [
     "FULL",
     "MAX_CONTENT_BYTES",
     "AgentMemory",
+    "AuditEvent",
+    "AuditTrail",
     "Draft",
     "FoundPassage",
     "MemoryCriteria",
     "MemoryItem",
+    "MemorySnapshot",
     "MemoryTransform",
     "MemoryType",
     "SearchHit",
     "SearchScore",
+    "Sharing",
     "is_too_large",
 ]

@@ -1,28 +1,30 @@
 """Items of one scope: stored with a readable key, read whole or cut.
 
 The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from the content and
-its place (see `memory_key_for`), so storing the same again gives the same reference.
+its place (see `memory_key_for`), so storing the same again gives the same reference. Who reads what of a user's items
+is told in `sharing`; every read goes through the one `ReadScope` made here.
 """
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from datetime import datetime, timezone
+from typing import Any, get_args
 from uuid import uuid4
 
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
-from ..references import KEY_PATTERN, MemoryRef, memory_key_for, one_line
-from ..store import MemoryCriteria, MemoryStore, NewMemory, StoredMemory
+from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
+from ..store import MemoryCriteria, MemoryStore, NewMemory, Reach, ReadScope
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
+from .audit import AuditEvent, AuditTrail
 from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, item_of
 from .searching import SearchHit, search_items
+from .sharing import Sharing, refusal
+from .snapshots import MemorySnapshot
+from .storable import as_json, check_draft, is_too_large
 from .transforms import FULL, MemoryTransform, cut
 
-__all__ = ["AgentMemory", "Reach"]
-
-Reach = Literal["user", "agent", "session"]
+__all__ = ["AgentMemory"]
 
 EVERYTHING = MemoryCriteria()
 
@@ -39,7 +41,12 @@ class AgentMemory:
         agent_id: The agent that stores; None for none.
         session_id: The session it stores in; None for none.
         reach: How far reading goes: all items of the user, those of this agent, or those of this session.
+        sharing: What it shares with the user's other agents: "shared", everything; "read_only", what they store but not
+            what it stores; "isolated", nothing.
         token_counter: Counts tokens; None for the default.
+
+    Attributes:
+        trail: Notes what happens to items of this agent and session.
     """
 
     def __init__(
@@ -50,13 +57,20 @@ class AgentMemory:
         session_id: str | None = None,
         *,
         reach: Reach = "user",
+        sharing: Sharing = "shared",
         token_counter: TokenCounter | None = None,
     ) -> None:
+        for name, value, choices in (("reach", reach, get_args(Reach)), ("sharing", sharing, get_args(Sharing))):
+            if value not in choices:
+                raise ValueError(f"{name}={value!r}: use one of {', '.join(choices)}")
         self.memory_store = memory_store
         self.user_id = user_id
         self.agent_id = agent_id or ""
         self.session_id = session_id or ""
-        self._reach = reach
+        self.trail = AuditTrail(memory_store, user_id, self.agent_id, self.session_id, is_private=sharing != "shared")
+        self.sharing: Sharing = sharing
+        self._reach: Reach = "session" if sharing == "isolated" else reach
+        self._restored: dict[str, None] | None = None  # the keys of a snapshot, and what was stored since
         self._counter = token_counter or default_token_counter()
 
     async def store(
@@ -86,8 +100,8 @@ class AgentMemory:
                 is no str, or the metadata is not JSON-native.
             StoreUnavailableError: The store cannot be reached now.
         """
-        text = content if isinstance(content, str) else _as_json("content", content)
-        _check(type, source, tags, related_to, metadata)
+        text = content if isinstance(content, str) else as_json("content", content)
+        check_draft(type, source, tags, related_to, metadata)
         if is_too_large(text):
             raise ValueError(
                 f"a content of {len(to_utf8(text)):,} bytes is too large: an item takes {MAX_CONTENT_BYTES:,}"
@@ -123,6 +137,8 @@ class AgentMemory:
                 if suffix_length is None:
                     raise
                 continue
+            if self._restored is not None:
+                self._restored.update(dict.fromkeys(keys))
             return [
                 MemoryRef(key, draft.description, draft.token_count) for key, draft in zip(keys, drafts, strict=True)
             ]
@@ -145,11 +161,16 @@ class AgentMemory:
             TransformError: The pattern or range is unusable; says what to send instead.
             StoreUnavailableError: The store cannot be reached now.
         """
-        stored = await self._fetch(key)
-        if stored is None:
+        if not KEY_PATTERN.fullmatch(key):
+            return None
+        stored = await self.memory_store.fetch_memory(self.user_id, key, scope=self._scope)
+        if stored is None or not stored.is_active:
             return None
         if transform == FULL and answer_limit_tokens is None:
             return item_of(stored, stored.content, True, "all of")
+        summary = None
+        if transform.name == "summary":
+            summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self._scope)
         shown = await asyncio.to_thread(
             cut,
             stored.content,
@@ -158,12 +179,13 @@ class AgentMemory:
             counter=self._counter,
             answer_limit_tokens=answer_limit_tokens,
             token_count=stored.token_count,
+            model_summary=summary,
         )
         return item_of(stored, shown.text, shown.is_whole, shown.label)
 
     async def retrieve_contents(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the whole contents of several items in one read; keys out of this scope are left out."""
-        return await self.memory_store.fetch_contents(self.user_id, list(keys), **self._scope)
+        return await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self._scope)
 
     async def query(self, criteria: MemoryCriteria = EVERYTHING) -> list[MemoryItem]:
         """Return the items that meet criteria, without their content, the newest first unless asked otherwise.
@@ -171,8 +193,7 @@ class AgentMemory:
         Raises:
             StoreUnavailableError: The store cannot be reached now.
         """
-        within = self._within(criteria)
-        stored = [] if within is None else await self.memory_store.select_memories(self.user_id, within)
+        stored = await self.memory_store.select_memories(self.user_id, criteria, scope=self._scope)
         return [item_of(one, "", False, "") for one in stored]
 
     async def search(self, query: str, *, limit: int = 5, criteria: MemoryCriteria = EVERYTHING) -> list[SearchHit]:
@@ -192,8 +213,7 @@ class AgentMemory:
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
-        within = self._within(criteria)
-        return [] if within is None else await search_items(self.memory_store, self.user_id, query, limit, within)
+        return await search_items(self.memory_store, self.user_id, query, limit, criteria, self._scope)
 
     async def forget(self, key: str) -> bool:
         """Erase one item of the own scope (this agent and session); whether there was one.
@@ -218,35 +238,97 @@ class AgentMemory:
             self.user_id, agent_id=self.agent_id, session_id=self.session_id, memory_key=key
         )
 
+    async def audit(
+        self,
+        session_id: str | None = None,
+        *,
+        limit: int = 100,
+        after: AuditEvent | None = None,
+        newest_first: bool = False,
+    ) -> list[AuditEvent]:
+        """Return what happened to the items of a session, the oldest first unless asked otherwise.
+
+        Stored, looked up, expanded, recalled, compacted, folded: by whom, why, when. Within the reach of this memory.
+
+        Args:
+            session_id: The session; None for this memory's own.
+            limit: How many at most.
+            after: The last event of the page before; None for the first page.
+            newest_first: Whether the newest come first.
+
+        Raises:
+            ValueError: The limit is less than 1.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        return await self.trail.events(
+            session_id, scope=self._scope, limit=limit, after=after, newest_first=newest_first
+        )
+
+    async def snapshot(self) -> MemorySnapshot:
+        """Return which items can be read now: their keys, not their content.
+
+        Raises:
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        keys = await self.memory_store.select_keys(self.user_id, scope=self._scope, limit=None)
+        return MemorySnapshot(
+            user_id=self.user_id,
+            agent_id=self.agent_id,
+            session_id=self.session_id,
+            taken_at=datetime.now(timezone.utc),
+            keys=tuple(keys),
+        )
+
+    async def restore(self, snapshot: MemorySnapshot) -> None:
+        """From now on read exactly the items of a snapshot, and beside them what this object stores itself.
+
+        Also what is private to another scope or beyond the reach: who took the snapshot could read it, and the
+        application hands it on. What was forgotten since stays so. Nothing in the database changes; each read passes
+        the keys along.
+
+        Raises:
+            ValueError: It is another user's.
+        """
+        if snapshot.user_id != self.user_id:
+            raise ValueError(f"this snapshot belongs to user {snapshot.user_id!r}, not to {self.user_id!r}")
+        self._restored = dict.fromkeys(snapshot.keys)
+
     async def not_found(self, key: str) -> ItemNotFoundError:
-        """Return the error for a key this scope does not have: forgotten, or unknown with the nearest that it has."""
-        stored = await self.memory_store.fetch_memory(self.user_id, key[:64], **self._scope)
-        if stored is not None and not stored.is_active:
-            return ItemNotFoundError(f"{key!r} was forgotten on {stored.updated_at:%Y-%m-%d}")
-        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, **self._scope)
+        """Return the error for a key that cannot be read: forgotten, not shared, or unknown with the nearest there are.
+
+        Raises:
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        found = await self.memory_store.fetch_whereabouts(self.user_id, key[:64])
+        if found is not None and not found.is_active:
+            return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
+        if found is not None:
+            return ItemNotFoundError(refusal(key, found, self._scope, self.sharing))
+        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self._scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
 
+    def note_lookup(self, answer: str, label: str) -> None:
+        """Remember that a text is what a memory tool answered here, so that it collapses to `label` later."""
+        self.memory_store.lookups.add(self._lookup_owners[0], answer, Lookup(label))
+
+    def find_lookup(self, text: str) -> Lookup | None:
+        """Return the look-up that answered with exactly this text, if what it showed can be read here; else None."""
+        lookups = (self.memory_store.lookups.find(owner, text) for owner in self._lookup_owners)
+        return next((lookup for lookup in lookups if lookup is not None), None)
+
     @property
-    def _scope(self) -> dict[str, str | None]:
-        """How far reading goes, as the store takes it."""
-        return {
-            "agent_id": self.agent_id if self._reach != "user" else None,
-            "session_id": self.session_id if self._reach == "session" else None,
-        }
+    def _lookup_owners(self) -> tuple[str, ...]:
+        """Whose look-ups can be opened here, beginning with the own: a reference to something private tells others
+        nothing, and what an agent saw must not collapse to what it cannot open."""
+        own = "\0".join((self.user_id, self.agent_id, self.session_id))
+        return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
 
-    def _within(self, criteria: MemoryCriteria) -> MemoryCriteria | None:
-        """Return the criteria limited to how far reading goes; None if nothing can meet both."""
-        scope = {name: value for name, value in self._scope.items() if value is not None}
-        if any(getattr(criteria, name) not in (None, value) for name, value in scope.items()):
-            return None
-        return replace(criteria, **scope)
-
-    async def _fetch(self, key: str) -> StoredMemory | None:
-        if not KEY_PATTERN.fullmatch(key):
-            return None
-        stored = await self.memory_store.fetch_memory(self.user_id, key, **self._scope)
-        return stored if stored is not None and stored.is_active else None
+    @property
+    def _scope(self) -> ReadScope:
+        """Who reads, and how far."""
+        keys = None if self._restored is None else tuple(self._restored)
+        return ReadScope(self.agent_id, self.session_id, self._reach, keys)
 
     def _new_memories(self, drafts: Sequence[Draft], suffix_length: int | None) -> list[NewMemory]:
         salt = () if suffix_length else (uuid4().hex,)
@@ -268,38 +350,7 @@ class AgentMemory:
                 tags=draft.tags,
                 related_to=draft.related_to,
                 metadata=draft.metadata,
+                is_private=self.sharing != "shared",
             )
             for draft in drafts
         ]
-
-
-def is_too_large(text: str) -> bool:
-    """Whether a content is larger than an item takes."""
-    return len(text) * 4 > MAX_CONTENT_BYTES and len(to_utf8(text)) > MAX_CONTENT_BYTES
-
-
-def _as_json(name: str, value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"cannot store {name} of type {type(value).__name__}: JSON cannot say it ({error})") from error
-
-
-def _check(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
-    """Refuse what a row would not give back as it was.
-
-    Raises:
-        ValueError: Says what is wrong and what to send.
-    """
-    if memory_type not in get_args(MemoryType):
-        raise ValueError(f"type={memory_type!r}: use one of {', '.join(get_args(MemoryType))}")
-    if source is not None and not isinstance(source, str):
-        raise ValueError(f"source={source!r}: use a str, such as the name of a tool")
-    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
-        raise ValueError(f"tags={tags!r}: use a sequence of str")
-    if isinstance(related_to, str) or not all(
-        isinstance(key, str) and KEY_PATTERN.fullmatch(key) for key in related_to
-    ):
-        raise ValueError(f"related_to={related_to!r}: use a sequence of memory keys")
-    if metadata is not None and json.loads(_as_json("metadata", dict(metadata))) != dict(metadata):
-        raise ValueError(f"metadata={metadata!r}: use what JSON gives back as it was, so str keys and no tuples")

@@ -69,6 +69,7 @@ class MemoryItem:
         related_to: Keys of items it belongs together with.
         metadata: JSON-native data that stays with it.
         created_at: When it was stored first.
+        is_private: Whether only the agent and session that stored it read it.
     """
 
     ref: MemoryRef
@@ -83,6 +84,7 @@ class MemoryItem:
     related_to: tuple[str, ...]
     metadata: Mapping[str, Any]
     created_at: datetime
+    is_private: bool = False
 
     @property
     def key(self) -> str:
@@ -105,4 +107,5 @@ def item_of(stored: StoredMemory, content: str, is_whole: bool, label: str) -> M
         related_to=tuple(stored.related_to),
         metadata=stored.metadata,
         created_at=stored.created_at,
+        is_private=stored.is_private,
     )

@@ -10,7 +10,7 @@ from statistics import median
 from ..escaping import to_utf8
 from ..indexing import Candidate, QueryProfile, query_terms, terms_of
 from ..references import MemoryRef
-from ..store import MemoryCriteria, MemoryStore, StoredPassage
+from ..store import MemoryCriteria, MemoryStore, ReadScope, StoredPassage
 from .items import MemoryItem, item_of
 from .ranking import BM25_K1, Ranked, inverse_frequency, rank
 
@@ -130,9 +130,9 @@ class _Choice:
 
 
 async def search_items(
-    store: MemoryStore, user_id: str, query: str, limit: int, criteria: MemoryCriteria
+    store: MemoryStore, user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[SearchHit]:
-    """Return the items that answer a query best, the best first."""
+    """Return the items of a scope that answer a query best, the best first."""
     if len(query) > _OFF_LOOP_CHARACTERS:
         terms = await asyncio.to_thread(query_terms, query)
     else:
@@ -140,8 +140,8 @@ async def search_items(
     if not query.strip():
         return []
     # in this order: what is indexed between the two is found twice rather than not at all
-    fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT, words=terms)
-    candidates, profile = await store.search_candidates(user_id, query, terms, criteria)
+    fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT, words=terms, scope=scope)
+    candidates, profile = await store.search_candidates(user_id, query, terms, criteria, scope=scope)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
     middle = _middle(candidates)
@@ -150,7 +150,7 @@ async def search_items(
     for start in range(0, len(choices), limit * _MORE):
         chosen = choices[start : start + limit * _MORE]
         places = [place for choice in chosen for place in choice.places if place[0] >= 0]
-        passages = unindexed | await store.fetch_passages(user_id, places)
+        passages = unindexed | await store.fetch_passages(user_id, places, scope=scope)
         for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):
             hits.setdefault(hit.item.key, hit)
         if len(hits) >= limit:

@@ -1,9 +1,9 @@
 """The summary of a content: what says most about it, in its own words, within a limit.
 
-Extractive, deterministic and without a model. Structured data is told by its shape (`outlining`); of anything else
-those units are shown whose terms are central to the content, that play a role in it (titles, headings, definitions,
-errors, totals), and that do not repeat what is shown already. Each has its line number, so that a reader can open what
-is around it.
+What a model once said of it is shown where there is that. Else it is extractive, deterministic and without a model:
+structured data is told by its shape (`outlining`); of anything else those units are shown whose terms are central to
+the content, that play a role in it (titles, headings, definitions, errors, totals), and that do not repeat what is
+shown already. Each has its line number, so that a reader can open what is around it.
 """
 
 import heapq
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from ..compaction import cut_at_sentence
 from ..indexing import query_terms
 from ..tokens import TokenCounter, cut_to_tokens
 from .cutting import Cut, Reading, call_text
@@ -47,15 +48,17 @@ _LEAST_NEWS = 0.3  # of a role's worth, to a unit whose terms have all been said
 _RECKONED = 64  # units whose gain is reckoned again, at most, before the best of them is taken
 _MISSES = 20  # units that do not fit any more, one after the other, until the search for one that does ends
 _AROUND_LINES, _AROUND_CHARACTERS = 10, 1_000  # what the footer offers to open before and after
+_BY_MODEL = "A model wrote this summary; the whole content is one retrieve_memory call away."
 _LEAST_ROOM_TOKENS = 16  # beside the footer, as any answer has
 
 
-def summarize(reading: Reading, limit_tokens: int) -> Cut:
+def summarize(reading: Reading, limit_tokens: int, model_summary: str | None = None) -> Cut:
     """Return what says most about a content; all of it if it is within the limit.
 
     Args:
         reading: The content, and the limit of the answer with its footer.
         limit_tokens: The most the summary takes; the footer comes on top of it.
+        model_summary: What a model said of the content: shown, as such, instead of the content's own words.
 
     Raises:
         ValueError: The limit of the answer has no room for the footer.
@@ -64,6 +67,8 @@ def summarize(reading: Reading, limit_tokens: int) -> Cut:
     limit = limit_tokens if reading.limit is None else min(limit_tokens, reading.limit)
     if not counter.is_over(content, limit):
         return Cut(content, True, "all of")
+    if model_summary:
+        return _by_model(reading, model_summary, limit)
     text = content
     if len(text) > SUMMARIZED_CHARACTERS:
         text = text[:SUMMARIZED_CHARACTERS]
@@ -71,6 +76,18 @@ def summarize(reading: Reading, limit_tokens: int) -> Cut:
     shape = outline(text)
     shown = _outlined(reading, shape, len(text)) if shape else _chosen(reading, text)
     return Cut(_fitted(reading, shown, limit), False, "summary of")
+
+
+def _by_model(reading: Reading, summary: str, limit: int) -> Cut:
+    """Return a model's summary, cut at a sentence if it is too long, with where it is from."""
+    counter = reading.counter
+    call = call_text(reading.key, "full", {})
+    footer = f'[summary of {reading.described()}. Next: {call}, or transform="filtered" with a pattern]'
+    if reading.limit is not None:
+        limit = min(limit, reading.limit - counter.count("\n" + footer))
+    room = max(limit - counter.count(_BY_MODEL + "\n") - 1, _LEAST_ROOM_TOKENS)
+    text = f"{_BY_MODEL}\n{cut_at_sentence(summary, room, counter)}"
+    return Cut(reading.within_limit(text, footer), False, "summary of")
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class MemoryTransform:
 
     @classmethod
     def summary(cls, limit_tokens: int = 300) -> "MemoryTransform":
-        """Return the transform that gives the lines, or sentences, that say most about the content.
+        """Return the transform that gives a model's summary if there is one, else the lines that say most.
 
         Args:
             limit_tokens: The most they take, 50 to 4000; the footer comes on top. A shorter content is given whole.
@@ -240,6 +240,7 @@ def cut(
     counter: TokenCounter,
     answer_limit_tokens: int | None = None,
     token_count: int | None = None,
+    model_summary: str | None = None,
 ) -> Cut:
     """Return what a transform shows of a content. CPU work only; for long content call it in a thread.
 
@@ -250,6 +251,7 @@ def cut(
         counter: Counts tokens.
         answer_limit_tokens: The most tokens of `Cut.text`, footer included; None is unlimited.
         token_count: Tokens of the content if known, which saves counting them.
+        model_summary: What a model said of the content, for the transform `summary`; None if nothing.
 
     Raises:
         TransformError: The pattern, path or range is unusable on this content; says what to send instead.
@@ -259,7 +261,7 @@ def cut(
     if transform.name == "filtered":
         return _filtered(reading, transform)
     if transform.name == "summary":
-        return summarize(reading, transform.limit_tokens)
+        return summarize(reading, transform.limit_tokens, model_summary)
     if transform.name == "full" or not content:
         if not content and transform.name == "excerpt":
             raise TransformError('the content is empty; there is no range to send, only transform="full"')

@@ -1,14 +1,26 @@
 """The store: what keeps content durable, exact and apart, and the only package that knows SQL and the driver.
 
 Promises: a key is handed out only after its row has committed; every str comes back identical; one user never reads
-another's rows, by row-level security and under a login that owns nothing; whatever goes wrong arrives as a
-`StoreError`, `StoreUnavailableError` when trying again can help.
+another's rows, by row-level security and under a login that owns nothing; no read shows what is private to another
+scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavailableError` when trying again can help.
 """
 
-from .criteria import MemoryCriteria
+from .criteria import MemoryCriteria, MemoryOrder
 from .indexer import IndexReport
 from .memory_store import MemoryStore
-from .rows import NewMemory, StoredMemory
+from .rows import NewMemory, StoredMemory, Whereabouts
+from .scope import Reach, ReadScope
 from .search import StoredPassage
 
-__all__ = ["IndexReport", "MemoryCriteria", "MemoryStore", "NewMemory", "StoredMemory", "StoredPassage"]
+__all__ = [
+    "IndexReport",
+    "MemoryCriteria",
+    "MemoryOrder",
+    "MemoryStore",
+    "NewMemory",
+    "Reach",
+    "ReadScope",
+    "StoredMemory",
+    "StoredPassage",
+    "Whereabouts",
+]

@@ -1,12 +1,15 @@
 """Which items are meant: the one value that filters listing and searching alike."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 from memory_context.escaping import escape
 
-__all__ = ["MemoryCriteria", "criteria_params"]
+__all__ = ["MemoryCriteria", "MemoryOrder", "criteria_params"]
+
+MemoryOrder = Literal["created", "used", "size"]
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,15 @@ class MemoryCriteria:
         agent_id: Stored by this agent.
         session_id: Stored in this session.
         related_to: Linked with the item of this key, in either direction.
-        oldest_first: Listing only: the order; the newest come first otherwise.
+        order_by: Listing only: by when they were stored first (created), last stored again or read (used), or by their
+            tokens (size); the newest, last used or largest come first.
+        oldest_first: Listing only: the other way round; the oldest, longest unused or smallest come first.
         limit: Listing only: how many at most.
         offset: Listing only: how many to leave out at the beginning.
 
     Raises:
-        ValueError: A str where several values are meant, a time without a zone, a limit or offset that is no count.
+        ValueError: A str where several values are meant, what is no time or has no zone, an unknown order, a limit or
+            offset that is no count.
     """
 
     types: tuple[str, ...] = ()
@@ -38,6 +44,7 @@ class MemoryCriteria:
     agent_id: str | None = None
     session_id: str | None = None
     related_to: str | None = None
+    order_by: MemoryOrder = "created"
     oldest_first: bool = False
     limit: int = 50
     offset: int = 0
@@ -45,14 +52,22 @@ class MemoryCriteria:
     def __post_init__(self) -> None:
         for name in ("types", "sources", "tags"):
             given: Any = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(value, str) for value in given):
+            if isinstance(given, str) or not isinstance(given, Iterable):
                 raise ValueError(f"{name}={given!r}: use a sequence of str")
-            object.__setattr__(self, name, tuple(given))
+            values = tuple(cast(Iterable[Any], given))
+            if not all(isinstance(value, str) for value in values):
+                raise ValueError(f"{name}={values!r}: use a sequence of str")
+            object.__setattr__(self, name, values)
         for name in ("created_after", "created_before"):
-            time: datetime | None = getattr(self, name)
+            time: Any = getattr(self, name)
+            if time is not None and not isinstance(time, datetime):
+                raise ValueError(f"{name}={time!r} is no datetime: use datetime(…, tzinfo=timezone.utc)")
             if time is not None and time.tzinfo is None:
                 raise ValueError(f"{name}={time!r} has no time zone: use datetime(…, tzinfo=timezone.utc)")
-        if self.limit < 1 or self.offset < 0:
+        if self.order_by not in get_args(MemoryOrder):
+            raise ValueError(f"order_by={self.order_by!r}: use one of {', '.join(get_args(MemoryOrder))}")
+        counts: tuple[Any, Any] = (self.limit, self.offset)
+        if not all(isinstance(count, int) for count in counts) or self.limit < 1 or self.offset < 0:
             raise ValueError(f"limit={self.limit!r} must be at least 1, offset={self.offset!r} at least 0")
 
     @property

@@ -1,10 +1,10 @@
 """MemoryStore: what the layers above see of the database.
 
-Items here; making them findable is the indexer's work, finding them the search's, filling in another model's embeddings
-that of `reindexing`. Every operation is one transaction in one pipeline that acts as one user.
+Reading items is done here, writing them in `storing` and `forgetting`; making them findable is the indexer's work,
+finding them the search's, filling in another model's embeddings that of `reindexing`. Every operation acts as one user,
+and every read takes the scope it is done in: without one it shows what is private to nobody.
 """
 
-import asyncio
 import logging
 import threading
 from collections.abc import Sequence
@@ -13,31 +13,31 @@ from types import TracebackType
 from typing import ClassVar
 from weakref import WeakSet
 
-import psycopg
-from psycopg.rows import DictRow
-
 from memory_context.embeddings import Embedder, EmbeddingError, WordLlamaEmbedder, check_embedder, embed_checked
-from memory_context.errors import ConflictError, StoreError
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Candidate, QueryProfile
 from memory_context.references import LookupRegister
 
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
+from .events import EventLog
+from .forgetting import erase_user, forget_memories
 from .indexer import Indexer, IndexReport, model_of
 from .location import Location
 from .pool import Statement
 from .reindexing import Progress, reindex
-from .rows import NewMemory, StoredMemory, content_of, memory_from_row, row_for
+from .rows import NewMemory, StoredMemory, Whereabouts, content_of, memory_from_row, whereabouts_from_row
+from .scope import ReadScope, scope_params
 from .search import PassageSearch, Place, QueryVector, StoredPassage, related_keys
 from .sqlfiles import load_queries
+from .storing import insert_memories
 
 __all__ = ["MemoryStore"]
 
 _QUERIES = load_queries("agent_memories")
-_HASH_IN_THREAD_CHARACTERS = 1_000_000  # a millisecond of SHA-256; more of it would hold up the event loop
 _KEYS_COMPARED = 1000  # some 10 ms of comparing
 _EMBED_QUERY_SECONDS = 5.0
+_NOBODY = ReadScope()
 _logger = logging.getLogger("memory_context")
 
 
@@ -56,6 +56,7 @@ class MemoryStore:
 
     Attributes:
         lookups: What memory tools answered from this store.
+        events: What happened to items, on its way into the audit trail.
 
     Raises:
         ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
@@ -79,6 +80,7 @@ class MemoryStore:
         self.lookups = LookupRegister()
         self._database = Database(Location.in_force(url, owner_url), pool_size)
         self._indexer = Indexer(self._database, embedder)
+        self.events = EventLog(self._database)
         self._search = PassageSearch(self._database)
         self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()
@@ -139,6 +141,7 @@ class MemoryStore:
 
         What is not indexed yet is indexed when a process opens the store again.
         """
+        await self.events.stop()
         await self._search.stop()
         await self._indexer.stop()
         self._database.close()
@@ -176,86 +179,57 @@ class MemoryStore:
         """
         if not memories:
             return []
-        if sum(len(memory.content) for memory in memories) > _HASH_IN_THREAD_CHARACTERS:
-            rows = await asyncio.to_thread(lambda: [row_for(user_id, memory) for memory in memories])
-        else:
-            rows = [row_for(user_id, memory) for memory in memories]
-        # always in the same order, so that two transactions with the same items wait for, never block, each other
-        order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
-        statements = [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
-        statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": escape(user_id)}))
-        *stored, _ = await self._insert(user_id, statements)
-        keys = [""] * len(rows)
-        is_new = False
-        for index, (row,) in zip(order, stored, strict=True):
-            keys[index] = unescape(row["memory_key"])
-            is_new |= row["is_new"]
-        if is_new:
+        stored = await insert_memories(self._database, user_id, memories)
+        self._stored_transactions += 1
+        if stored.is_new:
             self._indexer.nudge(user_id)
-        return keys
+        return stored.keys
 
-    async def fetch_memory(
-        self, user_id: str, memory_key: str, *, agent_id: str | None = None, session_id: str | None = None
-    ) -> StoredMemory | None:
-        """Return the item behind a key, forgotten ones included; None if there is none.
-
-        Args:
-            user_id: Whose item.
-            memory_key: Its key.
-            agent_id: Only if it belongs to this agent; None for any.
-            session_id: Only if it belongs to this session; None for any.
-        """
-        params = {
-            "user_id": escape(user_id),
-            "memory_key": escape(memory_key),
-            "agent_id": None if agent_id is None else escape(agent_id),
-            "session_id": None if session_id is None else escape(session_id),
-        }
+    async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> StoredMemory | None:
+        """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
+        params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_memory"], params))
         return memory_from_row(rows[0]) if rows else None
 
+    async def fetch_whereabouts(self, user_id: str, memory_key: str) -> Whereabouts | None:
+        """Return whose the item behind a key is, in whatever scope: to say why it cannot be read, and whom to ask."""
+        params = {"user_id": escape(user_id), "memory_key": escape(memory_key)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_whereabouts"], params))
+        return whereabouts_from_row(rows[0]) if rows else None
+
     async def fetch_contents(
-        self, user_id: str, memory_keys: Sequence[str], *, agent_id: str | None = None, session_id: str | None = None
+        self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = _NOBODY
     ) -> dict[str, str]:
-        """Return the contents of those of these keys that exist, in this agent and session if given."""
+        """Return the contents of those of these keys that exist in this scope."""
         if not memory_keys:
             return {}
         params = {
             "user_id": escape(user_id),
             "memory_keys": [escape(key) for key in memory_keys],
-            "agent_id": None if agent_id is None else escape(agent_id),
-            "session_id": None if session_id is None else escape(session_id),
+            **scope_params(scope),
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_contents"], params))
         return {unescape(row["memory_key"]): content_of(row) for row in rows}
 
     async def select_keys(
-        self,
-        user_id: str,
-        *,
-        like: str | None = None,
-        agent_id: str | None = None,
-        session_id: str | None = None,
-        limit: int = 50,
+        self, user_id: str, *, like: str | None = None, scope: ReadScope = _NOBODY, limit: int | None = 50
     ) -> list[str]:
         """Return keys of items that were not forgotten, the newest first.
 
         Args:
             user_id: Whose items.
             like: A key, perhaps mistyped: only those that resemble it, the nearest first, among the 1,000 newest.
-            agent_id: Only of this agent; None for any.
-            session_id: Only of this session; None for any.
-            limit: How many at most.
+            scope: Who reads, and how far.
+            limit: How many at most; None for all.
         """
         params = {
             "user_id": escape(user_id),
-            "agent_id": None if agent_id is None else escape(agent_id),
-            "session_id": None if session_id is None else escape(session_id),
             "limit": limit if like is None else _KEYS_COMPARED,
+            **scope_params(scope),
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys"], params))
         keys = [unescape(row["memory_key"]) for row in rows]
-        return keys if like is None else get_close_matches(like, keys, n=limit)
+        return keys if like is None else get_close_matches(like, keys, n=limit or len(keys) or 1)
 
     async def forget_memories(
         self, user_id: str, *, agent_id: str, session_id: str, memory_key: str | None = None
@@ -270,33 +244,29 @@ class MemoryStore:
             session_id: Of this session; "" for those of none.
             memory_key: Only this one; None for all of them.
         """
-        params: dict[str, object] = {
-            "user_id": escape(user_id),
-            "agent_id": escape(agent_id),
-            "session_id": escape(session_id),
-            "memory_key": None if memory_key is None else escape(memory_key),
-        }
-        (rows,) = await self._database.write(user_id, Statement(_QUERIES["select_own_ids"], params))
-        if not rows:
-            return []
-        params["memory_ids"] = [row["id"] for row in rows]
-        steps = (
-            "lock_jobs",
-            "select_own_ids",
-            "subtract_statistics",
-            "delete_chunks",
-            "delete_terms",
-            "delete_index_jobs",
-            "update_memories_forgotten",
-        )
-        *_, forgotten = await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in steps))
-        return [unescape(row["memory_key"]) for row in forgotten]
+        return await forget_memories(self._database, user_id, agent_id, session_id, memory_key)
 
-    async def select_memories(self, user_id: str, criteria: MemoryCriteria) -> list[StoredMemory]:
+    async def erase_user(self, user_id: str) -> int:
+        """Erase everything of a user, tombstones included, and the user; return how many items there were.
+
+        Forgotten items are not counted. What others store for the user meanwhile goes too, or stays whole. Contexts
+        that are open keep what they have in sight.
+
+        Raises:
+            StoreError: The database failed; call it again.
+        """
+        self.events.discard(user_id)
+        return await erase_user(self._database, user_id)
+
+    async def select_memories(
+        self, user_id: str, criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
+    ) -> list[StoredMemory]:
         """Return the items that meet criteria, without their content, in the order and number asked for."""
         params = {
-            **criteria_params(criteria, await related_keys(self._database, user_id, criteria)),
+            **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
+            **scope_params(scope),
             "user_id": escape(user_id),
+            "order_by": criteria.order_by,
             "oldest_first": criteria.oldest_first,
             "limit": criteria.limit,
             "offset": criteria.offset,
@@ -304,10 +274,28 @@ class MemoryStore:
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_memories"], params))
         return [memory_from_row(row) for row in rows]
 
+    async def fetch_model_summary(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> str | None:
+        """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
+        params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_model_summary"], params))
+        return unescape(rows[0]["model_summary"]) if rows else None
+
+    async def update_model_summary(self, user_id: str, memory_key: str, summary: str) -> bool:
+        """Keep what a model said of an item, instead of what one said before; whether the item is there."""
+        params = {"user_id": escape(user_id), "memory_key": escape(memory_key), "model_summary": escape(summary)}
+        (rows,) = await self._database.write(user_id, Statement(_QUERIES["update_model_summary"], params))
+        return bool(rows)
+
     # --- index and search
 
     async def search_candidates(
-        self, user_id: str, query: str, terms: Sequence[str], criteria: MemoryCriteria
+        self,
+        user_id: str,
+        query: str,
+        terms: Sequence[str],
+        criteria: MemoryCriteria,
+        *,
+        scope: ReadScope = _NOBODY,
     ) -> tuple[list[Candidate], QueryProfile]:
         """Return the passages that could answer a query, scored, and what is known of its terms.
 
@@ -318,18 +306,27 @@ class MemoryStore:
             query: The query's text, for the ranking by meaning.
             terms: Its distinct terms, for the ranking by terms.
             criteria: Which items count, in both rankings.
+            scope: Who reads, and how far.
         """
-        return await self._search.candidates(user_id, terms, await self._query_vector(query), criteria)
+        return await self._search.candidates(user_id, terms, await self._query_vector(query), criteria, scope)
 
-    async def fetch_passages(self, user_id: str, places: Sequence[Place]) -> dict[Place, StoredPassage]:
-        """Return passages by item id and passage number; those of forgotten items are left out."""
-        return await self._search.passages(user_id, places)
+    async def fetch_passages(
+        self, user_id: str, places: Sequence[Place], *, scope: ReadScope = _NOBODY
+    ) -> dict[Place, StoredPassage]:
+        """Return passages by item id and passage number; those of forgotten or unreadable items are left out."""
+        return await self._search.passages(user_id, places, scope)
 
     async def select_unindexed(
-        self, user_id: str, criteria: MemoryCriteria, limit: int, *, words: Sequence[str] = ()
+        self,
+        user_id: str,
+        criteria: MemoryCriteria,
+        limit: int,
+        *,
+        words: Sequence[str] = (),
+        scope: ReadScope = _NOBODY,
     ) -> list[StoredPassage]:
         """Return the beginnings of the newest items not indexed yet; first those with a word in key, label or tags."""
-        return await self._search.unindexed(user_id, criteria, limit, words)
+        return await self._search.unindexed(user_id, criteria, limit, words, scope)
 
     async def flush_index(self) -> IndexReport:
         """Index everything that is due now, of all users, and return what is still missing.
@@ -371,23 +368,6 @@ class MemoryStore:
             _logger.warning("searching by terms alone: %s", error)
             return None
         return None if vector is None else QueryVector(model_of(embedder), vector)
-
-    async def _insert(self, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:
-        for is_last_attempt in (False, True):
-            try:
-                rows = await self._database.write(user_id, *statements)
-                self._stored_transactions += 1
-                return rows
-            except StoreError as error:
-                if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
-                    raise
-                # Another transaction may have stored the same content under the same key just now: Postgres resolves
-                # that race for the constraint named in ON CONFLICT only. The next attempt then finds the row.
-                if is_last_attempt:
-                    raise ConflictError(
-                        "a memory key is taken by another content: choose another key"
-                    ) from error.__cause__
-        raise AssertionError("unreachable")
 
     @classmethod
     def _share(cls, location: Location) -> "MemoryStore":

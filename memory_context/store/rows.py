@@ -14,7 +14,15 @@ from psycopg.types.json import Jsonb
 
 from memory_context.escaping import escape, escape_json, from_utf8, is_plain, to_utf8, unescape, unescape_json
 
-__all__ = ["NewMemory", "StoredMemory", "content_of", "memory_from_row", "row_for"]
+__all__ = [
+    "NewMemory",
+    "StoredMemory",
+    "Whereabouts",
+    "content_of",
+    "memory_from_row",
+    "row_for",
+    "whereabouts_from_row",
+]
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class NewMemory:
         tags: Words to find it by.
         related_to: Keys of items it belongs together with.
         metadata: JSON-native values.
+        is_private: Whether only its own agent and session read it. What was stored for all once stays so.
     """
 
     memory_key: str
@@ -46,6 +55,7 @@ class NewMemory:
     tags: Sequence[str] = ()
     related_to: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_private: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,25 @@ class StoredMemory(NewMemory):
     created_at: datetime = field(kw_only=True)
     updated_at: datetime = field(kw_only=True)
     is_active: bool = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Whose an item is, and nothing of what is in it.
+
+    Attributes:
+        agent_id: The agent that stored it; empty for none.
+        session_id: The session it was stored in; empty for none.
+        is_private: Whether only that agent and session read it.
+        is_active: False once it was forgotten.
+        updated_at: When it was stored last or forgotten, in UTC.
+    """
+
+    agent_id: str
+    session_id: str
+    is_private: bool
+    is_active: bool
+    updated_at: datetime
 
 
 def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
@@ -85,6 +114,7 @@ def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
         "tags": [escape(tag) for tag in memory.tags],
         "related_to": [escape(key) for key in memory.related_to],
         "metadata": Jsonb(escape_json(dict(memory.metadata))),
+        "is_private": memory.is_private,
     }
 
 
@@ -102,10 +132,22 @@ def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
         tags=tuple(unescape(tag) for tag in row["tags"]),
         related_to=tuple(unescape(key) for key in row["related_to"]),
         metadata=unescape_json(row["content_metadata"]),
+        is_private=row["is_private"],
         content_bytes=row["content_bytes"],
         created_at=row["created_at"].astimezone(timezone.utc),
         updated_at=row["updated_at"].astimezone(timezone.utc),
         is_active=row["is_active"],
+    )
+
+
+def whereabouts_from_row(row: Mapping[str, Any]) -> Whereabouts:
+    """Return whose the item of a row is."""
+    return Whereabouts(
+        agent_id=unescape(row["agent_id"]),
+        session_id=unescape(row["session_id"]),
+        is_private=row["is_private"],
+        is_active=row["is_active"],
+        updated_at=row["updated_at"].astimezone(timezone.utc),
     )
 
 

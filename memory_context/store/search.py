@@ -20,6 +20,7 @@ from .index_rows import vector_literal
 from .pool import Statement
 from .recall import RecallCheck
 from .rows import StoredMemory, content_of, memory_from_row
+from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
@@ -89,7 +90,12 @@ class PassageSearch:
         self._recall = RecallCheck(database, _QUERIES["rank_by_embedding_exact"])
 
     async def candidates(
-        self, user_id: str, terms: Sequence[str], vector: QueryVector | None, criteria: MemoryCriteria
+        self,
+        user_id: str,
+        terms: Sequence[str],
+        vector: QueryVector | None,
+        criteria: MemoryCriteria,
+        scope: ReadScope,
     ) -> tuple[list[Candidate], QueryProfile]:
         """Return the passages that could answer a query, scored, and what is known of its terms.
 
@@ -98,8 +104,10 @@ class PassageSearch:
             terms: The distinct terms of the query; may be empty.
             vector: The query's embedding; None to rank by terms alone.
             criteria: Which items count, in both rankings.
+            scope: Who reads, and how far.
         """
-        filters = await self._filter_params(user_id, criteria)
+        filters = await self._filter_params(user_id, criteria, scope)
+        is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
             **filters,
             "user_id": escape(user_id),
@@ -113,9 +121,9 @@ class PassageSearch:
             Statement(_QUERIES["fetch_statistics"], params),
             Statement(_QUERIES["select_frequencies"], params),
         ]
-        is_approximate = vector is not None and await self._is_approximate(user_id, vector, criteria)
+        is_approximate = vector is not None and not is_filtered and await self._is_approximate(user_id, vector)
         if vector is not None:
-            statements += self._by_meaning(vector, criteria, params, is_approximate)
+            statements += self._by_meaning(vector, is_filtered, params, is_approximate)
         statistics, frequencies, *rest = await self._database.read(user_id, *statements)
         by_meaning = rest[-1] if rest else []
         if is_approximate:
@@ -132,16 +140,11 @@ class PassageSearch:
         if not statistics:
             return [], profile
         params["chunk_count"] = passages
-        by_terms = await self._by_terms(user_id, _rarest(known), criteria, params)
+        name = "rank_by_terms_filtered" if is_filtered else "rank_by_terms"
+        ranking = Statement(_QUERIES[name], {**params, **_of_terms(_rarest(known))})
+        (by_terms,) = await self._database.read(user_id, ranking)
         found = sorted({(row["memory_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
         return await self._scored(user_id, found, known, params, criteria), profile
-
-    async def _by_terms(
-        self, user_id: str, known: dict[str, int], criteria: MemoryCriteria, params: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        name = "rank_by_terms_filtered" if criteria.is_filter else "rank_by_terms"
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES[name], {**params, **_of_terms(known)}))
-        return rows
 
     async def _scored(
         self,
@@ -177,11 +180,11 @@ class PassageSearch:
         """End what runs beside the searches of this event loop."""
         await self._recall.stop()
 
-    async def passages(self, user_id: str, places: Sequence[Place]) -> dict[Place, StoredPassage]:
-        """Return passages by their places; those of items that were forgotten meanwhile are left out."""
+    async def passages(self, user_id: str, places: Sequence[Place], scope: ReadScope) -> dict[Place, StoredPassage]:
+        """Return passages by their places; those of items that were forgotten or may not be read are left out."""
         if not places:
             return {}
-        params = {"user_id": escape(user_id)}
+        params = {"user_id": escape(user_id), **scope_params(scope)}
         (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
         return {
             (row["id"], row["chunk_number"]): StoredPassage(
@@ -196,11 +199,11 @@ class PassageSearch:
         }
 
     async def unindexed(
-        self, user_id: str, criteria: MemoryCriteria, limit: int, words: Sequence[str]
+        self, user_id: str, criteria: MemoryCriteria, limit: int, words: Sequence[str], scope: ReadScope
     ) -> list[StoredPassage]:
         """Return the beginnings of the newest items that are not indexed yet, those named by one of the words first."""
         params = {
-            **await self._filter_params(user_id, criteria),
+            **await self._filter_params(user_id, criteria, scope),
             "user_id": escape(user_id),
             "characters_limit": _UNINDEXED_CHARACTERS,
             "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", escape(word)) + "%" for word in words if word],
@@ -209,12 +212,13 @@ class PassageSearch:
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
         return [_beginning(row) for row in rows]
 
-    async def _filter_params(self, user_id: str, criteria: MemoryCriteria) -> dict[str, Any]:
-        return criteria_params(criteria, await related_keys(self._database, user_id, criteria))
+    async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
+        related = await related_keys(self._database, user_id, criteria, scope)
+        return {**criteria_params(criteria, related), **scope_params(scope)}
 
-    async def _is_approximate(self, user_id: str, vector: QueryVector, criteria: MemoryCriteria) -> bool:
+    async def _is_approximate(self, user_id: str, vector: QueryVector) -> bool:
         """Whether the user has so many passages that comparing the query with all of them takes too long."""
-        if criteria.is_filter or len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
+        if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search: later ones learn it on their way
             statement = Statement(_QUERIES["fetch_statistics"], {"user_id": escape(user_id)})
@@ -224,13 +228,13 @@ class PassageSearch:
 
     @staticmethod
     def _by_meaning(
-        vector: QueryVector, criteria: MemoryCriteria, params: dict[str, Any], is_approximate: bool
+        vector: QueryVector, is_filtered: bool, params: dict[str, Any], is_approximate: bool
     ) -> list[Statement]:
         if is_approximate:
             scope = Statement(_QUERIES["set_nearest_scope"], {"ef_search": EF_SEARCH})
             nearest = nearest_statement(vector.model, len(vector.values))
             return [scope, Statement(nearest, {**params, "limit": NEAREST})]
-        name = "rank_by_embedding_filtered" if criteria.is_filter else "rank_by_embedding_exact"
+        name = "rank_by_embedding_filtered" if is_filtered else "rank_by_embedding_exact"
         return [Statement(_QUERIES[name], params)]
 
     def _remember(self, user_id: str, passages: int) -> None:
@@ -240,11 +244,11 @@ class PassageSearch:
             self._passage_counts.popitem(last=False)
 
 
-async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria) -> list[str]:
+async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> list[str]:
     """Return what the item of `criteria.related_to` was linked to, as the statements that filter take it."""
     if criteria.related_to is None:
         return []
-    params = {"user_id": escape(user_id), "memory_key": escape(criteria.related_to)}
+    params = {"user_id": escape(user_id), "memory_key": escape(criteria.related_to), **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_related_keys"], params))
     return [row["memory_key"] for row in rows]
 

@@ -2,22 +2,11 @@
 
 -- name: upsert_memory :one
 -- Store an item, and for a new one the job to index it.
--- The same content in the same place again answers with the key it already has.
-WITH item AS (
-    INSERT INTO memory_context.agent_memories AS memory (
-        user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes,
-        token_count, content_sha256, tags, related_to, content_metadata
-    ) VALUES (
-        %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(summary)s, %(content)s,
-        %(content_raw)b, %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s
-    )
-    ON CONFLICT ON CONSTRAINT agent_memories_content_unique
-    DO UPDATE SET updated_at = now(), last_used_at = now()
-    RETURNING memory.id, memory.memory_key, memory.xmax = 0 AS is_new
-), job AS (
-    INSERT INTO memory_context.index_jobs (user_id, memory_id) SELECT %(user_id)s, id FROM item WHERE is_new
-)
-SELECT memory_key, is_new FROM item;
+SELECT stored_key AS memory_key, is_new FROM memory_context.store_memory(
+    %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(summary)s, %(content)s,
+    %(content_raw)b, %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s,
+    %(is_private)s
+);
 
 -- name: upsert_pending_user :exec
 -- Tell maintenance that this user has something waiting. After the items: who waits for this row then holds all of its
@@ -49,7 +38,7 @@ FOR UPDATE;
 UPDATE memory_context.agent_memories
 SET content = NULL, content_raw = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
     content_metadata = '{}', content_sha256 = sha256(convert_to('forgotten ' || id, 'UTF8')), is_active = false,
-    updated_at = now()
+    model_summary = NULL, updated_at = now()
 WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[]) AND is_active
 RETURNING memory_key;
 
@@ -78,44 +67,87 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
 DELETE FROM memory_context.index_jobs
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
 
--- name: fetch_memory :one
--- The item behind a key, optionally only if it belongs to this agent and session.
-SELECT
-    memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes,
-    token_count, tags, related_to, content_metadata, created_at, updated_at, is_active
-FROM memory_context.agent_memories
+-- name: select_ids :many
+-- All items of a user, forgotten ones included: what is to be erased.
+SELECT id FROM memory_context.agent_memories WHERE user_id = %(user_id)s;
+
+-- name: lock_memories :exec
+-- Wait for whoever is changing these items.
+SELECT FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[])
+ORDER BY id
+FOR UPDATE;
+
+-- name: delete_memories :many
+-- Erase items without a tombstone; after everything they are found by.
+DELETE FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[])
+RETURNING is_active;
+
+-- name: delete_events :exec
+-- What happened to the items of a user.
+DELETE FROM memory_context.agent_memory_events WHERE user_id = %(user_id)s;
+
+-- name: delete_statistics :exec
+-- The number of passages of a user who has no items.
+DELETE FROM memory_context.agent_memory_statistics
 WHERE user_id = %(user_id)s
-    AND memory_key = %(memory_key)s
-    AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
-    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s);
+    AND NOT EXISTS (SELECT FROM memory_context.agent_memories WHERE user_id = %(user_id)s);
+
+-- name: delete_user :exec
+-- Out of the list of users, unless there are items. After lock_user: what others were storing meanwhile is seen.
+DELETE FROM memory_context.memory_users
+WHERE user_id = %(user_id)s
+    AND NOT EXISTS (SELECT FROM memory_context.agent_memories WHERE user_id = %(user_id)s);
+
+-- name: fetch_memory :one
+-- The item behind a key, if the reader may read it.
+SELECT
+    item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.content,
+    item.content_raw, item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata,
+    item.created_at, item.updated_at, item.is_active, item.is_private
+FROM memory_context.agent_memories AS item
+WHERE item.user_id = %(user_id)s
+    AND item.memory_key = %(memory_key)s
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    );
+
+-- name: fetch_whereabouts :one
+-- Whose the item behind a key is, also for those who may not read it: to say whom to ask, never what is in it.
+SELECT agent_id, session_id, is_private, is_active, updated_at
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
 
 -- name: select_contents :many
--- The contents behind many keys at once, for rendering a saved state again; optionally of this agent and session only.
-SELECT memory_key, content, content_raw
-FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s
-    AND memory_key = ANY(%(memory_keys)s::text[])
-    AND is_active
-    AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
-    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s);
+-- The contents behind many keys at once, of those that the reader may read: for rendering a saved state again.
+SELECT item.memory_key, item.content, item.content_raw
+FROM memory_context.agent_memories AS item
+WHERE item.user_id = %(user_id)s
+    AND item.memory_key = ANY(%(memory_keys)s::text[])
+    AND item.is_active
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    );
 
 -- name: select_keys :many
--- The newest keys of a user, or of one agent or session: what to offer for a key that does not exist.
-SELECT memory_key
-FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s
-    AND is_active
-    AND (%(agent_id)s::text IS NULL OR agent_id = %(agent_id)s)
-    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
-ORDER BY id DESC
+-- The keys of what the reader may read, the newest first: what to offer for a key that does not exist, and snapshots.
+SELECT item.memory_key
+FROM memory_context.agent_memories AS item
+WHERE item.user_id = %(user_id)s
+    AND item.is_active
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    )
+ORDER BY item.id DESC
 LIMIT %(limit)s;
 
 -- name: select_memories :many
--- Items that meet criteria, without their content.
+-- Items that meet criteria and that the reader may read, without their content.
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active,
+    item.updated_at, item.is_active, item.is_private,
     NULL::text AS content, NULL::bytea AS content_raw
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
@@ -123,5 +155,33 @@ WHERE item.user_id = %(user_id)s
         item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
         %(related_to)s, %(related_keys)s
     )
-ORDER BY CASE WHEN %(oldest_first)s THEN item.id END, item.id DESC
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    )
+ORDER BY
+    CASE WHEN %(oldest_first)s::boolean AND %(order_by)s::text = 'size' THEN item.token_count END,
+    CASE WHEN %(oldest_first)s::boolean AND %(order_by)s::text = 'used' THEN item.last_used_at END,
+    CASE WHEN %(oldest_first)s::boolean THEN item.id END,
+    CASE WHEN %(order_by)s::text = 'size' THEN item.token_count END DESC,
+    CASE WHEN %(order_by)s::text = 'used' THEN item.last_used_at END DESC,
+    item.id DESC
 LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: fetch_model_summary :one
+-- What a model said of an item, if there is that and the reader may read the item.
+SELECT item.model_summary
+FROM memory_context.agent_memories AS item
+WHERE item.user_id = %(user_id)s
+    AND item.memory_key = %(memory_key)s
+    AND item.is_active
+    AND item.model_summary IS NOT NULL
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    );
+
+-- name: update_model_summary :many
+-- Keep what a model said of an item; of one that was forgotten meanwhile, nothing.
+UPDATE memory_context.agent_memories
+SET model_summary = %(model_summary)s
+WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s AND is_active
+RETURNING memory_key;

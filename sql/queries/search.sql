@@ -14,12 +14,18 @@ WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[])
 GROUP BY term;
 
 -- name: select_related_keys :many
--- What an item was linked to when it was stored.
-SELECT unnest(related_to) AS memory_key FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
+-- What an item was linked to when it was stored, if the reader may read it.
+SELECT unnest(item.related_to) AS memory_key FROM memory_context.agent_memories AS item
+WHERE item.user_id = %(user_id)s
+    AND item.memory_key = %(memory_key)s
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    );
 
 -- name: rank_by_terms :many
 -- The passages that say most about the terms, by BM25; of each item only the best, so that no large one crowds out others.
+-- Without what is private to others; there is little of it, and none for most, so that it is left out rather than
+-- everything else looked up.
 WITH scored AS (
     SELECT
         found.memory_id,
@@ -28,6 +34,12 @@ WITH scored AS (
     FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
     JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
     CROSS JOIN unnest(found.postings) AS posting
+    WHERE found.memory_id NOT IN (
+        SELECT id FROM memory_context.agent_memories
+        WHERE user_id = %(user_id)s
+            AND is_private AND is_active
+            AND NOT (agent_id = %(reader_agent)s AND session_id = %(reader_session)s)
+    )
     GROUP BY found.memory_id, posting >> 16
 ), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY memory_id ORDER BY score DESC, chunk_number) AS place FROM scored
@@ -53,6 +65,9 @@ WITH scored AS (
             item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
             %(related_to)s, %(related_keys)s
         )
+        AND memory_context.may_read(
+            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+        )
     CROSS JOIN unnest(found.postings) AS posting
     GROUP BY found.memory_id, posting >> 16
 ), ranked AS (
@@ -71,6 +86,12 @@ WITH own AS (
     SELECT memory_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
     FROM memory_context.agent_memory_embeddings
     WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
+        AND memory_id NOT IN (
+            SELECT id FROM memory_context.agent_memories
+            WHERE user_id = %(user_id)s
+                AND is_private AND is_active
+                AND NOT (agent_id = %(reader_agent)s AND session_id = %(reader_session)s)
+        )
     OFFSET 0
 ), near AS (
     SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
@@ -96,6 +117,9 @@ WITH own AS (
             item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
             %(related_to)s, %(related_keys)s
         )
+        AND memory_context.may_read(
+            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+        )
     OFFSET 0
 ), near AS (
     SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
@@ -116,12 +140,18 @@ SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enab
 SELECT memory_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
 FROM memory_context.agent_memory_embeddings
 WHERE user_id = %(user_id)s AND embedding_model = {embedding_model}
+    AND memory_id NOT IN (
+        SELECT id FROM memory_context.agent_memories
+        WHERE user_id = %(user_id)s
+            AND is_private AND is_active
+            AND NOT (agent_id = %(reader_agent)s AND session_id = %(reader_session)s)
+    )
 ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
 LIMIT %(limit)s;
 
 -- name: select_neighbours :many
 -- What stands before and after passages: in the item, and for its first and last passage in the item beside it in the
--- session; what was forgotten stands nowhere.
+-- session; what was forgotten, or the reader may not read, stands nowhere.
 WITH chosen AS (
     SELECT DISTINCT chunk.memory_id, chunk.chunk_number
     FROM unnest(%(memory_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (memory_id, chunk_number)
@@ -138,7 +168,12 @@ SELECT
     coalesce(following.chunk_number, 0) AS after_number
 FROM chosen
 JOIN memory_context.agent_memories AS item
-    ON item.user_id = %(user_id)s AND item.id = chosen.memory_id AND item.is_active
+    ON item.user_id = %(user_id)s
+    AND item.id = chosen.memory_id
+    AND item.is_active
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    )
 LEFT JOIN memory_context.agent_memory_chunks AS following
     ON following.user_id = %(user_id)s
     AND following.memory_id = chosen.memory_id
@@ -154,6 +189,9 @@ LEFT JOIN LATERAL (
         AND previous.agent_id = item.agent_id
         AND previous.id < item.id
         AND previous.is_active
+        AND memory_context.may_read(
+            previous, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+        )
     ORDER BY previous.id DESC
     LIMIT 1
 ) AS before ON chosen.chunk_number = 0
@@ -165,6 +203,9 @@ LEFT JOIN LATERAL (
         AND next.agent_id = item.agent_id
         AND next.id > item.id
         AND next.is_active
+        AND memory_context.may_read(
+            next, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+        )
     ORDER BY next.id
     LIMIT 1
 ) AS after ON following.memory_id IS NULL;
@@ -196,16 +237,23 @@ LEFT JOIN memory_context.agent_memory_embeddings AS embedded
     AND embedded.chunk_number = given.chunk_number;
 
 -- name: select_passages :many
--- Text and span of passages, with the items they are of.
+-- Text and span of passages, with the items they are of, as far as the reader may read them.
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active, NULL::text AS content, NULL::bytea AS content_raw,
+    item.updated_at, item.is_active, item.is_private,
+    NULL::text AS content, NULL::bytea AS content_raw,
     chunk.chunk_number, chunk.start_char, chunk.end_char, chunk.start_line, chunk.end_line, chunk.text
 FROM unnest(%(memory_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (memory_id, chunk_number)
 JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.memory_id = given.memory_id AND chunk.chunk_number = given.chunk_number
-JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = chunk.memory_id AND item.is_active;
+JOIN memory_context.agent_memories AS item
+    ON item.user_id = %(user_id)s
+    AND item.id = chunk.memory_id
+    AND item.is_active
+    AND memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    );
 
 -- name: select_unindexed :many
 -- The newest items whose text is not indexed yet, those first whose names match a pattern, and the beginning of each.
@@ -222,6 +270,9 @@ WITH chosen AS (
             item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
             %(related_to)s, %(related_keys)s
         )
+        AND memory_context.may_read(
+            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+        )
     WHERE job.user_id = %(user_id)s AND NOT job.is_text_done
     ORDER BY is_named DESC, item.id DESC
     LIMIT %(limit)s
@@ -229,7 +280,7 @@ WITH chosen AS (
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active,
+    item.updated_at, item.is_active, item.is_private,
     left(item.content, %(characters_limit)s) AS content,
     substring(item.content_raw FOR %(characters_limit)s) AS content_raw
 FROM chosen

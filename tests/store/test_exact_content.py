@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import MemoryStore, NewMemory, ReadScope
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included
 JSON = st.recursive(
@@ -89,6 +89,6 @@ async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: st
     place = hashlib.sha256(repr((user, agent, session, source)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     memory = NewMemory(place, "content", "", 1, "custom", source, agent, session)
     await store.insert_memories(user, [memory])
-    stored = await store.fetch_memory(user, place, agent_id=agent, session_id=session)
+    stored = await store.fetch_memory(user, place, scope=ReadScope(agent, session, "session"))
     assert stored is not None
     assert (stored.agent_id, stored.session_id, stored.source) == (agent, session, source)

@@ -882,9 +882,9 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
     await store.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
     search = store.search_candidates
 
-    async def indexed_first(*arguments: Any) -> Any:
+    async def indexed_first(*arguments: Any, **options: Any) -> Any:
         await store.flush_index()
-        return await search(*arguments)
+        return await search(*arguments, **options)
 
     monkeypatch.setattr(store, "search_candidates", indexed_first)
     assert await keys_found(store, "harbour words") == ["a"]

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import MemoryStore, NewMemory, ReadScope
 from memory_context.store.pool import Statement
 from tests.conftest import Server, database_of
 
@@ -118,11 +118,11 @@ async def test_reads_respect_agent_and_session(store: MemoryStore) -> None:
     """None means any; a name means only that one."""
     await store.insert_memories("alice", [memory("k", agent_id="coder", session_id="s1")])
     assert await store.fetch_memory("alice", "k") is not None
-    assert await store.fetch_memory("alice", "k", agent_id="coder", session_id="s1") is not None
-    assert await store.fetch_memory("alice", "k", agent_id="writer") is None
-    assert await store.fetch_memory("alice", "k", session_id="") is None
-    assert await store.select_keys("alice", agent_id="coder") == ["k"]
-    assert await store.select_keys("alice", session_id="s2") == []
+    assert await store.fetch_memory("alice", "k", scope=ReadScope("coder", "s1", "session")) is not None
+    assert await store.fetch_memory("alice", "k", scope=ReadScope("writer", "s1", "agent")) is None
+    assert await store.fetch_memory("alice", "k", scope=ReadScope("coder", "", "session")) is None
+    assert await store.select_keys("alice", scope=ReadScope("coder", "s9", "agent")) == ["k"]
+    assert await store.select_keys("alice", scope=ReadScope("coder", "s2", "session")) == []
 
 
 async def test_newest_keys_come_first_and_mistyped_ones_are_found(store: MemoryStore) -> None:

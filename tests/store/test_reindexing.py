@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_context.embeddings import EmbeddingError, Purpose
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, indexer, reindexing
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, ReadScope, indexer, reindexing
 from memory_context.store.indexer import IndexReport
 from memory_context.store.search import PassageSearch, QueryVector
 from tests.conftest import Server, StartPython, database_of
@@ -245,7 +245,8 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
 async def test_a_model_that_nobody_filled_is_searched_by_terms(store: MemoryStore) -> None:
     """A process that was started with it before anybody reindexed."""
     search: Any = PassageSearch(store._database)
-    candidates, _ = await search.candidates("alice", ["harbour"], QueryVector("unknown/16", [1.0] * 16), ANY)
+    unknown = QueryVector("unknown/16", [1.0] * 16)
+    candidates, _ = await search.candidates("alice", ["harbour"], unknown, ANY, ReadScope())
     assert len(candidates) == 20
     assert all(one.semantic is None for one in candidates)
 

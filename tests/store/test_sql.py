@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY, Server, database_of
 
 FILES = sorted((REPOSITORY / "sql" / "queries").glob("*.sql"))
 BLOCKS = [(path.stem, name) for path in FILES for name in load_queries(path.stem)]
-OF_USERS = [(file, name) for file, name in BLOCKS if file in ("agent_memories", "index", "search")]
+OF_USERS = [(file, name) for file, name in BLOCKS if file in ("agent_memories", "events", "index", "search")]
 ACROSS_USERS = ("select_pending_users", "select_users")
 PARAMS: dict[str, Any] = {
     "user_id": "alice",
@@ -26,6 +26,7 @@ PARAMS: dict[str, Any] = {
     "memory_type": "custom",
     "source": "",
     "summary": "",
+    "model_summary": "",
     "content": "c",
     "content_raw": None,
     "content_bytes": 1,
@@ -34,6 +35,13 @@ PARAMS: dict[str, Any] = {
     "tags": ["t"],
     "related_to": "k",
     "related_keys": ["k"],
+    "is_private": False,
+    "reader_agent": "coder",
+    "reader_session": "s",
+    "within_agent": None,
+    "within_session": None,
+    "only_keys": None,
+    "order_by": "created",
     "metadata": Jsonb({}),
     "memory_keys": ["k"],
     "limit": 5,
@@ -77,6 +85,19 @@ PARAMS: dict[str, Any] = {
     "after": "",
     "after_memory_id": 0,
     "after_chunk_number": 0,
+    "event_ids": ["00000000-0000-0000-0000-000000000000"],
+    "event_agent_ids": ["coder"],
+    "event_session_ids": ["s"],
+    "event_are_private": [False],
+    "event_kinds": ["retrieved"],
+    "event_keys": ["k"],
+    "event_details": ["full"],
+    "event_ages_seconds": [1.0],
+    "used_keys": ["k"],
+    "used_ages_seconds": [1.0],
+    "after_at": None,
+    "after_id": "",
+    "newest_first": False,
     "name": "somebody",
     "version": 1,
     "checksum": "",
@@ -113,7 +134,7 @@ def test_every_statement_names_the_user(file: str, name: str) -> None:
     """That keeps it on one shard and one index; two lists and what is of no table belong to nobody."""
     statement = load_queries(file)[name]
     if name not in (*ACROSS_USERS, "ensure_embedding_index", "set_nearest_scope"):
-        assert b"user_id = %(user_id)s" in statement or b"INSERT" in statement
+        assert b"user_id = %(user_id)s" in statement or b"INSERT" in statement or b"store_memory(" in statement
         assert b"%(user_id)s" in statement
 
 

@@ -1,0 +1,239 @@
+"""The audit trail of a session: what happened to its items, in order, with who and why.
+
+That an item was stored it tells itself; look-ups and decisions are noted in the process and written in batches (see
+`store.events`), so that following an agent costs it nothing. Nothing here raises into the agent.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from ..references import shorten
+from ..store import MemoryStore, ReadScope
+from ..store.events import EventKind, NewEvent, StoredEvent
+from ..transcript import (
+    Cleared,
+    Entry,
+    Expanded,
+    Folded,
+    Opened,
+    PartId,
+    PlannedCompaction,
+    Shortened,
+    Transcript,
+    Withdrawn,
+)
+
+__all__ = ["AuditEvent", "AuditTrail", "EventKind"]
+
+_logger = logging.getLogger("memory_context")
+
+_DETAIL_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class AuditEvent:
+    """Something that happened to items.
+
+    Attributes:
+        at: When, in UTC, by the clock of the server.
+        session_id: In which session; empty for none.
+        agent_id: Whose doing it was; empty for nobody's.
+        kind: stored, forgotten; retrieved, searched, listed (by query_memory), paged (read_history); expanded,
+            recalled, withdrawn (brought into the view and out of it again); compacted, folded, shortened, cleared
+            (shown as less); lost (events that could not be written).
+        keys: The items.
+        detail: Where it came from, what was looked up, or the reason, in a few words.
+        id: What tells it from events of the same time.
+    """
+
+    at: datetime
+    session_id: str
+    agent_id: str
+    kind: EventKind
+    keys: tuple[str, ...]
+    detail: str
+    id: str
+
+
+class AuditTrail:
+    """Notes what happens to the items of one scope, and lists it.
+
+    Args:
+        memory_store: Where the items are.
+        user_id: Whose they are.
+        agent_id: Whose doing it is; "" for nobody's.
+        session_id: In which session; "" for none.
+        is_private: Whether nobody else may read of it.
+    """
+
+    def __init__(
+        self,
+        memory_store: MemoryStore,
+        user_id: str,
+        agent_id: str = "",
+        session_id: str = "",
+        *,
+        is_private: bool = False,
+    ) -> None:
+        self._log = memory_store.events
+        self._user_id = user_id
+        self._agent_id = agent_id
+        self._session_id = session_id
+        self._is_private = is_private
+
+    def note(self, kind: EventKind, keys: Iterable[str], detail: str = "") -> None:
+        """Note that something happened to items, at no cost of I/O; never raises."""
+        detail = shorten(detail, _DETAIL_CHARACTERS)
+        unique = tuple(dict.fromkeys(keys))
+        self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
+
+    def note_decision(self, transcript: Transcript, decision: object) -> None:
+        """Note what a decision does to items; one that does nothing to them, or is of an unknown kind, is passed over.
+
+        Call it once the decision has taken effect. It is what `Transcript.on_decision` is for; never raises.
+        """
+        try:
+            for event in _events_of(transcript, decision):
+                self.note(*event)
+        except Exception:  # the agent's work does not hang on its audit trail
+            _logger.exception("a decision is missing in the audit trail: %s", type(decision).__name__)
+
+    async def events(
+        self,
+        session_id: str | None = None,
+        *,
+        scope: ReadScope | None = None,
+        limit: int = 100,
+        after: AuditEvent | None = None,
+        newest_first: bool = False,
+    ) -> list[AuditEvent]:
+        """Return a page of what happened to the items of a session, after writing what is noted: nothing is missing.
+
+        Args:
+            session_id: The session; None for the own one.
+            scope: Who reads, and how far; None for the own agent and session, within the user.
+            limit: How many at most.
+            after: The last event of the page before; None for the first page.
+            newest_first: Whether the newest come first; the oldest do otherwise.
+
+        Raises:
+            ValueError: The limit is less than 1.
+            StoreUnavailableError: The store cannot be reached now.
+        """
+        if limit < 1:
+            raise ValueError(f"limit={limit!r} must be at least 1")
+        await self._log.flush(self._user_id)
+        stored = await self._log.select(
+            self._user_id,
+            self._session_id if session_id is None else session_id,
+            scope=scope or ReadScope(self._agent_id, self._session_id),
+            limit=limit,
+            after=None if after is None else (after.at, after.id),
+            newest_first=newest_first,
+        )
+        return [
+            AuditEvent(
+                event.at,
+                event.session_id,
+                event.agent_id,
+                event.kind,
+                event.keys,
+                event.detail or _origin(event),
+                event.id,
+            )
+            for event in stored
+        ]
+
+
+def _origin(event: StoredEvent) -> str:
+    """Return where a stored item came from, as its metadata says."""
+    if event.kind != "stored":
+        return ""
+    metadata = event.metadata
+    origin: list[str] = [f"{event.token_count:,} tokens from {event.source}"]
+    if "message" in metadata:
+        origin.append(f"{metadata.get('part', 'text')} of message {metadata['message']}")
+    if metadata.get("call_id"):
+        origin.append(f"call {metadata['call_id']}")
+    if metadata.get("is_error"):
+        origin.append("an error")
+    return ", ".join(origin)
+
+
+# --- decisions ---------------------------------------------------------------------------------------------------
+
+_Event = tuple[EventKind, Sequence[str], str]
+_D = TypeVar("_D")
+
+
+def _events_of(transcript: Transcript, decision: object) -> list[_Event]:
+    """Return what a decision does to items: none if it does nothing to any.
+
+    That a part was offloaded is not among it, since the item tells when it was stored.
+    """
+    if isinstance(decision, Expanded):
+        return _opened(decision)
+    if isinstance(decision, Withdrawn):
+        expanded = [_expanded_at(transcript, place) for place in decision.places]
+        keys = [opened.key for one in expanded if one is not None for opened in one.opened]
+        return _if_any("withdrawn", keys, decision.reason)
+    if isinstance(decision, PlannedCompaction):
+        return _if_any("compacted", _keys_of_parts(transcript, decision.parts), decision.reason)
+    if isinstance(decision, Shortened):
+        keys = _keys_of_parts(transcript, [(decision.position, decision.address)])
+        return _if_any("shortened", keys, f"to {decision.tokens:,} tokens")
+    if isinstance(decision, Folded):
+        before = _last_before(transcript, decision, Folded)
+        folded = [
+            entry
+            for entry in transcript.entries(end=decision.upto)
+            if entry.position not in decision.kept
+            and (before is None or entry.position >= before.upto or entry.position in before.kept)
+        ]
+        return _if_any("folded", _keys_of(folded), f"{decision.ref.key}: {decision.ref.description}")
+    if isinstance(decision, Cleared):
+        before = _last_before(transcript, decision, Cleared)
+        cleared = transcript.entries(before.position if before else transcript.first, decision.position)
+        return _if_any("cleared", _keys_of(cleared), "")
+    return []
+
+
+def _opened(decision: Expanded) -> list[_Event]:
+    """Return an event for each reason, in the order they come."""
+    by_reason: dict[str, list[Opened]] = {}
+    for opened in decision.opened:
+        by_reason.setdefault(opened.reason, []).append(opened)
+    events: list[_Event] = []
+    for reason, some in by_reason.items():
+        why = "; ".join(dict.fromkeys(one.why for one in some))
+        detail = why if why.startswith(reason) else f"{reason}: {why}"
+        events.append(("recalled" if reason == "recalled" else "expanded", [one.key for one in some], detail))
+    return events
+
+
+def _last_before(transcript: Transcript, decision: _D, kind: type[_D]) -> _D | None:
+    """Return the decision of this kind that came before; what that one did is not told again."""
+    decisions = (one for _, one in reversed(transcript.log))
+    return next((one for one in decisions if isinstance(one, kind) and one is not decision), None)
+
+
+def _expanded_at(transcript: Transcript, place: tuple[int, str]) -> Expanded | None:
+    """Return the newest expansion of a place: the log keeps what stands no more."""
+    decisions = (decision for _, decision in reversed(transcript.log))
+    return next((one for one in decisions if isinstance(one, Expanded) and one.place == place), None)
+
+
+def _if_any(kind: EventKind, keys: Sequence[str], detail: str) -> list[_Event]:
+    return [(kind, keys, detail)] if keys else []
+
+
+def _keys_of_parts(transcript: Transcript, parts: Iterable[PartId]) -> list[str]:
+    stored = [transcript[position].part(address).stored for position, address in parts]
+    return [ref.key for one in stored if one is not None for ref in one.refs]
+
+
+def _keys_of(entries: Iterable[Entry]) -> list[str]:
+    return [ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs]

@@ -1,0 +1,47 @@
+"""What an item can take, checked before anything is stored: whatever is refused here a row would not give back."""
+
+import json
+from typing import Any, get_args
+
+from ..escaping import to_utf8
+from ..references import KEY_PATTERN
+from .items import MAX_CONTENT_BYTES, MemoryType
+
+__all__ = ["as_json", "check_draft", "is_too_large"]
+
+
+def is_too_large(text: str) -> bool:
+    """Whether a content is larger than an item takes."""
+    return len(text) * 4 > MAX_CONTENT_BYTES and len(to_utf8(text)) > MAX_CONTENT_BYTES
+
+
+def as_json(name: str, value: Any) -> str:
+    """Return a value as JSON says it.
+
+    Raises:
+        ValueError: It cannot; the text names what was given.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"cannot store {name} of type {type(value).__name__}: JSON cannot say it ({error})") from error
+
+
+def check_draft(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
+    """Refuse what a row would not give back as it was.
+
+    Raises:
+        ValueError: Says what is wrong and what to send.
+    """
+    if memory_type not in get_args(MemoryType):
+        raise ValueError(f"type={memory_type!r}: use one of {', '.join(get_args(MemoryType))}")
+    if source is not None and not isinstance(source, str):
+        raise ValueError(f"source={source!r}: use a str, such as the name of a tool")
+    if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError(f"tags={tags!r}: use a sequence of str")
+    if isinstance(related_to, str) or not all(
+        isinstance(key, str) and KEY_PATTERN.fullmatch(key) for key in related_to
+    ):
+        raise ValueError(f"related_to={related_to!r}: use a sequence of memory keys")
+    if metadata is not None and json.loads(as_json("metadata", dict(metadata))) != dict(metadata):
+        raise ValueError(f"metadata={metadata!r}: use what JSON gives back as it was, so str keys and no tuples")

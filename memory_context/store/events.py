@@ -1,0 +1,372 @@
+"""What happened to items, noted without a write each: buffered in the process, written in batches.
+
+    add ─▶ waiting ──100 of them, 30 s, close, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
+
+Promises: `add` does no I/O and never raises; while the store is away events wait, and of more than 10,000 the oldest
+are dropped, which an event of kind `lost` then tells; a batch written twice counts once. A process that ends without
+closing the store takes up to 30 s of events with it. Not part of the transactions that store items, so that nothing
+about an event can keep a content from being stored.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from memory_context.errors import StoreError, StoreUnavailableError
+from memory_context.escaping import escape, unescape, unescape_json
+
+from .database import Database
+from .pool import Statement
+from .scope import ReadScope, scope_params
+from .sqlfiles import load_queries
+
+__all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
+
+_QUERIES = load_queries("events")
+_logger = logging.getLogger("memory_context")
+
+EventKind = Literal[
+    "stored",
+    "forgotten",
+    "retrieved",
+    "searched",
+    "listed",
+    "paged",
+    "expanded",
+    "recalled",
+    "withdrawn",
+    "compacted",
+    "folded",
+    "shortened",
+    "cleared",
+    "lost",
+]
+"""What can happen to items. Stored and forgotten are told by the items themselves; `lost` stands for missing events."""
+
+USES = frozenset[EventKind](("retrieved", "searched", "expanded", "recalled"))
+"""Kinds in which something of the items was shown: they move `last_used_at`."""
+
+NOBODY = ReadScope()
+
+BATCH_EVENTS = 100
+WAIT_SECONDS = 30.0
+MOST_WAITING = 10_000
+_STOP_SECONDS = 2.0
+_TICK_SECONDS = 2e-6  # between two events: the server counts microseconds
+
+
+@dataclass(frozen=True)
+class NewEvent:
+    """Something that just happened.
+
+    Attributes:
+        kind: What.
+        keys: The items it happened to.
+        detail: More about it, in a few words.
+        agent_id: Whose doing it was; empty for nobody's.
+        session_id: In which session; empty for none.
+        is_private: Whether only that agent in that session may read of it.
+    """
+
+    kind: EventKind
+    keys: tuple[str, ...] = ()
+    detail: str = ""
+    agent_id: str = ""
+    session_id: str = ""
+    is_private: bool = False
+
+
+@dataclass(frozen=True)
+class StoredEvent(NewEvent):
+    """An event as the database tells it; of one that an item tells, also what the item says.
+
+    Attributes:
+        id: What tells it from events of the same time.
+        at: When it happened, in UTC, by the clock of the server.
+        source: Of a stored item: where it came from.
+        token_count: Of a stored item: tokens of the content.
+        metadata: Of a stored item: its metadata.
+    """
+
+    id: str = field(kw_only=True)
+    at: datetime = field(kw_only=True)
+    source: str = ""
+    token_count: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """An event on its way.
+
+    Attributes:
+        moment: When it happened, by the monotonic clock.
+        weight: How many events it stands for: one that tells of lost ones stands for them.
+    """
+
+    user_id: str
+    event: NewEvent
+    moment: float
+    id: str
+    weight: int = 1
+
+
+class _Loop:
+    """What belongs to one event loop: the timer, the tasks that write, and the lock by which one writes at a time."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.timer: asyncio.TimerHandle | None = None
+        self.due = 0.0
+        self.tasks: set[asyncio.Task[None]] = set()
+
+
+class EventLog:
+    """The events of one database.
+
+    Args:
+        database: Where they go.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._lost: dict[tuple[str, str], int] = {}  # by user and session
+        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
+        self._last_moment = 0.0
+        self._retry_at = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """How many events are not written yet."""
+        return len(self._waiting)
+
+    def add(self, user_id: str, event: NewEvent) -> None:
+        """Note an event; it is written with the next batch."""
+        with self._lock:
+            self._last_moment = max(time.monotonic(), self._last_moment + _TICK_SECONDS)
+            self._waiting.append(_Waiting(user_id, event, self._last_moment, str(uuid.uuid4())))
+            self._drop_oldest()
+        try:
+            self._schedule(0.0 if len(self._waiting) >= BATCH_EVENTS else WAIT_SECONDS)
+        except RuntimeError:  # no event loop runs here: the next one that notes or asks for something writes it
+            return
+
+    async def flush(self, user_id: str | None = None) -> None:
+        """Write what is waiting, of one user or of all.
+
+        Raises:
+            StoreUnavailableError: The database does not answer; what was not written waits on.
+        """
+        here = self._here()
+        async with here.lock:
+            with self._lock:
+                users = [user_id] if user_id is not None else list(dict.fromkeys(one.user_id for one in self._waiting))
+            for user in users:
+                await self._write(user)
+        self._retry_at = 0.0
+
+    def discard(self, user_id: str) -> None:
+        """Forget what is waiting of a user who is erased."""
+        with self._lock:
+            self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
+            self._lost = {place: count for place, count in self._lost.items() if place[0] != user_id}
+
+    async def stop(self) -> None:
+        """Write what is waiting, if that is soon done, and let nothing run on in this event loop."""
+        here = self._here()
+        try:
+            if self._waiting or here.tasks:  # those have taken theirs out already
+                await asyncio.wait_for(self.flush(), _STOP_SECONDS)
+        except (StoreError, asyncio.TimeoutError) as error:
+            _logger.warning("%d events of the audit trail are not written: %s", len(self._waiting), error or "too slow")
+        tasks = [task for task in here.tasks if not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+        if here.timer is not None:
+            here.timer.cancel()
+            here.timer = None
+
+    async def select(
+        self,
+        user_id: str,
+        session_id: str,
+        *,
+        scope: ReadScope = NOBODY,
+        limit: int = 100,
+        after: tuple[datetime, str] | None = None,
+        newest_first: bool = False,
+    ) -> list[StoredEvent]:
+        """Return a page of what happened to the items of a session, of what is written.
+
+        Args:
+            user_id: Whose items.
+            session_id: The session; "" for what belongs to none.
+            scope: Who reads, and how far.
+            limit: How many at most.
+            after: Time and id of the event after which the page begins, in the order asked for.
+            newest_first: Whether the newest come first.
+
+        Raises:
+            StoreError: The database refused or cannot be reached.
+        """
+        params = {
+            "user_id": escape(user_id),
+            "session_id": escape(session_id),
+            **scope_params(scope),
+            "limit": limit,
+            "after_at": None if after is None else after[0],
+            "after_id": "" if after is None else after[1],
+            "newest_first": newest_first,
+        }
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_events"], params))
+        return [
+            StoredEvent(
+                id=row["event_id"],
+                at=row["happened_at"].astimezone(timezone.utc),
+                kind=row["kind"],
+                keys=tuple(unescape(key) for key in row["memory_keys"]),
+                detail=unescape(row["detail"]),
+                agent_id=unescape(row["agent_id"]),
+                session_id=unescape(row["session_id"]),
+                source=unescape(row["source"]),
+                token_count=row["token_count"],
+                metadata=unescape_json(row["content_metadata"] or {}),
+            )
+            for row in rows
+        ]
+
+    # --- writing
+
+    async def _write(self, user_id: str) -> None:
+        batch = self._take(user_id)
+        if not batch:
+            return
+        try:
+            await self._database.write(user_id, *_statements(user_id, batch, time.monotonic()))
+        except StoreUnavailableError:
+            self._put_back(batch)
+            raise
+        except StoreError as error:  # trying again would not mend it
+            _logger.warning("%d events of the audit trail are dropped: %s", len(batch), error)
+            with self._lock:
+                for one in batch:
+                    if one.event.kind != "lost":
+                        self._count_as_lost(one)
+        except BaseException:
+            self._put_back(batch)
+            raise
+
+    def _take(self, user_id: str) -> list[_Waiting]:
+        """Take what waits of a user out of the buffer, and what tells of lost events before it."""
+        with self._lock:
+            batch = [one for one in self._waiting if one.user_id == user_id]
+            self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
+            first = batch[0].moment if batch else time.monotonic()
+            lost = [place for place in self._lost if place[0] == user_id]
+            for number, (_, session_id) in enumerate(lost, 1):
+                count = self._lost.pop((user_id, session_id))
+                detail = f"{count:,} events before this one are missing: the store did not take them"
+                event = NewEvent("lost", (), detail, session_id=session_id)
+                batch.insert(0, _Waiting(user_id, event, first - number * _TICK_SECONDS, str(uuid.uuid4()), count))
+        return batch
+
+    def _put_back(self, batch: Sequence[_Waiting]) -> None:
+        with self._lock:
+            self._waiting.extendleft(reversed(batch))
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        while len(self._waiting) > MOST_WAITING:
+            self._count_as_lost(self._waiting.popleft())
+
+    def _count_as_lost(self, one: _Waiting) -> None:
+        place = (one.user_id, one.event.session_id)
+        self._lost[place] = self._lost.get(place, 0) + one.weight
+
+    # --- the background
+
+    def _here(self) -> _Loop:
+        """Return what belongs to this event loop.
+
+        Raises:
+            RuntimeError: None runs.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop not in self._loops:
+                for ended in [other for other in self._loops if other.is_closed()]:
+                    del self._loops[ended]
+                self._loops[loop] = _Loop()
+            return self._loops[loop]
+
+    def _schedule(self, seconds: float) -> None:
+        """Have the batch written in so many seconds, or sooner if that was said before; later while the store is away.
+
+        By a timer, not by a task that sleeps: a program may drop its event loop without closing the store.
+        """
+        here = self._here()
+        due = max(time.monotonic() + seconds, self._retry_at)
+        if here.timer is not None and here.due <= due:
+            return
+        if here.timer is not None:
+            here.timer.cancel()
+        loop = asyncio.get_running_loop()
+        here.due = due
+        here.timer = loop.call_later(due - time.monotonic(), self._begin, here)
+
+    def _begin(self, here: _Loop) -> None:
+        here.timer = None
+        task = asyncio.get_running_loop().create_task(self._write_all(), name="memory_context events")
+        here.tasks.add(task)  # asyncio itself holds tasks only weakly
+        task.add_done_callback(here.tasks.discard)
+
+    async def _write_all(self) -> None:
+        try:
+            await self.flush()
+        except Exception as error:
+            self._retry_at = time.monotonic() + WAIT_SECONDS
+            _logger.debug("%d events of the audit trail wait: %s", len(self._waiting), error)
+            self._schedule(WAIT_SECONDS)
+
+
+def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Statement]:
+    """Return what writes a batch: its events, and when their items were last used."""
+    ages = [max(now - one.moment, 0.0) for one in batch]
+    used: dict[str, float] = {}
+    for one, age in zip(batch, ages, strict=True):
+        if one.event.kind in USES:
+            used.update(dict.fromkeys(one.event.keys, age))  # the last of them is the newest
+    events = [one.event for one in batch]
+    written = Statement(
+        _QUERIES["insert_events"],
+        {
+            "user_id": escape(user_id),
+            "event_ids": [one.id for one in batch],
+            "event_agent_ids": [escape(event.agent_id) for event in events],
+            "event_session_ids": [escape(event.session_id) for event in events],
+            "event_kinds": [event.kind for event in events],
+            "event_keys": [" ".join(escape(key) for key in event.keys) for event in events],
+            "event_details": [escape(event.detail) for event in events],
+            "event_are_private": [event.is_private for event in events],
+            "event_ages_seconds": ages,
+        },
+    )
+    if not used:
+        return [written]
+    params = {
+        "user_id": escape(user_id),
+        "used_keys": [escape(key) for key in used],
+        "used_ages_seconds": list(used.values()),
+    }
+    return [written, Statement(_QUERIES["update_last_used"], params)]

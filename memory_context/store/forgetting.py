@@ -1,0 +1,67 @@
+"""Forgetting items, which leaves tombstones, and erasing a user, which leaves nothing.
+
+Both take what an item is found by away first, and lock in the order of those who store and index: jobs, items, the
+rest, the list of users at last. So nobody waits for each other, and a worker that holds a claim finds it gone.
+"""
+
+from collections.abc import Sequence
+
+from memory_context.escaping import escape, unescape
+
+from .database import Database
+from .pool import Statement
+from .sqlfiles import load_queries
+
+__all__ = ["erase_user", "forget_memories"]
+
+_ITEMS = load_queries("agent_memories")
+_USERS = load_queries("index")
+
+_UNFIND = ("subtract_statistics", "delete_chunks", "delete_terms", "delete_index_jobs")
+_PASSES = 10
+
+
+async def forget_memories(
+    database: Database, user_id: str, agent_id: str, session_id: str, memory_key: str | None
+) -> list[str]:
+    """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now."""
+    params: dict[str, object] = {
+        "user_id": escape(user_id),
+        "agent_id": escape(agent_id),
+        "session_id": escape(session_id),
+        "memory_key": None if memory_key is None else escape(memory_key),
+    }
+    (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params))
+    if not rows:
+        return []
+    params["memory_ids"] = [row["id"] for row in rows]
+    steps = ("lock_jobs", "select_own_ids", *_UNFIND, "update_memories_forgotten")
+    *_, forgotten = await database.write(user_id, *_statements(steps, params))
+    return [unescape(row["memory_key"]) for row in forgotten]
+
+
+async def erase_user(database: Database, user_id: str) -> int:
+    """Erase every row of a user; return how many items there were, forgotten ones not counted.
+
+    All items that are there go in one transaction; then, if nobody stored anything meanwhile, the rest in another. What
+    was stored meanwhile goes in the next pass. Interrupted between the two it leaves no item, and can be run again.
+    """
+    params: dict[str, object] = {"user_id": escape(user_id)}
+    erased = 0
+    for _ in range(_PASSES):
+        (rows,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params))
+        params["memory_ids"] = [row["id"] for row in rows]
+        if rows:
+            steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
+            *_, gone = await database.write(user_id, *_statements(steps, params))
+            erased += sum(row["is_active"] for row in gone)
+        lock = Statement(_USERS["lock_user"], params)
+        last = ("delete_events", "delete_statistics", "delete_user", "select_ids")
+        *_, left = await database.write(user_id, lock, *_statements(last, params))
+        if not left:
+            break
+    return erased
+
+
+def _statements(names: Sequence[str], params: dict[str, object]) -> list[Statement]:
+    return [Statement(_ITEMS[name], params) for name in names]

@@ -1,0 +1,71 @@
+"""Storing items: all or none in one transaction, each with the job to index it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.rows import DictRow
+
+from memory_context.errors import ConflictError, StoreError
+from memory_context.escaping import escape, unescape
+
+from .database import Database
+from .pool import Statement
+from .rows import NewMemory, row_for
+from .sqlfiles import load_queries
+
+__all__ = ["Stored", "insert_memories"]
+
+_QUERIES = load_queries("agent_memories")
+_HASH_IN_THREAD_CHARACTERS = 1_000_000  # a millisecond of SHA-256; more of it would hold up the event loop
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What became of items.
+
+    Attributes:
+        keys: The keys they are found by, in the order given.
+        is_new: Whether one of them was not there before, and is to be indexed.
+    """
+
+    keys: list[str]
+    is_new: bool
+
+
+async def insert_memories(database: Database, user_id: str, memories: Sequence[NewMemory]) -> Stored:
+    """Store items, all or none.
+
+    Raises:
+        ConflictError: A key belongs to another content of this user; nothing was stored.
+        StoreError: The database refused or cannot be reached; nothing was stored.
+    """
+    if sum(len(memory.content) for memory in memories) > _HASH_IN_THREAD_CHARACTERS:
+        rows = await asyncio.to_thread(lambda: [row_for(user_id, memory) for memory in memories])
+    else:
+        rows = [row_for(user_id, memory) for memory in memories]
+    # always in the same order, so that two transactions with the same items wait for, never block, each other
+    order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
+    statements = [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
+    statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": escape(user_id)}))
+    *stored, _ = await _write_twice(database, user_id, statements)
+    keys = [""] * len(rows)
+    is_new = False
+    for index, (row,) in zip(order, stored, strict=True):
+        keys[index] = unescape(row["memory_key"])
+        is_new |= row["is_new"]
+    return Stored(keys, is_new)
+
+
+async def _write_twice(database: Database, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:
+    for is_last_attempt in (False, True):
+        try:
+            return await database.write(user_id, *statements)
+        except StoreError as error:
+            if not isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                raise
+            # What stood in the way may have been erased just now; if not, the key belongs to another content.
+            if is_last_attempt:
+                raise ConflictError("a memory key is taken by another content: choose another key") from error.__cause__
+    raise AssertionError("unreachable")

@@ -1,0 +1,140 @@
+"""Erasing a user: no row is left in any table, whoever else is at work, and other users keep theirs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from memory_context import AgentMemory, MemoryCriteria, MemoryStore
+from memory_context.store import indexer
+from tests.conftest import Server, StartPython, database_of
+from tests.embeddings.fakes import FakeEmbedder
+
+
+@pytest.fixture
+async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
+    """An open store that indexes only when it is told."""
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        yield store
+
+
+def rows_of(server: Server, url: str, user: str) -> dict[str, int]:
+    """Return how many rows each table with a user has of this one."""
+    name = database_of(url)
+    tables = server.execute(
+        """SELECT relname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+        WHERE relnamespace = 'memory_context'::regnamespace AND relkind IN ('r', 'p') AND attname = 'user_id'""",
+        name,
+    )
+    count = "SELECT count(*) FROM memory_context.{} WHERE user_id = '{}'"
+    return {str(table): server.execute(count.format(table, user), name)[0][0] for (table,) in tables}  # type: ignore[misc]
+
+
+async def fill(store: MemoryStore, user: str) -> None:
+    """Give a user rows in every table: three items, a forgotten one, indexed and not."""
+    memory = AgentMemory(store, user, "coder", "s")
+    for number in range(3):
+        await memory.store(f"the harbour {number}\n" * 100)
+    forgotten = await memory.store("forgotten")
+    await AgentMemory(store, user, "hermit", "s", sharing="isolated").store("private")
+    await store.flush_index()
+    await memory.forget(forgotten.key)
+    await memory.store("not indexed yet")
+    memory.trail.note("retrieved", [forgotten.key], "full")
+    await store.events.flush(user)
+
+
+async def test_nothing_of_the_user_is_left(store: MemoryStore, server: Server, database_url: str) -> None:
+    """In no table, the list of users included; the answer counts the items, not the tombstones."""
+    for user in ("bob", "alice"):
+        await fill(store, user)
+    before = rows_of(server, database_url, "bob")
+    assert all(rows_of(server, database_url, "alice").values()), "a table the test does not fill"
+    assert await store.erase_user("alice") == 5
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert rows_of(server, database_url, "bob") == before
+    assert await store.erase_user("alice") == 0
+    assert await store.erase_user("nobody") == 0
+
+
+async def test_an_erased_user_begins_anew(store: MemoryStore) -> None:
+    """Keys are unknown, not forgotten, and may be used again; the count of passages is right."""
+    memory = AgentMemory(store, "alice", "coder", "s")
+    ref = await memory.store("the harbour")
+    await store.flush_index()
+    await store.erase_user("alice")
+    assert str(await memory.not_found(ref.key)) == f"no item {ref.key!r} in this memory"
+    assert await memory.search("harbour") == []
+    assert await memory.store("the harbour") == ref
+    await store.flush_index()
+    (hit,) = await memory.search("harbour")
+    assert hit.item.ref == ref
+    _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria())
+    assert (profile.passages, profile.frequencies["harbour"]) == (1, 1)
+
+
+CLAIM = """
+import asyncio, os, sys
+from tests.embeddings.fakes import FakeEmbedder
+from memory_context.store import MemoryStore
+
+class Waiting(FakeEmbedder):
+    async def embed(self, texts, purpose):
+        print("embedding", flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        return await super().embed(texts, purpose)
+
+async def main():
+    store = MemoryStore(os.environ["TEST_URL"], Waiting())
+    await store.flush_index()
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_an_indexer_of_another_process_that_holds_a_claim_finds_it_gone(
+    store: MemoryStore, server: Server, database_url: str, start_python: StartPython
+) -> None:
+    """It is embedding while the user is erased; it neither fails nor writes anything for the user."""
+    memory = AgentMemory(store, "alice", "coder", "s")
+    for number in range(3):
+        await memory.store(f"the harbour {number}")
+    process = await start_python(CLAIM, TEST_URL=database_url)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert await process.stdout.readline() == b"embedding\n"
+    claimed = "SELECT count(*) FROM memory_context.index_jobs WHERE claim IS NOT NULL AND is_text_done"
+    assert server.execute(claimed, database_of(database_url)) == [(3,)]
+    assert await asyncio.wait_for(store.erase_user("alice"), 10) == 3
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    _, errors = await asyncio.wait_for(process.communicate(b"\n" * 50), 60)
+    assert (process.returncode, errors) == (0, b"")
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
+
+
+async def test_erasing_waits_for_whoever_is_writing_passages(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """All at once, many times: nobody blocks anybody, and what is left is whole or nothing."""
+    memory = AgentMemory(store, "alice", "coder", "s")
+
+    async def store_some(round_: int) -> None:
+        for number in range(5):
+            await memory.store(f"the harbour {round_} {number}\n" * 20)
+
+    for round_ in range(10):
+        await store_some(round_)
+        await asyncio.gather(store.flush_index(), store.erase_user("alice"), store_some(round_), store.flush_index())
+        await store.flush_index()
+        items = await memory.query()
+        hits = await memory.search("harbour", limit=50)
+        assert {hit.item.key for hit in hits} <= {item.key for item in items}
+        left = rows_of(server, database_url, "alice")
+        assert bool(left["memory_users"]) or not items
+        _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria())
+        assert profile.passages == left["agent_memory_chunks"] == left["agent_memory_embeddings"]
+        assert profile.frequencies["harbour"] == profile.passages
+    await store.erase_user("alice")
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
