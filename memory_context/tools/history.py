@@ -3,7 +3,8 @@
 from pydantic import BaseModel, Field
 
 from ..view import read_history
-from .hosting import MemoryTool, ToolHost, answer_limit, remembered
+from .hosting import MemoryTool, ToolHost, answer_limit
+from .repeating import Answer
 
 __all__ = ["ReadHistoryTool"]
 
@@ -27,15 +28,23 @@ class ReadHistoryTool(MemoryTool):
         "Read the messages of this session again, also those that were folded away. Each page says how to get the next."
     )
 
-    async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> str:
+    async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         transcript = host.transcript
         first = transcript.standing.start + 1 if args.first_message is None else args.first_message
         try:
             page = read_history(transcript, first, answer_limit(host), host.token_counter, args.first_character)
         except ValueError as error:
-            return f"{error}."
+            return Answer(f"{error}.")
         call = f"first_message={page.first}"
         if args.first_character > 1:
             call += f", first_character={args.first_character}"
         label = f"messages {page.first}-{page.last} of this session, by read_history({call})"
-        return remembered(host, page.text, label)
+        pages = transcript.entries(page.first - 1, page.last)
+        keys = [ref.key for entry in pages for part in entry.measured if part.stored for ref in part.stored.refs]
+        host.agent_memory.trail.note("paged", keys, f"{self.name}: messages {page.first}-{page.last}")
+        footer = page.text.rsplit("\n", 1)[-1].strip("[]")
+        if "Next: " not in footer:
+            footer = (
+                f"What came after message {page.last} is in front of you. search_memory finds what earlier ones say."
+            )
+        return Answer(page.text, label, footer)

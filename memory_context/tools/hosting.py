@@ -2,29 +2,36 @@
 
 Each tool answers in text a model can act on, within the limit of a first view, so that the answer is never cut again.
 What a tool answered is remembered by its hash: the context shows it once and then lets it collapse to what it was a
-look at, instead of storing it as something new.
+look at, instead of storing it as something new. The same look-up again is told as such (see `repeating`).
 
 The tools are Components. A loaded one finds its context by user, agent and session among those alive in the process.
 """
 
+import json
 from abc import abstractmethod
+from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol, cast
 from weakref import WeakSet, WeakValueDictionary
 
-from autogen_core import CancellationToken, Component
+from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from typing_extensions import Self
 
 from ..memory import AgentMemory
 from ..policy import ContextPolicy
-from ..references import Lookup
+from ..references import one_line
 from ..tokens import TokenCounter
 from ..transcript import Transcript
+from .repeating import NOTE_TOKENS, Answer, earlier_answers, told
 
-__all__ = ["MemoryTool", "MemoryToolConfig", "ToolHost", "announce", "answer_limit", "remembered"]
+__all__ = ["MemoryTool", "MemoryToolConfig", "ToolHost", "announce", "answer_limit"]
 
 LEAST_ANSWER_TOKENS = 500
+_MOST_READ_CALLS = 2000  # remembered as read: reading takes some 50 us
+
+_call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
 
 class ToolHost(Protocol):
@@ -92,6 +99,19 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         super().__init__(self.args_model, cast(type[BaseModel], str), self.tool_name, self.tool_description)
         self._config = config
         self._own_host = host
+        self._read_calls: dict[str, str | None] = {}
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> Any:
+        """Return the answer as text; arguments that do not fit are told in the text too."""
+        token = _call_id.set(call_id)  # `run` is not given it, and it tells a call from the same one beside it
+        try:
+            return await super().run_json(args, cancellation_token, call_id)
+        except ValidationError as error:
+            return _in_words(self.name, error)
+        finally:
+            _call_id.reset(token)
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Return the answer as text; problems are told in the text, never raised."""
@@ -104,14 +124,46 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
                 f"This tool has nothing to look in: no memory context of user {config.user_id!r}, agent "
                 f"{config.agent_id!r}, session {config.session_id!r} is open in this process."
             )
-        return await self._answer(host, args)
+        memory = host.agent_memory
+        asked = self._what_is_asked(args)
+        earlier = earlier_answers(
+            host.transcript,
+            host.policy,
+            lambda call: call.name == self.name and self._asked_by(call) == asked,
+            lambda text: memory.find_lookup(text) is not None,
+            _call_id.get(),
+        )
+        answer = await self._answer(host, args)
+        found = f"{self._to_config().model_dump_json()} {asked} {answer.found}" if answer.found else ""
+        text, shows_content = told(answer, earlier, is_new=bool(found) and memory.find_lookup(found) is None)
+        if shows_content:
+            # without the note too, and what was found, so that both are known when they come again
+            for known in {text, answer.text, found or text}:
+                memory.note_lookup(known, answer.label)
+        return text
 
     def bind(self, host: ToolHost) -> None:
         """Belong to this context from now on."""
         self._own_host = host
 
     @abstractmethod
-    async def _answer(self, host: ToolHost, args: Any) -> str: ...
+    async def _answer(self, host: ToolHost, args: Any) -> Answer: ...
+
+    def _what_is_asked(self, args: Any) -> str:
+        """Return the arguments in the one way of writing them that all calls for the same have."""
+        return args.model_dump_json()
+
+    def _asked_by(self, call: FunctionCall) -> str | None:
+        """Return what a call of this tool asked for; None if that could not be read."""
+        if call.arguments not in self._read_calls:
+            if len(self._read_calls) >= _MOST_READ_CALLS:
+                self._read_calls.clear()
+            try:
+                asked = self._what_is_asked(self.args_model.model_validate(json.loads(call.arguments)))
+            except (ValueError, RecursionError):
+                asked = None
+            self._read_calls[call.arguments] = asked
+        return self._read_calls[call.arguments]
 
     def _to_config(self) -> MemoryToolConfig:
         host = self._own_host
@@ -129,10 +181,15 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
 def answer_limit(host: ToolHost) -> int:
     """Return what an answer may take: as much as a first view shows, but enough to say how to go on."""
-    return max(host.policy.result_limit_tokens, LEAST_ANSWER_TOKENS)
+    return max(host.policy.result_limit_tokens, LEAST_ANSWER_TOKENS) - NOTE_TOKENS
 
 
-def remembered(host: ToolHost, text: str, label: str) -> str:
-    """Return an answer after its look-up is registered: `label` is what it collapses to."""
-    host.agent_memory.memory_store.lookups.add(host.user_id, text, Lookup(label))
-    return text
+def _in_words(name: str, error: ValidationError) -> str:
+    """Return which arguments do not fit, and why."""
+    problems = [
+        f"{'.'.join(map(str, one['loc'])) or 'the arguments'} = {one_line(repr(one['input']), 60)}: {one['msg']}"
+        if one["type"] != "missing"
+        else f"{'.'.join(map(str, one['loc']))} is missing"
+        for one in error.errors()
+    ]
+    return f"{name} cannot take these arguments: {'; '.join(problems)}. Send it again with those mended."

@@ -1,5 +1,6 @@
 """Storing and opening single items."""
 
+from dataclasses import fields
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -9,15 +10,23 @@ from ..memory import MemoryTransform, MemoryType
 from ..memory.transforms import cut
 from ..references import MemoryRef
 from ..view import folded_text, session_tag
-from .hosting import MemoryTool, ToolHost, answer_limit, remembered
+from .hosting import MemoryTool, ToolHost, answer_limit
+from .repeating import Answer
 
 __all__ = ["RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
 
 
 async def retrieve_item(
-    host: ToolHost, memory_key: str, transform: MemoryTransform, limit_tokens: int | None = None
+    host: ToolHost, memory_key: str, transform: MemoryTransform, limit_tokens: int | None = None, by: str = "retrieve"
 ) -> tuple[str, str]:
-    """Return what a key stands for, cut as asked, and a label that says what was read.
+    """Return what a key stands for, cut as asked, and a label that says what was read; the audit trail notes it.
+
+    Args:
+        host: The context that looks.
+        memory_key: The key of an item or of a fold.
+        transform: How to cut.
+        limit_tokens: The most the text may take; None is unlimited.
+        by: What looks, for the audit trail.
 
     Raises:
         ItemNotFoundError: There is no such item.
@@ -27,11 +36,20 @@ async def retrieve_item(
     text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
     if text is not None:
         shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
+        host.agent_memory.trail.note("retrieved", [memory_key], f"{by}: {_in_words(transform)}")
         return shown.text, f"{shown.label} [MemoryRef: {memory_key}]".strip()
     item = await host.agent_memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens)
     if item is None:
         raise await host.agent_memory.not_found(memory_key)
+    host.agent_memory.trail.note("retrieved", [item.key], f"{by}: {_in_words(transform)}")
     return item.content, f"{item.label} {item.ref.render()}".strip()
+
+
+def _in_words(transform: MemoryTransform) -> str:
+    """Return a transform in a few words, such as `filtered pattern='error'`."""
+    values = ((field.name, getattr(transform, field.name), field.default) for field in fields(transform))
+    given = [f"{name}={value!r}" for name, value, default in values if name != "name" and value != default]
+    return " ".join([transform.name, *given])
 
 
 class StoreMemoryArgs(BaseModel):
@@ -54,14 +72,14 @@ class StoreMemoryTool(MemoryTool):
         "retrieve_memory. Tool results need not be stored: they are kept anyway."
     )
 
-    async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> str:
+    async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> Answer:
         try:
             ref = await host.agent_memory.store(
                 args.content, description=args.description, type=args.type, source=self.tool_name, tags=args.tags
             )
         except (StoreError, ValueError) as error:
-            return f"Not stored: {error}."
-        return f"Stored. {ref.render()}"
+            return Answer(f"Not stored: {error}.")
+        return Answer(f"Stored. {ref.render()}")
 
 
 class RetrieveMemoryArgs(BaseModel):
@@ -111,15 +129,44 @@ class RetrieveMemoryTool(MemoryTool):
         "over the full text of something large."
     )
 
-    async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> str:
-        params = args.model_dump(exclude={"memory_key", "transform"}, exclude_none=True)
+    async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> Answer:
         try:
-            transform = MemoryTransform.of(args.transform, **params)
-            key = args.memory_key.strip()
-            ref = MemoryRef.parse(key)  # models do send the whole placeholder
-            text, label = await retrieve_item(host, ref.key if ref else key, transform, answer_limit(host))
+            key, transform = _key_of(args), _transform_of(args)
+            text, label = await retrieve_item(host, key, transform, answer_limit(host), self.name)
         except (TransformError, ItemNotFoundError, ValueError) as error:
-            return f"{error}."
+            return Answer(f"{error}.")
         except StoreError as error:
-            return f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
-        return remembered(host, text, label)
+            return Answer(
+                f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+            )
+        return Answer(text, label, _next_step(text, key, transform))
+
+    def _what_is_asked(self, args: RetrieveMemoryArgs) -> str:
+        try:
+            return f"{_key_of(args)} {_transform_of(args)}"
+        except TransformError:
+            return super()._what_is_asked(args)
+
+
+def _key_of(args: RetrieveMemoryArgs) -> str:
+    key = args.memory_key.strip()
+    ref = MemoryRef.parse(key)  # models do send the whole placeholder
+    return ref.key if ref else key
+
+
+def _transform_of(args: RetrieveMemoryArgs) -> MemoryTransform:
+    return MemoryTransform.of(args.transform, **args.model_dump(exclude={"memory_key", "transform"}, exclude_none=True))
+
+
+def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
+    """Return what goes on from an answer: what its footer says, or another way to look at the item."""
+    footer = text.rsplit("\n", 1)[-1]
+    onward = max(footer.find("Next: "), footer.find("Before: "))
+    if footer.startswith("[") and footer.endswith("]") and onward > 0:
+        return f"{footer[onward:-1]}."
+    if transform.name == "filtered":
+        return f"Look for something else in it, or go on with what you know: {_ANOTHER_PATTERN.format(key=key)}."
+    return f"Go on with what you know, or look for one thing in it: {_ANOTHER_PATTERN.format(key=key)}."
+
+
+_ANOTHER_PATTERN = 'retrieve_memory(memory_key="{key}", transform="filtered", pattern="…")'

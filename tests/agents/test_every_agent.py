@@ -27,6 +27,7 @@ from memory_context.transcript import Redelivered
 
 from ..context.histories import check_pairing
 from ..context.lights import Light, choose
+from ..context.steps import ALWAYS_PAYS
 from .scripted import MODEL_INFO, calls, model, report, seen, text_of
 
 TASK = "Survey owls and bats, please, and write it up."
@@ -43,6 +44,7 @@ def light() -> Light:
 
 
 def context_of(store: MemoryStore, agent_id: str, light: Light | None = None, **policy) -> MemoryContext:
+    policy = {"cache": ALWAYS_PAYS} | policy
     return MemoryContext("alice", agent_id, None, store, model_client=light, policy=ContextPolicy(**policy))
 
 

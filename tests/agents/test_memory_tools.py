@@ -1,8 +1,10 @@
-"""search_memory and query_memory: a model finds and lists what is stored, in text it can act on."""
+"""The memory tools: a model finds, lists and opens what is stored, in text it can act on, and not in circles."""
 
+import json
 from typing import Any
 
 import pytest
+from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import (
     AssistantMessage,
@@ -12,7 +14,11 @@ from autogen_core.models import (
 )
 from autogen_core.tools import BaseTool
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
+from memory_context.messages import results_of
+from memory_context.transcript import Folded, PlannedCompaction
+
+from .scripted import calls, model, seen, text_of
 
 LOG = "".join(f"2026-05-01 line {number}: all is well\n" for number in range(400))
 FAILURE = "2026-05-01 ERROR E4711: the payment gateway refused the card\n"
@@ -192,3 +198,274 @@ async def test_the_second_best_passage_is_shown_where_there_is_room(context: Mem
     assert FAILURE.strip() in answer
     assert again.strip() in answer
     assert "also lines " in answer
+
+
+# --- the same look-up again --------------------------------------------------------------------------------------
+
+
+async def look(context: MemoryContext, name: str, **arguments: Any) -> str:
+    """Let an agent make one call, in a step of its own, and take its answer in; return the answer."""
+    return (await step(context, (name, arguments)))[0]
+
+
+async def step(context: MemoryContext, *wanted: tuple[str, dict[str, Any]]) -> list[str]:
+    """Let an agent make some calls at once, as AssistantAgent does; large look-ups before them collapse."""
+    await context.get_messages()
+    transcript = context.transcript
+    large = [(e.position, part.address) for e in transcript.entries() for part in e.measured if part.stored]
+    transcript.decide(PlannedCompaction(tuple(large), "budget"))
+    calls = [FunctionCall(f"{context.transcript.end}-{i}", json.dumps(a), name) for i, (name, a) in enumerate(wanted)]
+    await context.add_message(AssistantMessage(content=calls, source="coder"))
+    answers = [
+        await tool(context, call.name).run_json(json.loads(call.arguments), CancellationToken(), call_id=call.id)
+        for call in calls
+    ]
+    results = [
+        FunctionExecutionResult(content=answer, name=call.name, call_id=call.id, is_error=False)
+        for call, answer in zip(calls, answers, strict=True)
+    ]
+    await context.add_message(FunctionExecutionResultMessage(content=results))
+    return answers
+
+
+async def say(context: MemoryContext, text: str = "Go on.") -> None:
+    await context.add_message(UserMessage(content=text, source="user"))
+
+
+@pytest.mark.parametrize("lines", [5, 60], ids=["that stands", "that collapses"])
+async def test_an_agent_that_loops_is_told(context: MemoryContext, lines: int) -> None:
+    """It sees the content again once, if it cannot see it any more; then only how to go on. Never an error."""
+    key = await context.store(LOG, "log of the shop")
+    wanted = {"memory_key": key, "transform": "excerpt", "start_line": 1, "end_line": lines}
+    client = model(*[calls(("retrieve_memory", wanted)) for _ in range(10)], "Done.")
+    agent = AssistantAgent("coder", client, tools=context.tools(), model_context=context, max_tool_iterations=20)
+    await agent.run(task="Read the log.")
+    shown = "".join(LOG.splitlines(keepends=True)[:lines])
+    views = [text_of(seen(client, call)) for call in range(11)]
+    answers = [results_of(seen(client, call)[-1])[0] for call in range(1, 11)]
+    contents = [shown in answer.content for answer in answers]
+    assert contents[0]
+    assert sum(contents) <= 2
+    for number, answer in enumerate(answers[1:], 1):
+        assert not answer.is_error
+        if not contents[number]:
+            assert shown in views[number + 1] or sum(contents[:number]) == 2, "neither in sight nor shown twice"
+            assert f"lines 1-{lines} of [MemoryRef: {key} - log of the shop" in answer.content
+            call = f'transform="excerpt", start_line={lines + 1}, end_line={2 * lines}).'
+            assert f'Next: retrieve_memory(memory_key="{key}", {call}' in answer.content
+            assert context.token_counter.count(answer.content) < 150
+
+
+async def test_a_look_up_that_has_collapsed_is_shown_once_more_and_then_told(context: MemoryContext) -> None:
+    """The second time with a note to keep what is needed, the third time with the next step."""
+    key = await context.store(LOG, "log of the shop")
+    await say(context)
+    wanted = {"memory_key": key, "transform": "first_n", "n": 60}
+    first, second, third = [await look(context, "retrieve_memory", **wanted) for _ in range(3)]
+    assert second.startswith(f"{first}\n[You read this 1 call ago as well;")
+    assert second.endswith("Keep what you need of it in your answer: it is not shown a third time.]")
+    assert third.startswith(f"Not shown again: lines 1-60 of [MemoryRef: {key} - log of the shop")
+    assert "was shown 2 times in this turn, last 1 call ago, and has not changed. Next: retrieve_memory(" in third
+
+
+async def test_the_users_next_message_opens_everything_again(context: MemoryContext) -> None:
+    """What was too often in one turn is asked for anew in the next."""
+    key = await context.store(LOG, "log of the shop")
+    wanted = {"memory_key": key, "transform": "first_n", "n": 60}
+    await say(context)
+    answers = [await look(context, "retrieve_memory", **wanted) for _ in range(3)]
+    assert [LOG[:100] in answer for answer in answers] == [True, True, False]
+    await say(context)
+    assert await look(context, "retrieve_memory", **wanted) == answers[0]
+
+
+async def test_in_a_long_turn_a_third_look_is_no_loop(context: MemoryContext) -> None:
+    """Nothing is behind a wall: after fifty messages the content comes again."""
+    key = await context.store(LOG, "log of the shop")
+    wanted = {"memory_key": key, "transform": "first_n", "n": 60}
+    await say(context)
+    assert [LOG[:100] in await look(context, "retrieve_memory", **wanted) for _ in range(3)] == [True, True, False]
+    for number in range(25):
+        await look(context, "retrieve_memory", memory_key=key, transform="first_n", n=number + 1)
+    assert LOG[:100] in await look(context, "retrieve_memory", **wanted)
+
+
+async def test_what_stands_above_is_not_repeated(context: MemoryContext) -> None:
+    """A small answer does not collapse; it is pointed at, also in later turns, until it is folded away."""
+    key = await context.store("milk, eggs", "shopping list")
+    await say(context)
+    assert await look(context, "retrieve_memory", memory_key=key) == "milk, eggs"
+    again = await look(context, "retrieve_memory", memory_key=f" {key} ", transform="full")
+    assert again.startswith(f"You have this already: all of [MemoryRef: {key} - shopping list")
+    assert "read 1 call ago, stands above" in again
+    assert f'retrieve_memory(memory_key="{key}", transform="filtered", pattern="…")' in again
+    await say(context)
+    assert "stands above" in await look(context, "retrieve_memory", memory_key=key)
+    transcript = context.transcript
+    transcript.decide(Folded(transcript.end, (), MemoryRef("history_1-9_x", "folded", 9), "folded", 2))
+    await say(context)
+    assert await look(context, "retrieve_memory", memory_key=key) == "milk, eggs"
+
+
+async def test_other_arguments_are_another_look_up(context: MemoryContext) -> None:
+    """However often the item was read; and however the same arguments are written, they are the same."""
+    key = await context.store(LOG, "log of the shop")
+    await say(context)
+    for first in range(1, 200, 20):
+        answer = await look(
+            context, "retrieve_memory", memory_key=key, transform="excerpt", start_line=first, end_line=first + 19
+        )
+        assert f"line {first}:" in answer
+    ref = MemoryRef(key, "log of the shop", 1).render()
+    same: list[dict[str, Any]] = [
+        {"memory_key": key, "transform": "first_n", "n": 60},
+        {"memory_key": ref, "transform": "first_n", "n": 60, "unit": "lines"},
+        {"memory_key": f"{key}\n", "transform": "first_n", "n": 60, "pattern": None},
+    ]
+    answers = [await look(context, "retrieve_memory", **arguments) for arguments in same]
+    assert [answer[:15] for answer in answers] == [LOG[:15], LOG[:15], "Not shown again"]
+
+
+async def test_filtered_goes_on_with_the_next_matches(context: MemoryContext) -> None:
+    """The exact call, as the footer had it."""
+    key = await context.store(LOG, "log of the shop")
+    await say(context)
+    wanted = {"memory_key": key, "transform": "filtered", "pattern": "well", "max_matches": 30}
+    answers = [await look(context, "retrieve_memory", **wanted) for _ in range(3)]
+    assert answers[2].startswith("Not shown again: matches of 'well' in [MemoryRef: ")
+    assert "Next: retrieve_memory(" in answers[2]
+    assert "first_match=31" in answers[2]
+
+
+def ships(number: int) -> str:
+    """Return a long text on the harbour that is like no other."""
+    return "".join(f"harbour {number}: ship {i * 7919 * (number + 1) % 10007} is at anchor\n" for i in range(200))
+
+
+async def test_the_same_search_is_told_until_it_finds_something_else(
+    context: MemoryContext, store: MemoryStore
+) -> None:
+    """Other words are offered, and the hits that come after."""
+    for number in range(3):
+        await context.store(ships(number), f"harbour {number}")
+    await store.flush_index()
+    await say(context)
+    answers = [
+        await look(context, "search_memory", query="harbour"),
+        await look(context, "search_memory", query=" Harbour"),
+    ]
+    answers.append(await look(context, "search_memory", query="harbour"))
+    assert answers[0].startswith("3 found for 'harbour'")
+    assert context.token_counter.count(answers[0]) > context.policy.offload_threshold_tokens, "it collapses"
+    assert "[You read this 1 call ago" in answers[1]
+    assert "3 found for" not in answers[2]
+    assert "Search with other words" in answers[2]
+    assert "search_memory(query='harbour', offset=3, …)" in answers[2]
+    await context.store(ships(3), "harbour new")
+    await store.flush_index()
+    assert (await look(context, "search_memory", query="harbour")).startswith("4 found for 'harbour'")
+    assert (await look(context, "search_memory", query="harbour", offset=3)).startswith("1 found for 'harbour'")
+    nothing = await look(context, "search_memory", query="harbour", offset=4)
+    assert nothing.startswith("Nothing more is found for 'harbour'")
+
+
+async def test_the_same_listing_is_told_until_something_is_stored(context: MemoryContext) -> None:
+    """With the next offset."""
+    for number in range(30):
+        await context.store(f"text {number}", f"a text that is number {number} of many")
+    await say(context)
+    answers = [await look(context, "query_memory", limit=20) for _ in range(3)]
+    assert answers[0].startswith("1. [MemoryRef: ")
+    assert answers[2].startswith("Not shown again: query_memory listed items 1-20 was shown 2 times")
+    assert "query_memory(offset=20, …) goes on" in answers[2]
+    await context.store("new", "new")
+    assert (await look(context, "query_memory", limit=20)).splitlines()[0].endswith("UTC")
+
+
+async def test_the_same_page_of_the_history_is_told_with_the_next(context: MemoryContext) -> None:
+    """The session has grown by the very calls, but the page is the same."""
+    for number in range(30):
+        await say(context, f"message {number}: " + "word " * 300)
+    answers = [await look(context, "read_history", first_message=1) for _ in range(3)]
+    assert "message 0: word" in answers[0]
+    assert answers[2].startswith("Not shown again: messages 1-")
+    assert "Next: read_history(first_message=" in answers[2]
+
+
+async def test_the_same_call_twice_in_one_step_is_answered_once(context: MemoryContext) -> None:
+    """Models do ask twice at once."""
+    key = await context.store(LOG, "log of the shop")
+    await say(context)
+    wanted = ("retrieve_memory", {"memory_key": key, "transform": "first_n", "n": 60})
+    first, second = await step(context, wanted, wanted)
+    assert first.startswith(LOG[:100])
+    assert second.startswith("You have this already: lines 1-60 of [MemoryRef: ")
+
+
+async def test_an_answer_that_never_arrived_does_not_count(context: MemoryContext) -> None:
+    """The run was cancelled before the agent saw it."""
+    key = await context.store(LOG, "log of the shop")
+    wanted = {"memory_key": key, "transform": "first_n", "n": 60}
+    await say(context)
+    for number in range(3):
+        call = FunctionCall(f"lost {number}", json.dumps(wanted), "retrieve_memory")
+        await context.add_message(AssistantMessage(content=[call], source="coder"))
+        answer = await tool(context, "retrieve_memory").run_json(wanted, CancellationToken(), call_id=call.id)
+        assert answer.startswith(LOG[:100])
+        assert "You read this" not in answer
+
+
+async def test_what_was_looked_up_is_known_after_a_load(context: MemoryContext, store: MemoryStore) -> None:
+    """The transcript itself says it: nothing beside it has to be saved, and another session knows nothing of it."""
+    key = await context.store(LOG, "log of the shop")
+    wanted = {"memory_key": key, "transform": "first_n", "n": 60}
+    await say(context)
+    answers = [await look(context, "retrieve_memory", **wanted) for _ in range(2)]
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content="I have read it.", source="coder"))
+    loaded = MemoryContext("alice", "coder", memory_store=MemoryStore(store._database.location.url))  # knows no text
+    await loaded.load_state(await context.save_state())
+    assert (await look(loaded, "retrieve_memory", **wanted)).startswith("Not shown again: lines 1-60")
+    await loaded.memory_store.close()
+    other = MemoryContext("alice", "coder", "tomorrow", memory_store=store)
+    await say(other)
+    assert await look(other, "retrieve_memory", **wanted) == answers[0]
+    await context.clear()
+    await say(context)
+    assert await look(context, "retrieve_memory", **wanted) == answers[0]
+
+
+async def test_what_was_not_there_is_looked_for_again(context: MemoryContext, store: MemoryStore) -> None:
+    """And it is said when that did not change; a problem never keeps an agent from what it can have now."""
+    await say(context)
+    first = await look(context, "retrieve_memory", memory_key="nothing_x1")
+    assert first == "no item 'nothing_x1' in this memory."
+    again = f"{first} You asked for the same before, with the same answer: do something else."
+    assert await look(context, "retrieve_memory", memory_key="nothing_x1") == again
+    assert await look(context, "retrieve_memory", memory_key="nothing_x1") == again
+    assert "Nothing is found" in await look(context, "search_memory", query="whales")
+    await context.store("the whales are large", "on whales")
+    await store.flush_index()
+    assert (await look(context, "search_memory", query="whales")).startswith("1 found for 'whales'")
+
+
+async def test_a_forgotten_item_is_said_to_be_forgotten(context: MemoryContext) -> None:
+    """Not that it stands above."""
+    key = await context.store("milk, eggs", "shopping list")
+    await say(context)
+    await look(context, "retrieve_memory", memory_key=key)
+    await context.agent_memory.forget(key)
+    assert "was forgotten on" in await look(context, "retrieve_memory", memory_key=key)
+
+
+async def test_arguments_that_do_not_fit_are_told_in_a_sentence(context: MemoryContext) -> None:
+    """All of what is wrong, each with what was sent."""
+    assert await ask(context, "search_memory", limit=50) == (
+        "search_memory cannot take these arguments: query is missing; limit = 50: Input should be less than or equal "
+        "to 20. Send it again with those mended."
+    )
+    assert "transform = 'whole': Input should be 'full', 'excerpt'" in await ask(
+        context, "retrieve_memory", memory_key="k", transform="whole"
+    )
+    answer = await ask(context, "retrieve_memory", memory_key="k", transform="first_n")
+    assert answer.startswith('first_n needs n of at least 1, not None; send for example transform="first_n", n=50')
