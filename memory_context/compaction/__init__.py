@@ -1,10 +1,45 @@
 """What survives of a result beside its placeholder.
 
-A compactor reads a result once and says, within a limit of tokens, whether it succeeded, what it is, which lines are
-worth keeping, and which passages to show first when it is too long to be shown whole. It is pure and deterministic.
+A compactor reads a result and says, within limits of tokens, whether it succeeded, what it is, which facts are worth
+keeping, and which passages to show first when it is too long to be shown whole. It is pure and deterministic. What
+differs between sorts of content is in `readers`; what is common to them, in `composing`.
 """
 
-from .excerpt import Passage, excerpt, render_passages
-from .generic import Compacted, Compactor, GenericCompactor, Result
+from .compactor import Compacted, Compactor, Hint, Result
+from .composing import composed, read_anything
+from .excerpt import Label, Passage, excerpt, render_passages
+from .reading import Reader, Reading
+from .registry import CompactFunction, Compactors
+from .summarising import (
+    INSTRUCTIONS,
+    PROMPT,
+    SUMMARY_SHARE,
+    check_summary_prompt,
+    cut_at_sentence,
+    mended,
+    summary_prompt,
+)
 
-__all__ = ["Compacted", "Compactor", "GenericCompactor", "Passage", "Result", "excerpt", "render_passages"]
+__all__ = [
+    "INSTRUCTIONS",
+    "PROMPT",
+    "SUMMARY_SHARE",
+    "CompactFunction",
+    "Compacted",
+    "Compactor",
+    "Compactors",
+    "Hint",
+    "Label",
+    "Passage",
+    "Reader",
+    "Reading",
+    "Result",
+    "check_summary_prompt",
+    "composed",
+    "cut_at_sentence",
+    "excerpt",
+    "mended",
+    "read_anything",
+    "render_passages",
+    "summary_prompt",
+]

@@ -1,29 +1,38 @@
 """The passages of a long text that are shown when it cannot be shown whole, with what lies between them said exactly.
 
-Most of what an agent uses at once stands near the head or the tail of an output; what does not is mostly an error. So
-an excerpt is a head, the lines that report errors, and a tail. What is left out is named by its lines (characters,
-where a line itself is too long), so that the agent can ask for just that.
+Most of what an agent uses at once stands near the head or the tail of an output; what does not is an error, a
+definition, or near the words of its task. So an excerpt is a head, a tail, and between them the lines that matter most
+by these, with a few around them. What is left out is named by its lines (characters, where a line itself is too long)
+and by what is defined there, so that the agent can ask for just that.
 """
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from ..escaping import to_utf8
 from ..patterns import LinePattern
+from ..references import shorten
 from ..tokens import TokenCounter, cut_to_tokens
+from .words import WORD, words_in
 
-__all__ = ["Passage", "error_lines", "excerpt", "render_passages"]
+__all__ = ["Label", "Passage", "error_lines", "excerpt", "render_passages"]
 
-HEAD_SHARE = 0.6
+HEAD_SHARE, TAIL_SHARE = 0.6, 0.4
+"""Of the budget, when nothing is known of what matters in between."""
+ENDS_SHARE = 0.5
+"""Of the budget for head and tail together, when it is."""
 ERROR_SHARE = 0.15
 ERROR_LINES = 8
 CHARACTERS_PER_TOKEN = 8
 """Windows are this many characters a token: more than real text has, so that a cut by tokens always happens inside."""
-ELISION_TOKENS = 60
-"""What one line about left-out text costs at most."""
+FIRST_ELISION_TOKENS = 60
+"""What the first line about left-out text costs at most: it says how to read it."""
+ELISION_TOKENS = 30
+"""What each further one costs, with what is defined in the gap."""
 
 _ERROR = LinePattern(
     r"\b(?:\w*Error|\w*Exception|error|ERROR|[Ff]atal|FATAL|[Pp]anic)\b[^:\n]{0,20}: *\S"  # ValueError: …
@@ -36,6 +45,14 @@ _SEARCHED_CHARACTERS = 2_000_000
 _EXAMINED_MATCHES = 1000
 _LONGEST_ERROR_LINE = 300
 
+_LONGEST_LINE = 240
+_WEIGHED_CHARACTERS = 60_000
+_AROUND_LINES = 3
+_LANDMARK, _ERROR_LINE = 1.0, 2.0
+_SHARE_OF_HIGH = 50
+_LABELS_OF_A_GAP = 4
+_LABEL_CHARACTERS = 40
+
 
 @dataclass(frozen=True)
 class Passage:
@@ -45,20 +62,46 @@ class Passage:
     end: int
 
 
-def excerpt(content: str, limit_tokens: int, counter: TokenCounter, token_count: int = 0) -> list[Passage]:
+Label = tuple[Passage, str]
+"""What a stretch of a text is, such as the body of a function and its first line."""
+
+
+def excerpt(
+    content: str,
+    limit_tokens: int,
+    counter: TokenCounter,
+    token_count: int = 0,
+    *,
+    words: str = "",
+    landmarks: Sequence[Passage] = (),
+) -> list[Passage]:
     """Return the passages to show of a content, in order, within a limit.
 
     Args:
         content: A text that has more tokens than the limit.
-        limit_tokens: What the passages may take, the lines about left-out text (`ELISION_TOKENS` each) included.
+        limit_tokens: What the passages may take, the lines about left-out text (`FIRST_ELISION_TOKENS` for one,
+            `ELISION_TOKENS` for each other) included.
         counter: Counts tokens.
         token_count: Tokens of the content; 0 if unknown.
+        words: What the agent is about: lines with these words matter.
+        landmarks: Passages that matter by themselves, the most important first.
     """
     density = len(content) / token_count if token_count else 4.0
-    budget = limit_tokens - 2 * ELISION_TOKENS
+    budget = limit_tokens - FIRST_ELISION_TOKENS - ELISION_TOKENS
     if budget <= 0:
         return []
     reported = error_lines(content, 0, len(content), ERROR_LINES)
+    if not words and not landmarks:
+        return _ends_and_errors(content, budget, counter, density, reported)
+    ends = int(budget * ENDS_SHARE)
+    head, tail = _ends(content, ends, counter, density)
+    middle = _Middle(content, head.end, tail.start, words, [*reported, *landmarks], len(reported))
+    return _merged([head, *middle.best(budget - ends, counter, density), tail])
+
+
+def _ends_and_errors(
+    content: str, budget: int, counter: TokenCounter, density: float, reported: Sequence[Passage]
+) -> list[Passage]:
     error_budget = int(budget * ERROR_SHARE) if reported else 0
     head, tail = _ends(content, budget - error_budget, counter, density)
     errors: list[Passage] = []
@@ -79,6 +122,121 @@ def _ends(content: str, budget: int, counter: TokenCounter, density: float) -> t
     tail_text = cut_to_tokens(content[-window:], budget - head_budget, counter, "end", density)
     start = max(len(content) - len(tail_text), head.end)
     return head, Passage(_start_of_line(content, start), len(content))
+
+
+class _Middle:
+    """The lines between head and tail, each with how much it matters.
+
+    Args:
+        content: The whole text.
+        start: Where the head ends.
+        end: Where the tail begins.
+        words: What the agent is about.
+        landmarks: Passages that matter by themselves; the first `errors` of them report errors.
+        errors: How many.
+    """
+
+    def __init__(
+        self, content: str, start: int, end: int, words: str, landmarks: Sequence[Passage], errors: int
+    ) -> None:
+        self._content = content
+        wanted = words_in(words)
+        self._lines = list(_lines(content, self._windows(start, end, wanted, landmarks)))
+        values = self._by_words(wanted)
+        worth: dict[int, float] = {}
+        for number, landmark in enumerate(landmarks):
+            worth[landmark.start] = _ERROR_LINE if number < errors else _LANDMARK
+        places = sorted(worth)
+        position = 0
+        for number, line in enumerate(self._lines):
+            while position < len(places) and places[position] < line.start:
+                position += 1
+            if position < len(places) and places[position] < line.end:
+                values[number] += worth[places[position]]
+        self._values = _blurred(values)
+
+    def best(self, budget: int, counter: TokenCounter, density: float) -> list[Passage]:
+        """Return the lines that matter most, in order, as many as fit.
+
+        They are chosen by an estimate of their tokens and then counted together, which is many times faster than one
+        by one; the last ones chosen give way if it was too low.
+        """
+        chosen: dict[int, float] = {}
+        room = float(budget)
+        for number in sorted(range(len(self._lines)), key=lambda number: (-self._values[number], number)):
+            if self._values[number] <= 0 or room <= 0:
+                break
+            line = self._lines[number]
+            cost = (line.end - line.start) / density + 1
+            is_apart = number - 1 not in chosen and number + 1 not in chosen
+            cost += ELISION_TOKENS if is_apart else 0
+            if cost <= room:
+                room -= cost
+                chosen[number] = cost
+        while chosen:
+            lines = [self._lines[number] for number in sorted(chosen)]
+            passages = _merged(lines)
+            tokens = counter.count("\n".join(self._content[one.start : one.end] for one in passages))
+            excess = tokens + ELISION_TOKENS * len(passages) - budget
+            if excess <= 0:
+                return lines
+            while chosen and excess > 0:
+                excess -= chosen.popitem()[1]
+        return []
+
+    def _windows(
+        self, start: int, end: int, wanted: frozenset[str], landmarks: Sequence[Passage]
+    ) -> list[tuple[int, int]]:
+        """Return which stretches are looked at: all of it, or what lies around landmarks and words."""
+        if end - start <= _WEIGHED_CHARACTERS:
+            return [(start, end)]
+        places = [landmark.start for landmark in landmarks if start <= landmark.start < end][:60]
+        for word in sorted(wanted, key=lambda word: (-len(word), word))[:40]:
+            place = self._content.find(word, start, end)
+            if place >= 0:
+                places.append(place)
+        around = _WEIGHED_CHARACTERS // 120
+        windows: list[tuple[int, int]] = []
+        for place in sorted(places):
+            first = self._content.find("\n", max(start, place - around), place) + 1 or max(start, place - around)
+            first, last = max(first, windows[-1][1] if windows else start), min(end, place + around)
+            if last > first:
+                windows.append((first, last))
+        return windows
+
+    def _by_words(self, wanted: frozenset[str]) -> list[float]:
+        having = [wanted.intersection(WORD.findall(self._content, line.start, line.end)) for line in self._lines]
+        counts = Counter(term for terms in having for term in terms)
+        weights = {term: math.log(1 + len(having) / count) for term, count in counts.items()}
+        values = [sum(weights[term] for term in sorted(terms)) for terms in having]
+        if not any(values):
+            return values
+        high = sorted(values)[-max(1, len(values) // _SHARE_OF_HIGH)] or max(values)
+        return [min(value / high, 1.5) for value in values]
+
+
+def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[Passage]:
+    """Yield the lines in some stretches of a content; long ones in pieces that end at a space where there is one."""
+    for start, end in windows:
+        while start < end:
+            stop = content.find("\n", start, end) + 1 or end
+            while stop - start > _LONGEST_LINE:
+                cut = content.rfind(" ", start + _LONGEST_LINE // 2, start + _LONGEST_LINE) + 1
+                cut = cut or start + _LONGEST_LINE
+                yield Passage(start, cut)
+                start = cut
+            yield Passage(start, stop)
+            start = stop
+
+
+def _blurred(values: Sequence[float]) -> list[float]:
+    """Let each line lend part of its worth to those around it, so that what is chosen hangs together."""
+    blurred = [0.0] * len(values)
+    for number, value in enumerate(values):
+        if value:
+            for other in range(max(number - _AROUND_LINES, 0), min(number + _AROUND_LINES + 1, len(values))):
+                blurred[other] += value * (1 - abs(other - number) / (_AROUND_LINES + 1))
+    return blurred
 
 
 def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]:
@@ -114,29 +272,41 @@ def _error_spans(content: str, start: int, end: int) -> Iterator[tuple[int, int]
 
 
 def render_passages(
-    content: str, passages: Sequence[Passage], elision: Callable[[str], str] = lambda what: f"[… {what} left out …]"
+    content: str,
+    passages: Sequence[Passage],
+    elision: Callable[[str, bool], str] = lambda what, is_first: f"[… {what} left out …]",
+    labels: Sequence[Label] = (),
 ) -> str:
     """Return the passages as one text in which every gap is named.
 
     Args:
         content: The whole text.
         passages: What to show, in order.
-        elision: Makes the line for a gap from its name, such as `lines 81-419`.
+        elision: Makes the line for a gap from its name, such as `lines 81-419`, and whether it is the first one.
+        labels: What stretches of the text are; those that begin in a gap are named in it.
     """
     pieces: list[str] = []
-    position = 0
-    for passage in passages:
+    position, is_first = 0, True
+    for passage in [*passages, Passage(len(content), len(content))]:
         if passage.start > position:
-            pieces.append(elision(_gap_name(content, position, passage.start)))
-        pieces.append(content[passage.start : passage.end].strip("\n"))
+            gap = Passage(position, passage.start)
+            pieces.append(elision(_gap_name(content, gap) + _labels_in(gap, labels), is_first))
+            is_first = False
+        if passage.end > passage.start:
+            pieces.append(content[passage.start : passage.end].strip("\n"))
         position = passage.end
-    if position < len(content):
-        pieces.append(elision(_gap_name(content, position, len(content))))
     return "\n".join(pieces)
 
 
-def _gap_name(content: str, start: int, end: int) -> str:
+def _labels_in(gap: Passage, labels: Sequence[Label]) -> str:
+    names = [shorten(name, _LABEL_CHARACTERS) for passage, name in labels if gap.start <= passage.start < gap.end]
+    more = f" and {len(names) - _LABELS_OF_A_GAP} more" if len(names) > _LABELS_OF_A_GAP else ""
+    return f" ({', '.join(names[:_LABELS_OF_A_GAP])}{more})" if names else ""
+
+
+def _gap_name(content: str, gap: Passage) -> str:
     """Name a gap by its whole lines if it is made of such, else by its characters; both count from 1."""
+    start, end = gap.start, gap.end
     starts_line = start == 0 or content[start - 1] == "\n" or content[start] == "\n"
     ends_line = end == len(content) or content[end - 1] == "\n" or content[end] == "\n"
     if not (starts_line and ends_line):

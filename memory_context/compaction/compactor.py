@@ -1,0 +1,93 @@
+"""What a compactor is given and what it gives back: the contract that built-in and registered compactors keep.
+
+A compactor is pure and deterministic and knows no framework: a result and a hint go in, what survives comes out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..tokens import TokenCounter, default_token_counter
+from .excerpt import Label, Passage
+
+__all__ = [
+    "DEFAULT_EXCERPT_LIMIT_TOKENS",
+    "DEFAULT_FACTS_LIMIT_TOKENS",
+    "Compacted",
+    "Compactor",
+    "Hint",
+    "Result",
+]
+
+DEFAULT_FACTS_LIMIT_TOKENS = 240
+DEFAULT_EXCERPT_LIMIT_TOKENS = 1800
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tool gave back, free of any framework's types.
+
+    Attributes:
+        content: The text.
+        source: The tool's name, or who said it.
+        arguments: The call's arguments as JSON; empty if there was no call.
+        is_error: What the framework said of it; None if it said nothing.
+        token_count: Tokens of the content; 0 if unknown.
+    """
+
+    content: str = field(repr=False)
+    source: str
+    arguments: str = ""
+    is_error: bool | None = None
+    token_count: int = 0
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What is known of the agent's work when a result is compacted, and how much may survive.
+
+    Attributes:
+        task: What the user asked for.
+        said: What the agent said and called last before the result came.
+        answer: What it said and called after it had seen the result; empty while the result is fresh.
+        known: What else the view says: a name that stands there need not be kept.
+        facts_limit_tokens: The most that the facts may take.
+        excerpt_limit_tokens: The most that the excerpt may take; 0 if none is wanted.
+        counter: Counts tokens.
+    """
+
+    task: str = ""
+    said: str = ""
+    answer: str = ""
+    known: str = field(default="", repr=False)
+    facts_limit_tokens: int = DEFAULT_FACTS_LIMIT_TOKENS
+    excerpt_limit_tokens: int = DEFAULT_EXCERPT_LIMIT_TOKENS
+    counter: TokenCounter = field(default_factory=default_token_counter, repr=False)
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What survives of a result.
+
+    Attributes:
+        status: Whether it succeeded, in a sentence.
+        description: What the content is, in a line, for the placeholder.
+        facts: What is worth keeping beside the placeholder; may be empty.
+        excerpt: The passages to show of a content that cannot be shown whole, in order; None if the compactor leaves
+            that choice to the generic one, empty if there is no room for any.
+        labels: What stretches of the content are, in order: what an excerpt leaves out is named by them.
+    """
+
+    status: str
+    description: str
+    facts: str
+    excerpt: Sequence[Passage] | None = None
+    labels: Sequence[Label] = ()
+
+
+class Compactor(Protocol):
+    """Decides what survives of a result; pure, deterministic, within the limits of the hint."""
+
+    def compact(self, result: Result, hint: Hint) -> Compacted:
+        """Return what survives of a result."""
+        ...

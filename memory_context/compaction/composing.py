@@ -1,0 +1,166 @@
+"""What survives of a content, chosen from what its reader saw: one rule for every sort of content.
+
+Facts are the reader's lines, in half of the room at most, and then names, best first. The excerpt is a head, a tail,
+and between them what the reader and the agent's own words point at.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ..references import one_line
+from ..tokens import TokenCounter, cut_to_tokens
+from .compactor import Compacted, Hint, Result
+from .excerpt import Passage, excerpt
+from .names import ranked_names
+from .reading import Reading
+
+__all__ = ["composed", "read_anything"]
+
+FACTS_SHARE = 0.15
+"""Of a result's own tokens: a short one keeps fewer facts."""
+LEAST_FACTS_TOKENS = 60
+LINES_SHARE = 0.25
+
+_LINE_LIMIT = 200
+_ARGUMENT_LIMIT = 60
+_ARGUMENTS_LIMIT = 90
+_PARSED_ARGUMENTS = 20_000
+_TELLING_CHARACTERS = 6
+_RANKED_WORDS = 20_000
+_EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
+_WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
+_STATUS_LINE_LIMIT = 160
+_STATUS_LINES = 2
+
+
+def read_anything(result: Result) -> Reading:
+    """Return what can be said of any content: its size."""
+    lines = result.content.count("\n") + (not result.content.endswith("\n"))
+    return Reading(f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters")
+
+
+def composed(result: Result, reading: Reading, hint: Hint) -> Compacted:
+    """Return what survives of a result that was read so, within the limits of the hint."""
+    outcome = "failed" if _has_failed(result, reading) else "succeeded"
+    return Compacted(
+        status=f"{one_line(result.source, 60)} {outcome}.",
+        description=_description(result, reading),
+        facts=_facts(result, reading, hint),
+        excerpt=_excerpt(result, reading, hint),
+        labels=tuple(reading.labels),
+    )
+
+
+def _excerpt(result: Result, reading: Reading, hint: Hint) -> list[Passage] | None:
+    limit = hint.excerpt_limit_tokens
+    if limit <= 0 or not hint.counter.is_over(result.content, limit):
+        return None
+    return excerpt(
+        result.content,
+        limit,
+        hint.counter,
+        result.token_count,
+        words=f"{hint.said}\n{hint.task}"[:_RANKED_WORDS],
+        landmarks=reading.landmarks,
+    )
+
+
+def _facts(result: Result, reading: Reading, hint: Hint) -> str:
+    limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
+    lines = _lines_within(reading.facts, int(limit * LINES_SHARE), hint.counter)
+    text = "\n".join(lines)
+    limit -= hint.counter.count(text)
+    names = ranked_names(
+        result.content, task=hint.task[:_RANKED_WORDS], answer=hint.answer[:_RANKED_WORDS], known=reading.names
+    )
+    names = _names_within(names, f"{text}\n{hint.known}\n{hint.answer}", limit, hint.counter)
+    return "\n".join([*lines, *([f"Names in it: {', '.join(names)}"] if names else [])])
+
+
+def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
+    kept: list[str] = []
+    for line in lines:
+        short = one_line(line, _LINE_LIMIT)
+        tokens = counter.count(short) + 1
+        if not short or short in kept:
+            continue
+        if tokens > limit_tokens:
+            if kept:
+                break
+            short, tokens = cut_to_tokens(short, max(limit_tokens - 2, 1), counter).rstrip() + "…", limit_tokens
+        limit_tokens -= tokens
+        kept.append(short)
+    return kept
+
+
+_NAMES_HEAD_TOKENS = 5
+_LEAST_NAME_TOKENS = 3
+_PASSED_OVER = 40
+
+
+def _names_within(names: Any, known: str, limit_tokens: int, counter: TokenCounter) -> list[str]:
+    """Return the first names that fit, without those that stand elsewhere or in another one."""
+    room = limit_tokens - _NAMES_HEAD_TOKENS
+    kept: list[str] = []
+    passed_over = 0
+    for name in names:
+        if room < _LEAST_NAME_TOKENS or passed_over > _PASSED_OVER:
+            break
+        if name in known or any(name in other for other in kept):
+            continue
+        tokens = counter.count(f", {name}")
+        if tokens > room:
+            passed_over += 1
+            continue
+        room -= tokens
+        kept.append(name)
+    return kept
+
+
+def _has_failed(result: Result, reading: Reading) -> bool:
+    """Whether the framework, the reader or the result itself says that it failed.
+
+    Shells report an exit status in their first or last lines, MCP wrappers at the very end; anywhere else such words
+    are content.
+    """
+    if result.is_error:
+        return True
+    if reading.has_failed is not None:
+        return reading.has_failed
+    content = result.content.rstrip()
+    if _WRAPPED_ERROR.search(content[-_STATUS_LINE_LIMIT:]):
+        return True
+    first = content[: _STATUS_LINE_LIMIT + 1].split("\n", 1)[:1]
+    last = content[-_STATUS_LINE_LIMIT * _STATUS_LINES :].split("\n")[-_STATUS_LINES:]
+    lines = [line for line in (*first, *last) if len(line) <= _STATUS_LINE_LIMIT]
+    return any(int(match[1]) != 0 for line in lines for match in _EXIT_STATUS.finditer(line))
+
+
+def _description(result: Result, reading: Reading) -> str:
+    """Return what was asked for and what came, without saying the same twice."""
+    values = _shown_arguments(result.arguments)
+    what = reading.description
+    for value in values.values():
+        if len(value) >= _TELLING_CHARACTERS:
+            what = what.replace(value, "")
+    asked = " ".join(f"{name}={value}" if name else value for name, value in values.items())
+    asked = one_line(asked, _ARGUMENTS_LIMIT) if asked else f"output of {one_line(result.source, 60)}"
+    return f"{asked}, {one_line(what, 160).replace(' ,', ',').strip(' ,')}"
+
+
+def _shown_arguments(arguments: str) -> dict[str, str]:
+    """Return a call's arguments by name, each short; under "" what is no JSON object."""
+    if len(arguments) <= _PARSED_ARGUMENTS:
+        try:
+            parsed: Any = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            parsed = None
+        if isinstance(parsed, dict):
+            texts = {
+                name: value if isinstance(value, str) else json.dumps(value)
+                for name, value in cast(dict[str, Any], parsed).items()
+            }
+            return {name: one_line(text, _ARGUMENT_LIMIT) for name, text in texts.items()}
+    return {"": one_line(arguments, _ARGUMENT_LIMIT)}

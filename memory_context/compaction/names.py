@@ -1,0 +1,257 @@
+"""The names in a content that a later call may need: paths, ids, URLs, symbols, codes, numbers, best first.
+
+An agent that has read a result comes back to it mostly by a name that stood there. So names are what a placeholder
+keeps, ranked by how likely they are to be asked for again. The weights are those of a logistic regression, rounded, of
+which names of large outputs a later call used (ARCHITECTURE.md says on what, and how well it does elsewhere).
+
+Linear in what is analysed, and only so many characters of a content are: its ends, and what lies around the agent's
+own words in between.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .words import WORD, parts_in, words_in
+
+__all__ = ["analysed_lines", "ranked_names"]
+
+ANALYSED_CHARACTERS = 48_000
+_HEAD_SHARE, _TAIL_SHARE = 0.6, 0.2
+_AROUND_CHARACTERS = 1000
+_LONGEST_LINE = 240
+_LEAST_LENGTH, _MOST_LENGTH = 4, 160
+_LEAST_NUMBER = 7  # characters: shorter ones are amounts and counts, and stand everywhere
+_NEAR_LINES = 4
+_LINES_OF_A_BLOCK = 8
+
+# what a name has about it, and what that is worth, in log-odds
+_NEAR_ANSWER = 0.6
+_IN_TASKS_BLOCK = 2.4
+_IN_ANSWERS_BLOCK = -3.0  # what the answer is about has just been dealt with; what the task is about comes next
+_IMPORTED = 1.3
+_CALLED = 0.8
+_REPEATED = 0.4  # for each factor of e
+_SHARE_IN_ANSWER = 0.5
+_SHARE_IN_TASK = 1.3
+_PARTS_IN_TASK = 0.8
+_COST = -0.7  # for each factor of e in length
+_KNOWN = 1.0  # at most: what a reader says matters
+_SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotted": -0.6}
+
+_ESCAPED_BREAK = re.compile(r"\\+[nrt]")
+_ESCAPED_QUOTE = re.compile(r"\\+(?=[\"'/\\])")
+_RUN = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]+\(?")
+_PIECE = re.compile(r"\S{1,160}\s*")
+_DEFINITION = re.compile(
+    r"\s*(?:\d+[\t :]\s*)?(?:(?:export|public|private|static|async|abstract|final|pub|default) ){0,3}"
+    r"(?:def|class|function|func|fn|struct|interface|enum|trait|impl|type|module)\s+\w|#{1,6} \S"
+)
+_IMPORT = re.compile(r"\s*(?:\d+[\t :]\s*)?(?:import|from|#include|use|require|using)\b")
+_PLACE = re.compile(r"(.*?[^:])(?::\d+){1,2}")
+
+
+def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the names in a content, those most likely to be asked for again first; each verbatim as it stands there.
+
+    Args:
+        content: Any text; of a large one only parts are analysed.
+        task: What the agent works for: what is near these words comes first.
+        answer: What it said and called after it had seen the content.
+        known: Names of which it is known that they matter in this sort of content, the most important first.
+    """
+    worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
+    lines = analysed_lines(content, f"{answer}\n{task}")
+    task_terms, answer_terms = words_in(task), words_in(answer)
+    near = _Nearness(lines, task_terms, answer_terms)
+    found = {name: _Name(name, 1, [0]) for name in known}
+    for number, line in enumerate(lines):
+        is_import = _IMPORT.match(line) is not None
+        for run in _RUN.findall(line):
+            if run.isalpha() and (run.islower() or run.istitle()):
+                continue  # an ordinary word
+            is_called = run[-1] == "("
+            for text in _names_in(run):
+                name = found.get(text)
+                if name is None:
+                    name = found[text] = _Name(text)
+                name.count += 1
+                name.lines.append(number)
+                name.is_imported |= is_import
+                name.is_called |= is_called
+    task_parts, answer_parts = parts_in(task), parts_in(answer)
+    scored: list[tuple[float, int, str]] = []
+    for order, name in enumerate(found.values()):
+        shape = _shape(name.text)
+        if shape is None:
+            continue
+        terms, parts = words_in(name.text), parts_in(name.text)
+        score = (
+            _SHAPES.get(shape, 0.0)
+            + worth.get(name.text, 0.0)
+            + _NEAR_ANSWER * max(near.answer[line] for line in name.lines)
+            + _IN_TASKS_BLOCK * max(near.task_block[line] for line in name.lines)
+            + _IN_ANSWERS_BLOCK * max(near.answer_block[line] for line in name.lines)
+            + _IMPORTED * name.is_imported
+            + _CALLED * name.is_called
+            + _REPEATED * min(math.log(name.count), 3)
+            + _SHARE_IN_TASK * _share(terms, task_terms)
+            + _PARTS_IN_TASK * _share(parts, task_parts)
+            + _SHARE_IN_ANSWER * _share(parts, answer_parts)
+            + _COST * math.log(len(name.text) / 3.5)
+        )
+        scored.append((-score, order, name.text))
+    scored.sort()
+    for _, _, text in scored:
+        yield text
+
+
+def analysed_lines(content: str, words: str = "") -> list[str]:
+    """Return the lines of a content, escaped line breaks undone and long ones cut; of a large one its ends and middle.
+
+    Args:
+        content: Any text.
+        words: Of what lies between the ends of a large content, what is around these words comes in.
+    """
+    text = _window(content, words)
+    if "\\" in text:
+        text = _ESCAPED_QUOTE.sub("", _ESCAPED_BREAK.sub("\n", text))
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if len(line) <= _LONGEST_LINE:
+            lines.append(line)
+        else:
+            lines += _cut(line)
+    return lines
+
+
+def _window(content: str, words: str) -> str:
+    if len(content) <= ANALYSED_CHARACTERS:
+        return content
+    head, tail = int(ANALYSED_CHARACTERS * _HEAD_SHARE), int(ANALYSED_CHARACTERS * _TAIL_SHARE)
+    pieces = [content[:head]]
+    room, end = ANALYSED_CHARACTERS - head - tail, len(content) - tail
+    places: list[int] = []
+    for word in sorted(words_in(words[:20_000]), key=lambda word: (-len(word), word))[:40]:
+        place = content.find(word, head, end)
+        if place >= 0:
+            places.append(place)
+    done = head
+    for place in sorted(places):
+        start, stop = max(place - _AROUND_CHARACTERS // 2, done), min(place + _AROUND_CHARACTERS // 2, end)
+        if stop <= start or room <= 0:
+            continue
+        pieces.append(content[start:stop])
+        room -= stop - start
+        done = stop
+    return "\n".join([*pieces, content[end:]])
+
+
+def _cut(line: str) -> Iterator[str]:
+    """Yield a long line in pieces of whole words."""
+    piece = ""
+    for word in _PIECE.findall(line):
+        if piece and len(piece) + len(word) > _LONGEST_LINE:
+            yield piece
+            piece = ""
+        piece += word
+    yield piece
+
+
+@dataclass(slots=True)
+class _Name:
+    text: str
+    count: int = 0
+    lines: list[int] = field(default_factory=list[int])
+    is_imported: bool = False
+    is_called: bool = False
+
+
+class _Nearness:
+    """How much the lines of a content have to do with the task and with the answer, each from 0 to 1.
+
+    Attributes:
+        answer: By line: with the answer, a few lines around included.
+        task_block: By line: the definition or section it stands in, with the task.
+        answer_block: The same with the answer.
+    """
+
+    def __init__(self, lines: Sequence[str], task: frozenset[str], answer: frozenset[str]) -> None:
+        wanted = task | answer
+        having = [wanted.intersection(WORD.findall(line)) for line in lines]
+        counts = Counter(term for terms in having for term in terms)
+        weights = {term: math.log(1 + len(lines) / count) for term, count in counts.items()}
+        by_task = [sum(weights[term] for term in sorted(terms & task)) for terms in having]
+        by_answer = [sum(weights[term] for term in sorted(terms & answer)) for terms in having]
+        self.answer = _relative(_spread(by_answer))
+        starts = [0, *(number for number, line in enumerate(lines) if number and _DEFINITION.match(line))]
+        blocks = list(zip(starts, [*starts[1:], len(lines)], strict=True))
+        self.task_block = _of_blocks(by_task, blocks)
+        self.answer_block = _of_blocks(by_answer, blocks)
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    """Let each line lend its value to those around it, less with the distance."""
+    spread = [0.0] * len(values)
+    for number, value in enumerate(values):
+        if value:
+            for other in range(max(number - _NEAR_LINES, 0), min(number + _NEAR_LINES + 1, len(values))):
+                spread[other] = max(spread[other], value * (1 - abs(other - number) / (_NEAR_LINES + 1)))
+    return spread
+
+
+def _of_blocks(values: Sequence[float], blocks: Sequence[tuple[int, int]]) -> list[float]:
+    """Return by line what the lines of its block that say most say together."""
+    sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in blocks]
+    return _relative([value for length, value in sums for _ in range(length)])
+
+
+def _relative(values: list[float]) -> list[float]:
+    most = max(values, default=0.0)
+    return [value / most for value in values] if most else values
+
+
+def _share(some: frozenset[str], of: frozenset[str]) -> float:
+    return len(some & of) / len(some) if some else 0.0
+
+
+def _names_in(run: str) -> Iterable[str]:
+    """Return the names in a run of characters without spaces and brackets."""
+    text = run.strip(".,:-/(*#=!?&%~^")
+    if not _LEAST_LENGTH <= len(text) <= _MOST_LENGTH:
+        return ()
+    if ":" not in text or "://" in text or text[0].isdigit():
+        return (text,)
+    place = _PLACE.fullmatch(text)
+    if place:
+        return (place[1],)
+    if "::" in text:
+        return (text,)
+    return tuple(piece.strip(".,-/(*#=!?") for piece in text.split(":") if len(piece) >= _LEAST_LENGTH)
+
+
+def _shape(text: str) -> str | None:
+    """Return what sort of name it is; None for an ordinary word."""
+    if text.startswith(("http://", "https://")):
+        return "url"
+    if not any(map(str.isalnum, text)) or (text.isalpha() and (text.islower() or text.istitle())):
+        return None
+    if "@" in text[1:] and "." in text:
+        return "address"
+    if "/" in text:
+        return "path"
+    if not text.isascii():
+        return None
+    if "=" in text:
+        return "assignment"
+    if text[0].isdigit() or text[0] in "+$":
+        return "number" if len(text) >= _LEAST_NUMBER or not text.replace(".", "").isdecimal() else None
+    if "." in text:
+        return "dotted"
+    if "-" in text and "_" not in text and not any(map(str.isdigit, text)):
+        return "hyphened"
+    if "_" in text or "-" in text:
+        return "compound"
+    return "capitals" if text.isupper() else "camel"

@@ -1,0 +1,49 @@
+"""The readers of the sorts of content that tools return, in the order in which they are asked.
+
+The most particular come first: who is asked later may take for granted that it is none of what was asked before. MCP's
+wrappers are taken off before anybody is asked.
+"""
+
+from collections.abc import Sequence
+
+from ..compactor import Result
+from ..reading import Reader, Reading
+from .accessibility import read_accessibility
+from .diff import read_diff
+from .listing import read_listing
+from .page import read_page
+from .prose import read_prose
+from .records import read_json
+from .shell import read_shell
+from .source import read_source
+from .table import read_table
+from .trace import read_trace
+from .wrapped import read_wrapped
+
+__all__ = ["BUILT_IN"]
+
+_PLAIN: Sequence[Reader] = (
+    read_accessibility,  # a dash list, so before records and pages
+    read_diff,  # of code, so before source
+    read_source,  # numbered, so before listings
+    read_listing,  # a search for "Traceback" is a search
+    read_trace,
+    read_json,
+    read_table,
+    read_shell,  # whatever else a command printed
+    read_page,
+    read_prose,
+)
+
+
+def read_plain(result: Result) -> Reading | None:
+    """Return what the first reader that knows a content sees in it."""
+    return next((reading for read in _PLAIN if (reading := read(result)) is not None), None)
+
+
+def read_wrapper(result: Result) -> Reading | None:
+    """Return what is seen in the text inside an MCP result; None if the content is no such wrapper."""
+    return read_wrapped(result, read_plain)
+
+
+BUILT_IN: Sequence[Reader] = (read_wrapper, *_PLAIN)

@@ -1,0 +1,207 @@
+"""Results of MCP tools as frameworks print them: the text inside, and readings of that text put back in its place.
+
+An MCP result is a list of contents and a flag; what an agent gets is often its JSON or its Python repr, so that the
+text is one escaped line, at times wrapped twice. Whoever reads such a text has to read what is inside. Unwrapping is
+exact for whole wrappers, gives what is there of those that were cut off, and takes time linear in the content.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..compactor import Result
+from ..excerpt import Passage
+from ..reading import Reading
+from .literals import Literal, escape_pattern, read_literal
+
+__all__ = ["has_error_flag", "read_wrapped", "unwrap"]
+
+_LAYERS = 4
+_HEAD = 600
+_TEXTS = 500
+_SHORT = 200
+"""Strings up to this length are plain even if they are escaped: a list of short strings is data."""
+
+_FLAG = r"[\"']?is_?error[\"']?\s{0,4}[=:]\s{0,4}(true|false)\b"
+_FLAG_AT_END = re.compile(_FLAG + r"[^\w]{0,40}$", re.IGNORECASE)
+_EMPTY = re.compile(rf"\s{{0,40}}(?:meta=\w{{1,20}} |\{{)?[\"']?content[\"']?[=:] ?\[\],? ?{_FLAG}", re.IGNORECASE)
+_FLAG_AT_START = re.compile(r"\s{0,40}\{[^\[]{0,60}?" + _FLAG, re.IGNORECASE)
+
+_SCALAR = r"(?:null|None|true|True|false|False|\{\}|[\"'][^\"'\\]{0,60}[\"'])"
+_FIELDS = rf"(?:[\"']\w{{1,30}}[\"']\s{{0,4}}:\s{{0,4}}{_SCALAR}\s{{0,4}},\s{{0,60}}){{0,4}}"
+_ITEM = re.compile(rf"\{{\s{{0,60}}({_FIELDS})([\"'])text[\"']\s{{0,4}}:\s{{0,4}}(?=[\"'])")
+_TYPE = re.compile(r"[\"']type[\"']\s{0,4}:\s{0,4}[\"']text[\"']")
+_LIST_OPENS = re.compile(r"\s{0,40}\[\s{0,60}(?=\{)")
+_CONTENT_OPENS = re.compile(r"[\"']content[\"']\s{0,4}:\s{0,4}\[\s{0,60}(?=\{)")
+_REPR_OPENS = re.compile(
+    r"\s{0,40}(?:\w{1,40}\()?(?:[\w=', ]{0,120}?\b(?:content|result)=)?"
+    r"\[(?=(?:Text|Image|Embedded|Audio)[A-Z]\w{1,30}\()"
+)
+_REPR_ITEM = re.compile(r"\bText(?:Content|ResultContent|ResourceContents)\(")
+_REPR_TEXT = re.compile(r"\b(?:text|content)=(?=['\"])")
+_STRINGS_OPEN = re.compile(r"\s{0,40}\[?\s{0,40}(?=[\"'])")
+_JSON_IN_STRING = re.compile(r"[\"'](?:\\[nrt]| ){0,40}[\[{]")
+_NEXT_STRING = re.compile(r"\s{0,40},\s{0,40}(?=[\"'])")
+_END = re.compile(r"\s{0,40}\]?\s{0,40}\Z")
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One wrapper: its literals in order; what is inside are their texts joined by newlines."""
+
+    content: str
+    literals: Sequence[Literal]
+    inner: str
+
+
+def unwrap(content: str) -> str | None:
+    """Return the text inside an MCP result's wrappers, several texts joined by newlines; None if it wears none.
+
+    A wrapper that was cut off gives what is there of its text. A text in quotes as a whole is unwrapped too.
+    """
+    layers = _layers(content)
+    return layers[-1].inner if layers else None
+
+
+def has_error_flag(content: str) -> bool | None:
+    """Return what the wrappers' `isError` says: True if one of them is set, False if none is, None without a flag."""
+    return _flag_of(content, _layers(content))
+
+
+def read_wrapped(result: Result, read: Callable[[Result], Reading | None]) -> Reading | None:
+    """Return what another reader sees in the text inside; None if there is no wrapper or it sees nothing.
+
+    Its passages are put where the same text stands, escaped, in the original.
+    """
+    layers = _layers(result.content)
+    if not layers:
+        return None
+    reading = read(replace(result, content=layers[-1].inner, token_count=0))
+    if reading is None:
+        return None
+    passages = [*reading.landmarks, *(passage for passage, _ in reading.labels)]
+    inside = sorted({offset for passage in passages for offset in (passage.start, passage.end)})
+    outside = inside
+    for layer in reversed(layers):
+        outside = _outer_offsets(layer, outside)
+    placed = dict(zip(inside, outside, strict=True))
+    flag = _flag_of(result.content, layers)
+    return replace(
+        reading,
+        has_failed=flag or (flag if reading.has_failed is None else reading.has_failed),
+        landmarks=[Passage(placed[passage.start], placed[passage.end]) for passage in reading.landmarks],
+        labels=[(Passage(placed[passage.start], placed[passage.end]), name) for passage, name in reading.labels],
+    )
+
+
+def _flag_of(content: str, layers: Sequence[_Layer]) -> bool | None:
+    """Return what is said beside the texts; what stands in them is content."""
+    flags: list[bool] = []
+    for layer in layers:
+        first, last = layer.literals[0], layer.literals[-1]
+        end = layer.content[max(last.end + 1, len(layer.content) - 120) :]
+        if match := _FLAG_AT_END.search(end) or _FLAG_AT_START.match(layer.content[: first.start]):
+            flags.append(match[1].lower() == "true")
+    if not layers and (match := _EMPTY.match(content)):
+        flags.append(match[1].lower() == "true")
+    return any(flags) if flags else None
+
+
+def _layers(content: str) -> list[_Layer]:
+    """Return the wrappers, the outermost first."""
+    layers: list[_Layer] = []
+    while len(layers) < _LAYERS:
+        head = content[:_HEAD]
+        if opening := _REPR_OPENS.match(head):
+            literals = _repr_items(content, opening.end())
+        elif opening := _LIST_OPENS.match(head) or _content_opening(head):
+            literals = _json_items(content, opening.end())
+        elif opening := _STRINGS_OPEN.match(head):
+            literals = _strings(content, opening.end())
+        else:
+            break
+        if not literals:
+            break
+        layers.append(_Layer(content, literals, "\n".join(literal.text for literal in literals)))
+        content = layers[-1].inner
+    return layers
+
+
+def _content_opening(head: str) -> "re.Match[str] | None":
+    """Where the contents of a result's object begin; it may be inside a JSON-RPC answer or a server-sent event."""
+    begins = head.lstrip()
+    return _CONTENT_OPENS.search(head) if begins.startswith(("{", "data:", "event:")) else None
+
+
+def _json_items(content: str, position: int) -> list[Literal]:
+    literals: list[Literal] = []
+    while len(literals) < _TEXTS and (match := _ITEM.search(content, position)):
+        if not literals and match.start() != position and "type" not in content[position : position + 60]:
+            return []
+        literal = read_literal(content, match.end(), is_repr=match[2] == "'")
+        is_cut = literal.end >= len(content)
+        if not (is_cut or _TYPE.search(match[1]) or _TYPE.search(content, literal.end, literal.end + 200)):
+            break
+        literals.append(literal)
+        position = literal.end
+        if "structuredContent" in content[position : position + 300]:  # says the same once more
+            break
+    return literals
+
+
+def _repr_items(content: str, position: int) -> list[Literal]:
+    literals: list[Literal] = []
+    while len(literals) < _TEXTS and (item := _REPR_ITEM.search(content, position)):
+        match = _REPR_TEXT.search(content, item.end(), item.end() + 1000)
+        if match is None:
+            break
+        literals.append(read_literal(content, match.end(), is_repr=True))
+        position = literals[-1].end
+    return literals
+
+
+def _strings(content: str, position: int) -> list[Literal]:
+    """The strings of a content that is nothing but one string or a list of them, long enough to be texts."""
+    holds_json = _JSON_IN_STRING.match(content, position) is not None
+    literals: list[Literal] = []
+    while len(literals) < _TEXTS:
+        literal = read_literal(content, position, is_repr=content[position] == "'")
+        literals.append(literal)
+        following = _NEXT_STRING.match(content, literal.end + 1)
+        if following is None:
+            break
+        position = following.end()
+    is_whole = _END.match(content, literals[-1].end + 1) is not None
+    is_text = "\\" in content[literals[0].start : literals[0].end] and len(literals[0].text) > _SHORT
+    is_escaped_json = holds_json and '"' in literals[0].text[:100]
+    return literals if is_whole and (is_text or is_escaped_json) else []
+
+
+def _outer_offsets(layer: _Layer, offsets: Sequence[int]) -> list[int]:
+    """Return where characters of the inner text, in order, stand in the wrapper."""
+    outer: list[int] = []
+    steps = _steps(layer)
+    inner_start, outer_start, length = next(steps)
+    for offset in offsets:
+        while offset >= inner_start + length:
+            following = next(steps, None)
+            if following is None:
+                break
+            inner_start, outer_start, length = following
+        outer.append(outer_start + min(max(offset - inner_start, 0), length))
+    return outer
+
+
+def _steps(layer: _Layer) -> Iterator[tuple[int, int, int]]:
+    """Yield the stretches that mean themselves: their start inside, their start outside, their length."""
+    inner = 0
+    for literal in layer.literals:
+        escape = escape_pattern(literal.is_repr)
+        outer = literal.start
+        for match in escape.finditer(layer.content, literal.start, literal.end):
+            length = match.start() - outer
+            yield inner, outer, length
+            yield inner + length, match.start(), 1  # the escape, one character inside; only its start is asked for
+            inner, outer = inner + length + 1, match.end()
+        yield inner, outer, literal.end - outer
+        inner += literal.end - outer + 1  # the newline that joins

@@ -1,0 +1,165 @@
+"""Which compactor takes a result: one registered for its tool, else one for its sort of content, else the generic one.
+
+A compactor of somebody else's never stands in the agent's way: one that raises, or gives back more than it may, is
+passed over, which is logged.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar, cast
+
+from .compactor import Compacted, Compactor, Hint, Result
+from .composing import composed, read_anything
+from .excerpt import FIRST_ELISION_TOKENS
+from .readers import BUILT_IN
+from .reading import Reader, Reading
+
+__all__ = ["CompactFunction", "Compactors"]
+
+_logger = logging.getLogger("memory_context")
+
+CompactFunction = Callable[[Result, Hint], Compacted]
+_Given = TypeVar("_Given", bound="Compactor | CompactFunction")
+_STATUS_LIMIT_CHARACTERS = 300
+_TOLERATED_TOKENS = 8  # what was counted line by line may count a little more together
+
+
+@dataclass(frozen=True)
+class _Registered:
+    takes: Callable[[Result], bool]
+    compact: CompactFunction
+    name: str
+
+
+class Compactors:
+    """The compactors of a context; itself one.
+
+    What is registered last is asked first; then come the built-in readers, in their order.
+
+    Args:
+        readers: The built-in readers; None for all.
+
+    Example:
+        compactors = Compactors()
+
+        @compactors.register("query_*")
+        def compact_query(result: Result, hint: Hint) -> Compacted: ...
+    """
+
+    def __init__(self, readers: Sequence[Reader] | None = None) -> None:
+        self._readers = tuple(BUILT_IN if readers is None else readers)
+        self._registered: list[_Registered] = []
+        self._complained: set[str] = set()
+
+    def register(
+        self, tool: str | Callable[[Result], bool], compactor: "Compactor | CompactFunction | None" = None
+    ) -> Any:
+        """Register a compactor for a tool, in one call or as a decorator.
+
+        Args:
+            tool: The tool's name or a pattern of names (`query_*`, as file names are matched), or a function that looks
+                at a result and says whether this compactor takes it.
+            compactor: An object with `compact(result, hint)` or such a function; None to be a decorator.
+
+        Raises:
+            TypeError: The compactor is neither.
+        """
+        if compactor is None:
+
+            def decorator(given: _Given) -> _Given:
+                self.register(tool, given)
+                return given
+
+            return decorator
+        compact = getattr(compactor, "compact", compactor)
+        if not callable(compact):
+            raise TypeError(f"{compactor!r} is no compactor: it has no method compact(result, hint) and is no function")
+        takes = tool if callable(tool) else _takes_tool(tool)
+        name = getattr(compactor, "__name__", type(compactor).__name__)
+        self._registered.insert(0, _Registered(takes, cast(CompactFunction, compact), name))
+        return compactor
+
+    def compact(self, result: Result, hint: Hint) -> Compacted:
+        """Return what survives of a result, within the limits of the hint; never raises."""
+        for one in self._registered:
+            compacted = self._tried(one, result, hint)
+            if compacted is not None:
+                return compacted
+        try:
+            return composed(result, self._read(result), hint)
+        except Exception as error:
+            self._complain("the built-in compactor", error)
+            outcome = "failed" if result.is_error else "succeeded"
+            return Compacted(f"{result.source[:60]} {outcome}.", f"{len(result.content):,} characters", "")
+
+    def _tried(self, one: _Registered, result: Result, hint: Hint) -> Compacted | None:
+        try:
+            if not one.takes(result):
+                return None
+            compacted = one.compact(result, hint)
+            problem = _problem_with(compacted, result, hint)
+            if problem is None:
+                return self._whole(compacted, result, hint)
+            self._complain(one.name, ValueError(problem))
+        except Exception as error:
+            self._complain(one.name, error)
+        return None
+
+    def _whole(self, compacted: Compacted, result: Result, hint: Hint) -> Compacted:
+        """Let the generic rule choose the passages if the compactor left them to it; drop what is not wanted."""
+        if hint.facts_limit_tokens <= 0:
+            compacted = replace(compacted, facts="")
+        if hint.excerpt_limit_tokens <= 0:
+            return replace(compacted, excerpt=None)
+        if compacted.excerpt is not None:
+            return compacted
+        generic = composed(result, read_anything(result), replace(hint, facts_limit_tokens=0))
+        return replace(compacted, excerpt=generic.excerpt)
+
+    def _read(self, result: Result) -> Reading:
+        for read in self._readers:
+            try:
+                reading = read(result)
+            except Exception as error:
+                self._complain(getattr(read, "__name__", repr(read)), error)
+                continue
+            if reading is not None:
+                return reading
+        return read_anything(result)
+
+    def _complain(self, name: str, error: Exception) -> None:
+        """Log once for each compactor what is wrong with it."""
+        if name not in self._complained:
+            self._complained.add(name)
+            _logger.warning("compactor %s is passed over: %s: %s", name, type(error).__name__, error)
+
+
+def _takes_tool(pattern: str) -> Callable[[Result], bool]:
+    return lambda result: fnmatchcase(result.source, pattern)
+
+
+def _problem_with(compacted: Any, result: Result, hint: Hint) -> str | None:
+    """Return what is wrong with a compactor's answer, or None."""
+    if not isinstance(compacted, Compacted):
+        return f"it returned {type(compacted).__name__}, not Compacted"
+    texts = (compacted.status, compacted.description, compacted.facts)
+    if not all(isinstance(text, str) for text in cast(tuple[object, ...], texts)):
+        return "status, description and facts must be str"
+    if len(compacted.status) > _STATUS_LIMIT_CHARACTERS:
+        return f"its status has {len(compacted.status)} characters; {_STATUS_LIMIT_CHARACTERS} are allowed"
+    tokens = hint.counter.count(compacted.facts) if compacted.facts and hint.facts_limit_tokens > 0 else 0
+    if tokens > hint.facts_limit_tokens + _TOLERATED_TOKENS:
+        return f"its facts take {tokens} tokens; {hint.facts_limit_tokens} are allowed"
+    if not compacted.excerpt or hint.excerpt_limit_tokens <= 0:
+        return None
+    end = 0
+    for passage in compacted.excerpt:
+        if not end <= passage.start <= passage.end <= len(result.content):
+            return f"the passages of its excerpt are not in order or not in the content: {passage!r}"
+        end = passage.end
+    shown = sum(hint.counter.count(result.content[one.start : one.end]) for one in compacted.excerpt)
+    if shown > hint.excerpt_limit_tokens + FIRST_ELISION_TOKENS:
+        return f"its excerpt takes {shown} tokens; {hint.excerpt_limit_tokens} are allowed"
+    return None

@@ -1,0 +1,126 @@
+"""What survives of a content: true, within its limits, and nothing that stands elsewhere."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_context.compaction import Compacted, Compactors, Hint, Result
+from memory_context.compaction.composing import LINES_SHARE, composed, read_anything
+from memory_context.compaction.reading import Reading
+from memory_context.tokens import default_token_counter
+
+counter = default_token_counter()
+generic = Compactors(readers=[])
+any_text = st.text(st.characters(exclude_categories=()))
+pieces = any_text | st.sampled_from(["\n", "Error: no\n", "a_name ", "src/app.py:12 ", "K-17, ", "x" * 300])
+long_text = st.builds(
+    lambda some, times: "".join(some) * times, st.lists(pieces, min_size=1, max_size=8), st.integers(1, 300)
+)
+
+
+def compact(
+    content: str, source: str = "shell", arguments: str = "", is_error: bool | None = None, **hint
+) -> Compacted:
+    result = Result(content, source, arguments, is_error, counter.count(content))
+    return generic.compact(result, Hint(**hint))
+
+
+def names_of(compacted: Compacted) -> list[str]:
+    (line,) = [line for line in compacted.facts.splitlines() if line.startswith("Names in it: ")] or ["Names in it: "]
+    return [name for name in line.removeprefix("Names in it: ").split(", ") if name]
+
+
+@pytest.mark.parametrize(
+    ("content", "is_error", "outcome"),
+    [
+        ("all fine", False, "succeeded"),
+        ("all fine", None, "succeeded"),
+        ("all fine", True, "failed"),
+        ("exit code 1\nno such file", False, "failed"),
+        ("done\n[Command finished with exit code 0]", False, "succeeded"),
+        ("make: ***\n[Command finished with exit code 2]\n", False, "failed"),
+        ("The script ran, then exited with an error (POSIX exit code: 7)\nIts output was:\n", None, "failed"),
+        ("meta=None content=[TextContent(text='no')] isError=True", None, "failed"),
+        ("1\timport sys\n2\t# exit code 1 means: nothing found\n3\tx = 1\n4\ty = 2\n5\tz = 3", False, "succeeded"),
+        ("the docs say isError=True for a failure\nand go on", False, "succeeded"),
+    ],
+)
+def test_a_result_says_whether_it_succeeded(content: str, is_error: bool | None, outcome: str):
+    """By the framework's word, or by the status that shells and wrappers print; not by words in the content."""
+    assert compact(content, is_error=is_error).status == f"shell {outcome}."
+
+
+def test_a_reader_knows_better_than_the_words_but_not_than_the_framework():
+    """What is read from the content's form counts before what its lines say."""
+    said_failed = Result("exit code 1", "shell")
+    assert composed(said_failed, Reading("", has_failed=False), Hint()).status == "shell succeeded."
+    assert composed(Result("fine", "shell"), Reading("", has_failed=True), Hint()).status == "shell failed."
+    assert composed(Result("x", "shell", "", True), Reading("", has_failed=False), Hint()).status == "shell failed."
+
+
+def test_a_description_says_what_was_asked_and_how_much_came():
+    """Arguments shortened to one line each."""
+    command = '{"command": "npm install\\n--verbose", "timeout": 5}'
+    assert compact("a\nb\n", "run_shell", command).description == "command=npm install --verbose timeout=5, 2 lines"
+    assert compact("abc", "ask").description == "output of ask, 3 characters"
+    assert compact("abc", "ask", "not json").description == "not json, 3 characters"
+    assert compact("abc", "ask", '{"a":' * 9999).description.endswith("…, 3 characters")
+
+
+def test_a_name_that_is_known_or_stands_in_the_answer_is_left_out():
+    """The view says it already."""
+    content = "\n".join(f"order_{letter * 4} is due" for letter in "abcdefgh")
+    every = names_of(compact(content, facts_limit_tokens=240))
+    assert sorted(every) == [f"order_{letter * 4}" for letter in "abcdefgh"]
+    less = names_of(compact(content, known="we saw order_bbbb", answer="Next I look at order_cccc."))
+    assert sorted(less) == sorted({*every} - {"order_bbbb", "order_cccc"})
+
+
+def test_a_name_that_stands_in_a_kept_line_is_not_kept_twice():
+    """Nor one that is part of another kept name."""
+    content = "src/shop/pricing.py\nsrc/shop/pricing.py shop/pricing.py\norder_aaaa"
+    result = Result(content, "list", token_count=900)
+    facts = composed(result, Reading("files", facts=["order_aaaa is due"]), Hint()).facts
+    assert facts == "order_aaaa is due\nNames in it: src/shop/pricing.py"
+
+
+def test_lines_of_a_reader_take_their_share_of_the_room_at_most():
+    """The most important first; the rest is for names."""
+    content = " ".join(f"name_{i}_x" for i in range(500))
+    lines = [f"line {i} with a dozen words or so that a reader finds worth keeping" for i in range(50)]
+    facts = composed(Result(content, "list", token_count=3000), Reading("", facts=lines), Hint()).facts.splitlines()
+    assert facts[:-1] == lines[: len(facts) - 1]
+    room = int(240 * LINES_SHARE)
+    assert room - 20 <= counter.count("\n".join(facts[:-1])) <= room
+    assert counter.count("\n".join(facts)) > 200
+
+
+def test_a_short_result_keeps_fewer_facts():
+    """In proportion, with a least amount."""
+    content = " ".join(f"name_{i}_x" for i in range(500))
+    sizes = [
+        counter.count(
+            composed(Result(content, "list", token_count=tokens), read_anything(Result("", "")), Hint()).facts
+        )
+        for tokens in (100, 800, 10_000)
+    ]
+    assert 30 < sizes[0] <= 60 < sizes[1] <= 120 < sizes[2] <= 240
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    content=long_text,
+    lines=st.lists(any_text | st.sampled_from(["kept", "word " * 90]), max_size=6),
+    limit=st.sampled_from([0, 10, 60, 240]),
+    words=st.sampled_from(["", "a_name", "src/app.py K-17"]),
+)
+def test_facts_are_within_their_limit_and_true(content: str, lines: list[str], limit: int, words: str):
+    """Counted as they are shown; every name stands in the content; twice the same."""
+    result = Result(content, "shell", token_count=counter.count(content))
+    hint = Hint(task=words, answer=words, facts_limit_tokens=limit)
+    compacted = composed(result, Reading("", facts=lines), hint)
+    assert counter.count(compacted.facts) <= limit + 4
+    if not lines:
+        assert all(name in content for name in names_of(compacted))
+        assert not words or not {*words.split()} & {*names_of(compacted)}
+    assert composed(result, Reading("", facts=lines), hint) == compacted

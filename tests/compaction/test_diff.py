@@ -1,0 +1,143 @@
+"""Diffs: which files and functions change, and by how much."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_context.compaction.compactor import Result
+from memory_context.compaction.readers.diff import read_diff
+from memory_context.compaction.reading import Reading
+
+from .sound import bash, read_soundly, spoiled
+
+CART = """\
+diff --git a/shop/cart.py b/shop/cart.py
+index 1111111..2222222 100644
+--- a/shop/cart.py
++++ b/shop/cart.py
+@@ -10,6 +10,7 @@ class Cart:
+     def total(self):
+         amount = 0
+-        for item in self.items:
++        for item in self.sorted():
++            self.check(item)
+             amount += item.price
+         return amount
+
+@@ -40,4 +41,3 @@ def tax(amount):
+     rate = 0.2
+--- an old note
+     if amount < 0:
+         return 0
+"""
+OTHERS = """\
+diff --git a/docs/new.md b/docs/new.md
+new file mode 100644
+index 0000000..3333333
+--- /dev/null
++++ b/docs/new.md
+@@ -0,0 +1,2 @@
++# New
++text
+diff --git a/old.txt b/old.txt
+deleted file mode 100644
+index 4444444..0000000
+--- a/old.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-gone
+diff --git a/logo.png b/logo.png
+index 5555555..6666666 100644
+Binary files a/logo.png and b/logo.png differ
+"""
+SHOW = "commit 0123456789abcdef0123\nAuthor: A <a@b.c>\nDate:   Mon Jan 1\n\n    Sort the cart\n\n" + CART
+PLAIN = "--- cart.c\t2024-01-01\n+++ cart.c\t2024-01-02\n@@ -1,2 +1,2 @@\n-int a;\n+int b;\n int c;\n"
+SAMPLES = [CART + OTHERS, SHOW, PLAIN]
+
+
+def read(content: str, command: str = "git diff") -> Reading:
+    reading = read_soundly(read_diff, bash(content, command))
+    assert reading is not None
+    return reading
+
+
+def test_files_are_counted_with_their_changed_lines() -> None:
+    reading = read(CART + OTHERS)
+    assert reading.facts == [
+        "4 files changed, 4 lines added, 3 removed",
+        "shop/cart.py +2 -2 in Cart, tax",
+        "docs/new.md new +2 -0",
+        "old.txt deleted +0 -1",
+        "logo.png binary +0 -0",
+    ]
+    assert reading.names == ["shop/cart.py", "docs/new.md", "old.txt", "logo.png", "Cart", "tax"]
+
+
+def test_changed_line_that_looks_like_a_header_is_counted_as_a_line() -> None:
+    """`-- an old note` was removed: its line begins with `--- `."""
+    assert "shop/cart.py +2 -2 in Cart, tax" in read(CART).facts
+
+
+def test_changed_lines_are_landmarks_one_of_each_file_first() -> None:
+    content = CART + OTHERS
+    shown = [content[passage.start : passage.end] for passage in read(content).landmarks]
+    first = "-        for item in self.items:\n+        for item in self.sorted():\n+            self.check(item)"
+    assert shown == [first, "+# New\n+text", "-gone", "--- an old note"]
+
+
+def test_hunks_are_labelled_with_file_and_function() -> None:
+    reading = read(CART)
+    assert [name for _, name in reading.labels] == ["cart.py: class Cart:", "cart.py: def tax(amount):"]
+    assert CART[reading.labels[1][0].start :].startswith("@@ -40,4")
+
+
+def test_commit_and_its_subject_are_told() -> None:
+    assert "commit 0123456789ab: Sort the cart" in read(SHOW, "git show").facts
+
+
+def test_plain_diff_is_read() -> None:
+    reading = read(PLAIN, "diff -u old/cart.c cart.c")
+    assert reading.facts[1] == "cart.c +1 -1"
+    assert reading.description == "diff of cart.c, 1 file, +1 -1, 6 lines"
+
+
+def test_diff_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
+    assert read(CART[:300]).names[0] == "shop/cart.py"
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments"),
+    [
+        ("", {"command": "git diff"}),
+        ("On branch main\nnothing to commit\n", {"command": "git status"}),
+        ('TEXT = """\n' + CART + '"""\n', {"path": "tests/test_diff.py"}),
+        ("A page about diffs.\n" * 400 + CART, {"url": "https://example.com"}),
+        ("title: x\n---\nname: y\n+++ z\n", {"command": "cat a.yaml"}),
+    ],
+)
+def test_other_content_is_left_alone(content: str, arguments: dict[str, str]) -> None:
+    assert read_diff(Result(content, "tool", json.dumps(arguments))) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(content=spoiled(SAMPLES) | st.text(max_size=300))
+def test_spoiled_diffs_are_read_soundly(content: str) -> None:
+    read_soundly(read_diff, bash(content, "git diff"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "diff --git a/x b/x\n" * 50_000,
+        CART + "@@ -1,999999999 +1,999999999 @@ f\n" + "+" * 1_000_000,
+        CART + "@@ -1,9 +1,9 @@\n+a\n b\n" * 60_000,
+        "diff --git a/" + "x b/" * 250_000,
+    ],
+    ids=range(4),
+)
+def test_hostile_diffs_cost_bounded_facts(content: str) -> None:
+    reading = read(content)
+    assert len("".join(reading.facts)) <= 12 * 200
+    assert len(reading.landmarks) <= 60

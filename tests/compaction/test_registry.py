@@ -1,0 +1,204 @@
+"""Which compactor takes a result, and that a bad one never stands in the agent's way."""
+
+import logging
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import FunctionExecutionResultMessage
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result
+
+from ..agents.scripted import calls, model, report, seen
+from ..context.steps import ALWAYS_PAYS
+
+LONG = "\n".join(f"row {i}: some words of it" for i in range(2000))
+
+
+def says(what: str):
+    """Make a compactor whose facts are a word."""
+
+    def compact(result: Result, hint: Hint) -> Compacted:
+        return Compacted("Done.", "a result", what)
+
+    return compact
+
+
+class Object:
+    """A compactor that is an object."""
+
+    def compact(self, result: Result, hint: Hint) -> Compacted:
+        """Keep the tool's name."""
+        return Compacted("Done.", "a result", f"an object saw {result.source}")
+
+
+def facts(compactors: Compactors, source: str = "query_orders") -> str:
+    return compactors.compact(Result("some words", source), Hint()).facts
+
+
+@pytest.mark.parametrize("tool", ["query_orders", "query_*", "*", lambda result: result.content == "some words"])
+def test_a_compactor_is_registered_by_name_pattern_or_function(tool: Any):
+    """And takes no other results."""
+    compactors = Compactors()
+    compactors.register(tool, says("mine"))
+    assert facts(compactors) == "mine"
+    others = compactors.compact(Result("other words", "Query_orders"), Hint()).facts
+    assert others == ("mine" if tool == "*" else "")
+
+
+def test_a_compactor_is_a_function_an_object_or_decorated():
+    """The decorator gives back what it was given."""
+    compactors = Compactors()
+    compactors.register("one", Object())
+
+    @compactors.register("two")
+    def compact_two(result: Result, hint: Hint) -> Compacted:
+        return Compacted("Done.", "a result", "two")
+
+    assert facts(compactors, "one") == "an object saw one"
+    assert facts(compactors, "two") == "two"
+    assert compact_two(Result("", "two"), Hint()).facts == "two"
+    with pytest.raises(TypeError, match="'nonsense' is no compactor"):
+        compactors.register("three", "nonsense")  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_registered_last_is_asked_first():
+    """A special case after the general one."""
+    compactors = Compactors()
+    compactors.register("*", says("any"))
+    compactors.register("query_*", says("query"))
+    assert (facts(compactors), facts(compactors, "other")) == ("query", "any")
+
+
+def raising(result: Result, hint: Hint) -> Compacted:
+    raise KeyError("no such field")
+
+
+def overrunning(result: Result, hint: Hint) -> Compacted:
+    return Compacted("Done.", "a result", "word " * (hint.facts_limit_tokens + 20))
+
+
+def overrunning_excerpt(result: Result, hint: Hint) -> Compacted:
+    return Compacted("Done.", "a result", "", [Passage(0, len(result.content))])
+
+
+def out_of_order(result: Result, hint: Hint) -> Compacted:
+    return Compacted("Done.", "a result", "", [Passage(20, 30), Passage(0, 10)])
+
+
+def outside(result: Result, hint: Hint) -> Compacted:
+    return Compacted("Done.", "a result", "", [Passage(0, len(result.content) + 1)])
+
+
+def junk(result: Result, hint: Hint) -> Any:
+    return {"facts": "one"}
+
+
+def junk_inside(result: Result, hint: Hint) -> Any:
+    return Compacted("Done.", "a result", 7)  # pyright: ignore[reportArgumentType]
+
+
+def junk_passages(result: Result, hint: Hint) -> Any:
+    return Compacted("Done.", "a result", "", ["lines 1-2"])  # pyright: ignore[reportArgumentType]
+
+
+def long_status(result: Result, hint: Hint) -> Compacted:
+    return Compacted("Done. " * 100, "a result", "")
+
+
+BAD = [raising, overrunning, overrunning_excerpt, out_of_order, outside, junk, junk_inside, junk_passages, long_status]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_compactor_is_passed_over_and_logged_once(bad: Any, caplog: pytest.LogCaptureFixture):
+    """What the built-in ones make of the result comes instead."""
+    compactors = Compactors()
+    compactors.register("survey", bad)
+    result = Result(LONG, "survey", token_count=Hint().counter.count(LONG))
+    hint = Hint(task="row 7", excerpt_limit_tokens=500)
+    with caplog.at_level(logging.WARNING, logger="memory_context"):
+        for _ in range(3):
+            assert compactors.compact(result, hint) == Compactors().compact(result, hint)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"compactor {bad.__name__} is passed over: ")
+
+
+def test_a_function_that_cannot_say_whether_it_takes_a_result_is_passed_over(caplog: pytest.LogCaptureFixture):
+    """Like a compactor that raises."""
+    compactors = Compactors()
+    compactors.register(lambda result: result.nonsense, says("mine"))  # pyright: ignore
+    assert facts(compactors) != "mine"
+    assert "is passed over: AttributeError" in caplog.text
+
+
+def test_passages_left_to_the_generic_rule_are_chosen_by_it():
+    """`excerpt=None`; without a wish for an excerpt there is none, whatever a compactor gives."""
+    compactors = Compactors()
+    compactors.register("survey", says("mine"))
+    result = Result(LONG, "survey")
+    compacted = compactors.compact(result, Hint(excerpt_limit_tokens=500))
+    assert compacted.facts == "mine"
+    assert compacted.excerpt == Compactors().compact(result, Hint(excerpt_limit_tokens=500)).excerpt
+    assert compacted.excerpt
+    compactors.register("survey", lambda result, hint: Compacted("Done.", "a result", "", ()))
+    assert compactors.compact(result, Hint(excerpt_limit_tokens=0)).excerpt is None
+
+
+def test_a_reader_that_raises_leaves_the_others(caplog: pytest.LogCaptureFixture):
+    """The generic rule at last."""
+
+    def read_badly(result: Result) -> None:
+        raise RecursionError("too deep")
+
+    compacted = Compactors([read_badly]).compact(Result("a\nb", "survey"), Hint())
+    assert compacted.description == "output of survey, 2 lines"
+    assert "compactor read_badly is passed over: RecursionError: too deep" in caplog.text
+
+
+async def test_an_agent_sees_what_its_own_compactor_keeps(store: MemoryStore):
+    """Whole at first, then what the compactor made of it, with a working placeholder; other tools as usual."""
+    compactors = Compactors()
+
+    @compactors.register("survey")
+    def compact_survey(result: Result, hint: Hint) -> Compacted:
+        lines = result.content.splitlines()
+        return Compacted("Surveyed.", f"survey with {len(lines)} findings", f"Best: {lines[-1]}")
+
+    def survey(topic: str) -> str:
+        """Survey a topic at length."""
+        return report(topic)
+
+    def measure(topic: str) -> str:
+        """Measure a topic at length."""
+        return report(topic)
+
+    client = model(
+        calls(("survey", {"topic": "owls"}), ("measure", {"topic": "bats"})), calls(("survey", {"topic": "eels"})), "."
+    )
+    context = MemoryContext(
+        "alice", "coder", None, store, policy=ContextPolicy(cache=ALWAYS_PAYS), compactors=compactors
+    )
+    agent = AssistantAgent(
+        "coder",
+        client,
+        tools=[survey, measure],
+        model_context=context,
+        max_tool_iterations=5,
+        reflect_on_tool_use=False,
+    )
+    await agent.run(task="Survey owls.")
+
+    def results(call: int) -> list[str]:
+        messages = [m for m in seen(client, call) if isinstance(m, FunctionExecutionResultMessage)]
+        return [result.content for message in messages for result in message.content]
+
+    assert results(1) == [report("owls"), report("bats")]
+    key = next(part.stored.refs[0].key for part in context.transcript[2].measured if part.stored)
+    placeholder = (
+        f"[MemoryRef: {key} - survey with 300 findings - {context.token_counter.count(report('owls'))} tokens]"
+    )
+    assert results(2)[0] == f"Surveyed. {placeholder}\nBest: {report('owls').splitlines()[-1]}"
+    assert results(2)[1].startswith("measure succeeded. [MemoryRef: measure_")
+    assert await context.retrieve(key) == report("owls")

@@ -1,0 +1,282 @@
+"""Outputs of commands: how they ended and what they reported."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_context.compaction.compactor import Result
+from memory_context.compaction.readers.shell import read_shell
+from memory_context.compaction.reading import Reading
+
+from .sound import bash, read_soundly, spoiled
+
+PYTEST = """\
+============================= test session starts ==============================
+platform linux -- Python 3.11.4, pytest-8.0.0
+collected 121 items
+
+tests/unit/test_cart.py .......F....
+=================================== FAILURES ===================================
+______________________________ test_total_is_exact ______________________________
+
+    def test_total_is_exact():
+>       assert total([1, 2]) == 4
+E       assert 3 == 4
+
+tests/unit/test_cart.py:12: AssertionError
+=========================== short test summary info ============================
+FAILED tests/unit/test_cart.py::test_total_is_exact - assert 3 == 4
+================= 1 failed, 118 passed, 2 skipped in 3.21s =================
+"""
+UNITTEST = """\
+..E
+======================================================================
+ERROR: test_open (shop.tests.TestDoor)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File "/app/shop/tests.py", line 9, in test_open
+    door.open()
+KeyError: 'hinge'
+
+----------------------------------------------------------------------
+Ran 3 tests in 0.004s
+
+FAILED (errors=1)
+"""
+JEST = """\
+PASS src/a.test.ts
+FAIL src/cart.test.ts
+  ● cart › adds up
+
+    expect(received).toBe(expected)
+
+Test Suites: 1 failed, 1 passed, 2 total
+Tests:       1 failed, 7 passed, 8 total
+"""
+VITEST = """\
+ ✓ src/a.test.ts (3)
+ FAIL  src/cart.test.ts > cart > adds up
+AssertionError: expected 3 to be 4
+
+ Test Files  1 failed | 1 passed (2)
+      Tests  1 failed | 3 passed (4)
+"""
+GO_TEST = """\
+=== RUN   TestOpen
+--- FAIL: TestOpen (0.00s)
+    door_test.go:12: got 3, want 4
+FAIL
+FAIL\texample.com/shop/door\t0.012s
+ok  \texample.com/shop/cart\t0.004s
+"""
+CARGO = """\
+running 2 tests
+test cart::adds ... FAILED
+test door::opens ... ok
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+RUSTC = """\
+   Compiling shop v0.1.0 (/app)
+error[E0382]: borrow of moved value: `cart`
+  --> src/main.rs:12:20
+error: could not compile `shop` (bin "shop") due to 1 previous error
+"""
+MAVEN = """\
+[INFO] Running shop.CartTest
+[ERROR]   CartTest.addsUp:12 expected:<4> but was:<3>
+[INFO] Tests run: 8, Failures: 1, Errors: 0, Skipped: 0
+[INFO] BUILD FAILURE
+"""
+TSC = "src/cart.ts(12,5): error TS2322: Type 'string' is not assignable.\nFound 1 error in src/cart.ts:12\n"
+GCC = """\
+gcc -c cart.c
+src/cart.c:12:5: error: 'totl' undeclared (first use in this function)
+src/cart.c:14:5: warning: unused variable 'x'
+make: *** [Makefile:4: cart.o] Error 1
+"""
+MYPY = "shop/cart.py:12: error: Incompatible return  [return-value]\nFound 1 error in 1 file (checked 9 source files)\n"
+NPM = "npm warn old\n\nadded 512 packages, and audited 513 packages in 9s\n\nfound 0 vulnerabilities\n"
+PIP = "Collecting shop\n  Downloading shop-1.2-py3-none-any.whl (12 kB)\nSuccessfully installed idna-3.4 shop-1.2\n"
+DOCKER = """\
+Step 1/3 : FROM python:3.11
+Step 2/3 : RUN pip install shop
+ERROR: Could not find a version that satisfies the requirement shop
+The command '/bin/sh -c pip install shop' returned a non-zero code: 1
+"""
+SAMPLES = [PYTEST, UNITTEST, JEST, VITEST, GO_TEST, CARGO, RUSTC, MAVEN, TSC, GCC, MYPY, NPM, PIP, DOCKER]
+
+
+def read(content: str, command: str = "make test") -> Reading:
+    reading = read_soundly(read_shell, bash(content, command))
+    assert reading is not None
+    return reading
+
+
+@pytest.mark.parametrize(
+    ("content", "summary"),
+    [
+        (PYTEST, "1 failed, 118 passed, 2 skipped in 3.21s"),
+        (UNITTEST, "FAILED (errors=1)"),
+        (JEST, "Tests: 1 failed, 7 passed, 8 total"),
+        (VITEST, "Tests 1 failed | 3 passed (4)"),
+        (GO_TEST, "FAIL example.com/shop/door 0.012s"),
+        (CARGO, "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s"),
+        (RUSTC, 'error: could not compile `shop` (bin "shop") due to 1 previous error'),
+        (MAVEN, "[INFO] BUILD FAILURE"),
+        (TSC, "Found 1 error in src/cart.ts:12"),
+        (GCC, "make: *** [Makefile:4: cart.o] Error 1"),
+        (MYPY, "Found 1 error in 1 file (checked 9 source files)"),
+    ],
+)
+def test_summary_of_a_failed_build_is_kept_and_tells_the_failure(content: str, summary: str) -> None:
+    reading = read(content)
+    assert summary in reading.facts
+    assert reading.has_failed is True
+
+
+@pytest.mark.parametrize(
+    ("content", "summary"),
+    [
+        (NPM, "added 512 packages, and audited 513 packages in 9s"),
+        (PIP, "Successfully installed idna-3.4 shop-1.2"),
+        ("......\n12 passed in 0.31s\n", "12 passed in 0.31s"),
+        ("Ran 3 tests in 0.004s\n\nOK\n", "OK"),
+        ("All checks passed!\n", "All checks passed!"),
+        ("Success: no issues found in 9 source files\n", "Success: no issues found in 9 source files"),
+    ],
+)
+def test_summary_of_a_success_is_kept(content: str, summary: str) -> None:
+    reading = read(content)
+    assert summary in reading.facts
+    assert reading.has_failed is not True
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "line"),
+    [
+        (PYTEST, "tests/unit/test_cart.py::test_total_is_exact", "FAILED tests/unit/test_cart.py::test_total_is_exact"),
+        (UNITTEST, "test_open", "ERROR: test_open (shop.tests.TestDoor)"),
+        (JEST, "src/cart.test.ts", "FAIL src/cart.test.ts"),
+        (VITEST, "src/cart.test.ts", "FAIL  src/cart.test.ts > cart > adds up"),
+        (GO_TEST, "TestOpen", "--- FAIL: TestOpen (0.00s)"),
+        (CARGO, "cart::adds", "test cart::adds ... FAILED"),
+        (MAVEN, "CartTest.addsUp:12", "[ERROR]   CartTest.addsUp:12 expected:<4> but was:<3>"),
+    ],
+)
+def test_failed_tests_are_named(content: str, name: str, line: str) -> None:
+    reading = read(content)
+    assert name in reading.names
+    assert any(" ".join(fact.split()).startswith(" ".join(line.split())) for fact in reading.facts)
+    assert any(content[passage.start : passage.end].strip().startswith(line) for passage in reading.landmarks)
+
+
+@pytest.mark.parametrize(
+    ("content", "path"),
+    [(TSC, "src/cart.ts"), (GCC, "src/cart.c"), (MYPY, "shop/cart.py"), (RUSTC, "src/main.rs")],
+)
+def test_files_with_errors_are_named(content: str, path: str) -> None:
+    assert path in read(content).names
+
+
+def test_trace_inside_a_test_log_is_one_line() -> None:
+    assert "KeyError: 'hinge' (/app/shop/tests.py:9 in test_open)" in read(UNITTEST).facts
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "\n[Command finished with exit code 2]",
+        "\nexit status 2\n",
+        "\nProcess exited with code 2",
+        "\n<returncode>2</returncode>",
+    ],
+)
+def test_exit_status_in_the_last_line_is_found(ending: str) -> None:
+    reading = read("copying\nno space left" + ending, "cp -r a b")
+    assert reading.has_failed is True
+    assert reading.facts[0] == "exit status 2"
+
+
+def test_exit_status_before_the_output_is_found() -> None:
+    assert read("Exit code: 0\nWall time: 0.4 seconds\nOutput:\ncopied 3 files\n", "cp -r a b").has_failed is False
+
+
+def test_exit_status_outweighs_what_the_log_says() -> None:
+    """`pytest || true`: the call succeeded."""
+    assert read(PYTEST + "exit status 0\n", "pytest || true").has_failed is False
+
+
+def test_words_about_errors_in_the_middle_are_no_failure() -> None:
+    assert (
+        read("start\nhandled: error: retry\nthe exit status 1 is normal\na\nb\nc\nd\ne\ndone\n", "./run.sh").has_failed
+        is None
+    )
+
+
+def test_lines_that_repeat_apart_from_numbers_are_counted() -> None:
+    content = "start\n" + "".join(f"waiting for database ({n} s)\n" for n in range(400)) + "ready\n"
+    assert "400 lines like: waiting for database (0 s)" in read(content, "./run.sh").facts
+
+
+def test_progress_bar_shows_its_last_state() -> None:
+    reading = read("get\nDownloading 1%\rDownloading 50%\rDownloading 100%\n\x1b[32mdone\x1b[0m\n", "curl -O x")
+    assert "before it: Downloading 100%" in reading.facts
+    assert "last line: done" in reading.facts
+
+
+def test_description_says_tool_command_outcome_and_size() -> None:
+    reading = read(PYTEST, "cd /app && python -m pytest tests/unit")
+    assert reading.description == (
+        "pytest log of cd /app && python -m pytest tests/unit, 1 failed, 118 passed, 2 skipped in 3.21s, 16 lines"
+    )
+
+
+def test_log_without_a_call_is_known_by_its_shape() -> None:
+    reading = read_soundly(read_shell, Result(PYTEST, "ci_log"))
+    assert reading is not None
+    assert reading.has_failed is True
+
+
+@pytest.mark.parametrize("content", ["", "A page about pytest.\nIt is good.\n", '{"a": 1}', "x" * 5000])
+def test_other_content_is_left_alone(content: str) -> None:
+    assert read_shell(Result(content, "fetch", json.dumps({"url": "https://example.com"}))) is None
+
+
+def test_sections_are_labelled() -> None:
+    labels = [name for _, name in read(PYTEST).labels]
+    assert labels[:3] == ["test session starts", "FAILURES", "test_total_is_exact"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=spoiled(SAMPLES) | st.text(max_size=400), command=st.sampled_from(["pytest", "x", ""]))
+def test_spoiled_logs_are_read_soundly(content: str, command: str) -> None:
+    read_soundly(read_shell, bash(content, command))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a" * 1_000_000,
+        "error " * 170_000,
+        "error: x\n" * 110_000,
+        "=" * 500_000 + "\n" + "= " * 250_000,
+        "\x00\ud800\n" * 100_000,
+        "FAILED a::b - \n" * 70_000,
+        "\x1b[31m" * 150_000,
+    ],
+    ids=range(7),
+)
+def test_hostile_log_costs_bounded_facts(content: str) -> None:
+    reading = read(content, "cat x")
+    assert len(reading.facts) <= 12
+    assert sum(passage.end - passage.start for passage in reading.landmarks) <= 60 * 1000
+
+
+def test_head_and_tail_of_a_huge_log_are_read() -> None:
+    noise = "compiling module\n" * 600_000
+    reading = read("start\n" + noise + PYTEST, "make test")
+    assert "1 failed, 118 passed, 2 skipped in 3.21s" in reading.facts
+    assert "600,017 lines" in reading.description

@@ -1,0 +1,336 @@
+"""Source files and ranges of them: which file and lines, what they define and where."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_context.compaction.compactor import Result
+from memory_context.compaction.readers.source import read_source
+from memory_context.compaction.reading import Reading
+
+from .sound import bash, read_soundly, spoiled
+
+PYTHON = '''\
+"""A shop."""
+
+import os
+from shop.prices import price_of
+
+LIMIT = 10
+
+
+def load(
+    path: str,
+) -> list[str]:
+    """Read it."""
+
+    return open(path).read().split()
+
+
+class Cart(Base):
+    def __init__(self, items):
+        self.items = items
+
+    async def total(self, *, tax=0.2):
+        return sum(price_of(i) for i in self.items)
+
+
+def main() -> None:
+    print(Cart(load(os.argv[1])).total())
+'''
+TYPESCRIPT = """\
+import { price } from "./prices";
+
+export interface Item {
+  name: string;
+}
+
+export const total = async (items: Item[]): Promise<number> => {
+  return items.length;
+};
+
+export default class Cart {
+  constructor(private items: Item[]) {}
+
+  public async add(item: Item): Promise<void> {
+    if (item) {
+      this.items.push(item);
+    }
+  }
+}
+
+function helper(a, b) {
+  return a;
+}
+"""
+GO = """\
+package shop
+
+import (
+	"fmt"
+	"example.com/shop/prices"
+)
+
+type Cart struct {
+	items []string
+}
+
+func (c *Cart) Total(tax float64) (float64, error) {
+	return 0, nil
+}
+
+func main() {
+	fmt.Println("x")
+}
+"""
+RUST = """\
+use std::collections::HashMap;
+
+pub struct Cart {
+    items: Vec<String>,
+}
+
+impl Cart {
+    pub fn total(&self) -> f64 {
+        0.0
+    }
+}
+
+pub(crate) async fn load(path: &str) -> Cart {
+    todo!()
+}
+"""
+JAVA = """\
+package shop;
+
+import java.util.List;
+
+public final class Cart extends Base {
+    private final List<String> items;
+
+    public Cart(List<String> items) {
+        this.items = items;
+    }
+
+    @Override
+    protected static <T> Map<String, T> group(List<T> all) throws IOException {
+        if (all.isEmpty()) {
+            return null;
+        }
+        return null;
+    }
+}
+"""
+C = """\
+#include <stdio.h>
+#include "cart.h"
+
+#define LIMIT 10
+
+struct cart {
+    int size;
+};
+
+static int cart_total(const struct cart *cart,
+                      double tax)
+{
+    return 0;
+}
+
+int main(void) {
+    return cart_total(NULL, 0.2);
+}
+"""
+RUBY = "require 'json'\n\nmodule Shop\n  class Cart < Base\n    def total(tax = 0.2)\n      0\n    end\n  end\nend\n"
+PHP = """\
+<?php
+namespace Shop;
+use Shop\\Prices;
+
+final class Cart
+{
+    public function total(float $tax): float
+    {
+        return 0;
+    }
+}
+"""
+SHELL = "#!/bin/bash\nset -e\nsource ./env.sh\n\nbuild() {\n  make all\n}\n\nfunction clean {\n  rm -r out\n}\nbuild\n"
+SQL = "CREATE TABLE IF NOT EXISTS shop.carts (\n    id int\n);\n\ncreate unique index carts_id on shop.carts (id);\n"
+YAML = "version: 3\nservices:\n  web:\n    image: shop\n  db:\n    image: postgres\nvolumes:\n  data:\n"
+TOML = '[project]\nname = "shop"\nversion = "1.2"\n\n[tool.ruff]\nline-length = 100\n'
+SAMPLES = [PYTHON, TYPESCRIPT, GO, RUST, JAVA, C, RUBY, PHP, SHELL, SQL, YAML, TOML]
+
+
+def numbered(text: str, first: int = 1, mark: str = "\t") -> str:
+    return "\n".join(f"{number:6}{mark}{line}" for number, line in enumerate(text.split("\n"), first))
+
+
+def opened(content: str, path: str, **more: object) -> Result:
+    return Result(content, "read_file", json.dumps({"path": path, **more}))
+
+
+def read(result: Result) -> Reading:
+    reading = read_soundly(read_source, result)
+    assert reading is not None
+    return reading
+
+
+def bodies(result: Result) -> dict[str, str]:
+    return {name: result.content[passage.start : passage.end] for passage, name in read(result).labels}
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "names", "imports"),
+    [
+        (PYTHON, "shop/cart.py", ["load", "Cart", "main", "__init__", "total"], ["os", "shop.prices"]),
+        (TYPESCRIPT, "src/cart.ts", ["Item", "total", "Cart", "helper", "constructor", "add"], ["./prices"]),
+        (GO, "cart.go", ["Cart", "Total", "main"], ["fmt", "example.com/shop/prices"]),
+        (RUST, "src/cart.rs", ["Cart", "impl Cart", "load", "total"], ["std::collections::HashMap"]),
+        (JAVA, "Cart.java", ["Cart", "group"], ["java.util.List"]),
+        (C, "cart.c", ["LIMIT", "cart", "cart_total", "main"], ["stdio.h", "cart.h"]),
+        (RUBY, "cart.rb", ["Shop", "Cart", "total"], ["json"]),
+        (PHP, "Cart.php", ["Cart", "total"], ["Shop\\Prices"]),
+        (SHELL, "build.sh", ["build", "clean"], ["./env.sh"]),
+        (SQL, "shop.sql", ["shop.carts", "carts_id"], []),
+        (YAML, "compose.yaml", ["version", "services", "volumes", "web", "db"], []),
+        (TOML, "pyproject.toml", ["project", "name", "tool.ruff"], []),
+    ],
+)
+@pytest.mark.parametrize("is_numbered", [False, True])
+def test_definitions_and_imports_are_named(
+    content: str, path: str, names: list[str], imports: list[str], is_numbered: bool
+) -> None:
+    reading = read(opened(numbered(content) if is_numbered else content, path))
+    found = [name for name in reading.names if name in names]
+    assert found == names
+    assert [name for name in imports if name not in reading.names] == []
+
+
+def test_bodies_are_labelled_with_their_signatures() -> None:
+    found = bodies(opened(PYTHON, "cart.py"))
+    assert found["def load("] == PYTHON[PYTHON.index("def load(") : PYTHON.index("\n\n\nclass Cart")]
+    assert found["class Cart(Base)"] == PYTHON[PYTHON.index("class Cart") : PYTHON.index("\n\n\ndef main")]
+    assert found["async def total(self, *, tax=0.2)"].endswith("for i in self.items)")
+    assert found["def main() -> None"] == PYTHON[PYTHON.index("def main") :].rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "signature", "end"),
+    [
+        (TYPESCRIPT, "a.ts", "public async add(item: Item): Promise<void>", "    }\n  }"),
+        (GO, "a.go", "func (c *Cart) Total(tax float64) (float64, error)", "\treturn 0, nil\n}"),
+        (RUST, "a.rs", "impl Cart", "        0.0\n    }\n}"),
+        (C, "a.c", "static int cart_total(const struct cart *cart,", "{\n    return 0;\n}"),
+        (RUBY, "a.rb", "class Cart < Base", "      0\n    end\n  end"),
+        (PHP, "a.php", "public function total(float $tax): float", "        return 0;\n    }"),
+    ],
+)
+def test_body_ends_with_what_closes_it(content: str, path: str, signature: str, end: str) -> None:
+    assert bodies(opened(content, path))[signature].endswith(end)
+
+
+def test_spans_of_numbered_lines_are_those_of_the_content() -> None:
+    result = opened(numbered(PYTHON, 100), "cart.py")
+    assert bodies(result)["class Cart(Base)"].startswith("class Cart(Base):\n   117\t    def __init__")
+    reading = read(result)
+    assert result.content[reading.landmarks[0].start : reading.landmarks[0].end] in ("LIMIT = 10", "def load(")
+    assert "class Cart(Base) (line 116): __init__ 117, total 120" in reading.facts
+    assert reading.description == "Python source cart.py, lines 100-126"
+
+
+@pytest.mark.parametrize("mark", ["\t", "→", ": ", "|", " | "])
+def test_numbers_of_many_sorts_are_skipped(mark: str) -> None:
+    assert "def main() -> None" in bodies(opened(numbered(PYTHON, 1, mark), "cart.py"))
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("cat shop/cart.py", 1),
+        ("cd /app && sed -n '40,90p' shop/cart.py", 40),
+        ("cat shop/cart.py | head -50", 1),
+        ("nl -ba shop/cart.py", 1),
+    ],
+)
+def test_file_printed_by_a_command_is_read(command: str, first: int) -> None:
+    reading = read(bash(PYTHON + "\n[Command finished with exit code 0]", command))
+    assert reading.description.startswith(f"Python source shop/cart.py, lines {first}-")
+    assert reading.has_failed is False
+
+
+def test_range_from_the_arguments_gives_the_numbers() -> None:
+    assert "lines 40-65" in read(opened(PYTHON, "cart.py", view_range=[40, 66])).description
+
+
+def test_headline_of_an_editor_gives_the_path() -> None:
+    content = (
+        "The file /app/cart.py has been edited. Here's the result of running `cat -n` on a snippet of /app/cart.py:\n"
+    )
+    content += numbered(PYTHON, 50) + "\nReview the changes.\n"
+    reading = read(Result(content, "edit", json.dumps({"command": "str_replace", "path": "/app/cart.py"})))
+    assert reading.description == "Python source /app/cart.py, lines 50-76"
+    assert read(Result(content, "edit")).description == "Python source /app/cart.py, lines 50-76"
+
+
+def test_file_that_the_tool_cut_says_so() -> None:
+    assert (
+        read(opened(numbered(PYTHON) + "\n<response clipped>", "cart.py")).facts[0] == "cut by the tool after line 27"
+    )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        opened("", "a.py"),
+        opened("No such file: a.py", "a.py"),
+        opened("# Guide\n\nUse `import os`.\n\n```python\n" + PYTHON + "```\n", "README.md"),
+        opened('{"def": 1}', "a.json"),
+        bash(PYTHON, "python gen.py"),
+        bash(PYTHON, "grep -n def shop/cart.py"),
+        bash(PYTHON, "cat shop/cart.py | grep def"),
+        bash("done", "cat > shop/cart.py << 'EOF'\n" + PYTHON + "EOF"),
+        Result("# How to\n\nSee [it](https://example.com).\n\n" + PYTHON, "fetch", '{"url": "https://example.com"}'),
+        Result("<html><script>" + TYPESCRIPT + "</script></html>", "fetch", '{"url": "https://example.com"}'),
+        Result("We from the shop import pears.\nAnd we return home.\n" * 20, "fetch"),
+    ],
+    ids=range(11),
+)
+def test_other_content_is_left_alone(result: Result) -> None:
+    assert read_source(result) is None
+
+
+def test_source_without_any_name_is_known_by_its_shape() -> None:
+    assert read(Result(PYTHON, "get_contents", '{"repo": "a/b"}')).description.startswith("Python source")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    content=spoiled([*SAMPLES, *map(numbered, SAMPLES)]) | st.text(max_size=300),
+    suffix=st.sampled_from(["py", "ts", "go", "rs", "java", "c", "rb", "php", "sh", "sql", "yaml", "toml"]),
+)
+def test_spoiled_source_is_read_soundly(content: str, suffix: str) -> None:
+    read_soundly(read_source, opened(content, f"a.{suffix}"))
+    read_soundly(read_source, Result(content, "tool"))
+
+
+@pytest.mark.parametrize("suffix", ["py", "ts", "go", "rs", "java", "c", "rb", "php", "sh", "sql", "yaml", "toml"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a" * 1_000_000,
+        "public static " * 70_000,
+        "((((" * 250_000,
+        "a b " * 250_000,
+        "def a:\n" * 140_000,
+        "\n".join(" " * (n % 400) + "def a():" for n in range(5000)),
+        "const a = (" * 90_000,
+        "{\x00\ud800}\n" * 200_000,
+    ],
+    ids=range(8),
+)
+def test_hostile_source_costs_bounded_facts(line: str, suffix: str) -> None:
+    reading = read_soundly(read_source, opened("def a():\n    return 1\n" + line, f"a.{suffix}"))
+    assert reading is None or len("".join(reading.facts)) <= 12 * 200
