@@ -1,7 +1,9 @@
 """A context and memory layer for AutoGen agents: the chat context stays small, and nothing is lost."""
 
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .context import MemoryContext, MemoryContextConfig
+from .compaction import Compacted, Compactor, Compactors
+from .context import MemoryContext
+from .context_config import MemoryContextConfig
 from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder
 from .errors import (
     ConflictError,
@@ -16,26 +18,36 @@ from .errors import (
 )
 from .memory import (
     AgentMemory,
+    AuditEvent,
     FoundPassage,
     MemoryCriteria,
     MemoryItem,
+    MemorySnapshot,
     MemoryTransform,
     MemoryType,
     SearchHit,
     SearchScore,
+    Sharing,
 )
-from .policy import ContextPolicy, ExpansionPolicy, RecallPolicy
+from .policy import CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
 from .references import MemoryRef
 from .stats import ContextStats
 from .store import IndexReport, MemoryStore
 from .tokens import TokenCounter
-from .view import Segment, SegmentChange, ViewReport
+from .view import Decided, Segment, SegmentChange, ViewReport
 
 __all__ = [
     "AgentMemory",
+    "AuditEvent",
+    "CachePolicy",
+    "Compacted",
+    "CompactionPolicy",
+    "Compactor",
+    "Compactors",
     "ConflictError",
     "ContextPolicy",
     "ContextStats",
+    "Decided",
     "Embedder",
     "EmbeddingError",
     "ExpansionPolicy",
@@ -50,6 +62,7 @@ __all__ = [
     "MemoryCriteria",
     "MemoryItem",
     "MemoryRef",
+    "MemorySnapshot",
     "MemoryStore",
     "MemoryTransform",
     "MemoryType",
@@ -62,6 +75,7 @@ __all__ = [
     "SearchScore",
     "Segment",
     "SegmentChange",
+    "Sharing",
     "StoreError",
     "StoreUnavailableError",
     "TokenCounter",

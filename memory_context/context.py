@@ -1,6 +1,7 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
-    add_message:   transcript.deliver -> offloader.settle (measure, compact, store) -> expander.begin (decide, read)
+    add_message:   transcript.deliver -> offloader.settle (measure, compact, store) -> retainer.settle (choose facts)
+                   -> budget.plan (decide) -> expander.begin (decide, read)
     get_messages:  offloader.measure -> expander.settle -> budget.fit (decide) -> view -> copies
 
 Read this file first: every arrow of the data flow is one line here.
@@ -8,21 +9,23 @@ Read this file first: every arrow of the data flow is one line here.
 
 import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autogen_core import Component, ComponentModel
+from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from typing_extensions import Self
 
-from .compaction import GenericCompactor
+from .compaction import Compactors
+from .context_config import MemoryContextConfig
 from .errors import MemoryContextError
+from .identifiers import checked_identifier, subagent_session
 from .light_model import LightModel
-from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit
+from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit, Sharing
 from .messages import message_from_json, message_to_json
-from .offload import Offloader, restore_texts
+from .offload import Offloader, Retainer, Summariser, SummaryRecorder, restore_texts, summary_model
 from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
@@ -30,15 +33,12 @@ from .tokens import TokenCounter, count_off_loop, default_token_counter
 from .tools import INSTRUCTIONS, MemoryTool, announce, retrieve_item, tools_of
 from .transcript import (
     Cleared,
-    Expanded,
-    Opened,
     Shown,
     Transcript,
-    Withdrawn,
     load_transcript,
     save_transcript,
 )
-from .turn import Expander
+from .turn import Expander, replacing_memories
 from .view import Budget, Renderer, View, ViewReport, folded_text, report, session_tag, stable_tokens
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
@@ -47,20 +47,6 @@ _logger = logging.getLogger("memory_context")
 
 _CLOSE_SECONDS = 5.0
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
-
-
-class MemoryContextConfig(BaseModel):
-    """A context as component data, without secrets: a database with a password is named by an environment variable."""
-
-    user_id: str
-    agent_id: str
-    session_id: str
-    policy: dict[
-        str, Any
-    ] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
-    memory_store: dict[str, str | None] = {}
-    model_client: ComponentModel | None = None
-    initial_messages: list[dict[str, Any]] = []
 
 
 class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
@@ -79,6 +65,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         policy: The settings.
         token_counter: Counts tokens; None for o200k_base. Not part of a component dump.
         initial_messages: Messages it begins with.
+        compactors: Say what survives of a result, by tool; None for the built-in ones. Not part of a component dump.
+        sharing: Whether the user's agents read each other's items; see `for_subagent`.
     """
 
     component_config_schema = MemoryContextConfig
@@ -95,30 +83,41 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         policy: ContextPolicy | None = None,
         token_counter: TokenCounter | None = None,
         initial_messages: list[LLMMessage] | None = None,
+        compactors: Compactors | None = None,
+        sharing: Sharing = "shared",
     ) -> None:
         super().__init__(initial_messages)
-        self.user_id = _identifier("user_id", user_id)
-        self.agent_id = _identifier("agent_id", agent_id)
-        self.session_id = _identifier("session_id", uuid.uuid4().hex if session_id is None else session_id)
+        self.user_id = checked_identifier("user_id", user_id)
+        self.agent_id = checked_identifier("agent_id", agent_id)
+        self.session_id = checked_identifier("session_id", uuid.uuid4().hex if session_id is None else session_id)
+        self.sharing: Sharing = sharing
         self.policy = policy or ContextPolicy()
         self.token_counter = token_counter or default_token_counter()
         self.memory_store = memory_store or MemoryStore.default()
+        self._compactors = compactors or Compactors()
         self._model_client = model_client
         self._light_model = None if model_client is None else _light_model(model_client, self.policy)
+        self._summary_model = None if model_client is None else summary_model(model_client, self.policy)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
         self._has_handed_out_tools = False
-        self._start(_history(initial_messages or ()))
+        self._start(Transcript.of(initial_messages or ()))
 
     def _start(self, transcript: Transcript) -> None:
         """Wire everything to a transcript."""
         tag = session_tag(self.session_id)
         self._transcript = transcript
+        identity = (self.user_id, self.agent_id, self.session_id)
         self._agent_memory = AgentMemory(
-            self.memory_store, self.user_id, self.agent_id, self.session_id, token_counter=self.token_counter
+            self.memory_store, *identity, sharing=self.sharing, token_counter=self.token_counter
         )
-        self._offloader = Offloader(transcript, self._agent_memory, self.policy, self.token_counter, GenericCompactor())
+        transcript.on_decision = self._agent_memory.trail.note_decision
+        compact = (self.policy, self.token_counter, self._compactors)
+        self._summariser = Summariser(self._agent_memory, self.policy, self._summary_model, self._light_model)
+        self._summaries = SummaryRecorder(transcript, self._summariser, self.policy, self.token_counter)
+        self._offloader = Offloader(transcript, self._agent_memory, *compact, self._summariser)
+        self._retainer = Retainer(transcript, *compact)
         self._expander = Expander(
             transcript,
             self._agent_memory,
@@ -130,7 +129,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, tag)
         self._last_views = (View(), View())
-        self._meter = Meter(transcript)
+        self._meter = Meter(transcript, self.policy.cache)
         self._expander.agent_has_tools = announce(self) or self._has_handed_out_tools
 
     # --- the chat context ---------------------------------------------------------------------------------------
@@ -146,6 +145,9 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             self._offloader.add(entry)
         self._expander.hold(entry)
         await self._offloader.settle()
+        await self._retainer.settle()
+        self._summaries.record()
+        self._budget.plan(self._transcript, self._summaries.is_held)
         self._expander.begin()
 
     async def get_messages(self) -> list[LLMMessage]:
@@ -154,8 +156,12 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         No I/O of its own: it waits for nothing but what this turn began to open, and for that within its limits.
         """
         await self._offloader.measure()
+        await self._retainer.settle()
         await self._expander.settle()
-        view = self._budget.fit(self._transcript)
+        self._summaries.record()
+        view = self._budget.fit(self._transcript, self._summaries.is_held)
+        if self._summaries.record():
+            view = self._budget.fit(self._transcript, self._summaries.is_held)
         if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
             self._transcript.decide(Shown(self._transcript.end))
         before, last = self._last_views
@@ -182,17 +188,34 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             keys: The items it is from.
             owner: The memory that shows it; another one's stays.
         """
-        standing = self._transcript.standing
-        shown = [expanded for expanded in standing.expanded.values() if expanded.origin == "memory"]
-        before = [expanded for expanded in shown if expanded.owner == owner]
-        if any(expanded.text == text for expanded in before):
-            return
-        if before:
-            self._transcript.decide(Withdrawn(tuple(expanded.place for expanded in before), "replaced"))
-        if text and self._transcript.end > standing.start:
-            opened = tuple(Opened(key, "added", "found by the agent's memory") for key in keys)
-            (tokens,) = await count_off_loop(self.token_counter, [text])
-            self._transcript.decide(Expanded(self._transcript.end - 1, text, tokens, opened, "memory", owner))
+        (tokens,) = await count_off_loop(self.token_counter, [text])
+        for decision in replacing_memories(self._transcript, text, tokens, keys, owner):
+            self._transcript.decide(decision)
+
+    def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:
+        """Return an empty context for another agent of this user, with the store, policy and light model of this one.
+
+        Args:
+            agent_id: The other agent.
+            sharing: "shared": both read what the other stores. "read_only": it reads this agent's items, but what it
+                stores is private. "isolated": it reads only its own items, and they are private.
+            session_id: Its conversation; None for `<session>/<agent>`. Name one if several work under one agent id.
+        """
+        context = type(self)(
+            self.user_id,
+            agent_id,
+            subagent_session(self.session_id, agent_id) if session_id is None else session_id,
+            self.memory_store,
+            model_client=self._model_client,
+            policy=self.policy,
+            token_counter=self.token_counter,
+            compactors=self._compactors,
+            sharing=sharing,
+        )
+        if self._uses_default_store:
+            context._uses_default_store = True
+            self.memory_store.join(context)
+        return context
 
     # --- state --------------------------------------------------------------------------------------------------
 
@@ -219,14 +242,16 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             if state.get("user_id") != self.user_id:
                 raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {self.user_id!r}")
             transcript = load_transcript(state["transcript"])
-            session_id = _identifier("session_id", state.get("session_id"))
+            session_id = checked_identifier("session_id", state.get("session_id"))
             await restore_texts(transcript, self._agent_memory)
             self._expander.forget()
+            self._summariser.forget()
             self.session_id = session_id
             self._start(transcript)
         elif "messages" in state:
-            transcript = _history(_MESSAGES.validate_python(state["messages"]))
+            transcript = Transcript.of(_MESSAGES.validate_python(state["messages"]))
             self._expander.forget()
+            self._summariser.forget()
             self._start(transcript)
             await self._offloader.settle()
         else:
@@ -243,6 +268,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
             model_client=None if self._model_client is None else self._model_client.dump_component(),
             initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
+            sharing=self.sharing,
         )
 
     @classmethod
@@ -255,6 +281,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             model_client=ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
             policy=ContextPolicy.model_validate(config.policy),
             initial_messages=[message_from_json(message) for message in config.initial_messages] or None,
+            sharing=config.sharing,
         )
 
     # --- memory -------------------------------------------------------------------------------------------------
@@ -312,7 +339,9 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             ValueError: The limit is less than 1.
             StoreUnavailableError: The store cannot be reached now.
         """
-        return await self._agent_memory.search(query, limit=limit, criteria=criteria or MemoryCriteria())
+        hits = await self._agent_memory.search(query, limit=limit, criteria=criteria or MemoryCriteria())
+        self._agent_memory.trail.note("searched", [hit.item.key for hit in hits], f"search: {query!r}")
+        return hits
 
     def tools(self) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory.
@@ -336,8 +365,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
     @property
     def stats(self) -> ContextStats:
         """What the context did since it was made or a state was loaded, in tokens and transactions."""
-        usage = None if self._light_model is None else self._light_model.usage
-        return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions, usage)
+        usages = [None if model is None else model.usage for model in (self._light_model, self._summary_model)]
+        return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions, *usages)
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 
@@ -345,6 +374,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """Store what is still waiting; the last to leave the default store closes it, one passed in stays open."""
         self._expander.forget()
         await self._offloader.flush(_CLOSE_SECONDS)
+        await self._summariser.close()
         if self._uses_default_store:
             await self.memory_store.leave(self)
 
@@ -360,14 +390,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         await self.close()
 
 
-def _history(messages: Iterable[LLMMessage]) -> Transcript:
-    """Return a transcript of what happened elsewhere."""
-    transcript = Transcript()
-    for message in messages:
-        transcript.append(message)
-    return transcript
-
-
 def _light_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightModel:
     return LightModel(
         client,
@@ -375,14 +397,3 @@ def _light_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightMo
         retry_seconds=policy.expansion.retry_seconds,
         answer_limit_tokens=policy.expansion.answer_limit_tokens,
     )
-
-
-def _identifier(name: str, value: Any) -> str:
-    """Return an id that every table takes.
-
-    Raises:
-        ValueError: It is no str, empty, longer than 128 characters, or not printable.
-    """
-    if not isinstance(value, str) or not value or len(value) > 128 or not value.isprintable():
-        raise ValueError(f"{name}={value!r}: use 1 to 128 printable characters")
-    return value

@@ -4,14 +4,24 @@
 says what was tried), so change one because a measurement says so.
 """
 
+import sys
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-__all__ = ["ContextPolicy", "ExpansionPolicy", "FirstView", "RecallPolicy"]
+__all__ = [
+    "CachePolicy",
+    "CompactionMode",
+    "CompactionPolicy",
+    "ContextPolicy",
+    "ExpansionPolicy",
+    "FirstView",
+    "RecallPolicy",
+]
 
 FirstView = Literal["full", "excerpt", "placeholder"]
+CompactionMode = Literal["plugin", "model", "auto"]
 
 _LEAST_VIEW_TOKENS = 1000
 
@@ -57,6 +67,58 @@ class RecallPolicy(BaseModel):
     passages: int = Field(default=5, ge=1, le=20)
 
 
+class CompactionPolicy(BaseModel):
+    """How an answered tool result becomes shorter.
+
+    Attributes:
+        enabled: Whether results are cut and compacted at all; without, they stay whole as long as the budget allows.
+        mode: `plugin`: the compactor for its sort of content. `auto`: that at once, and a summary by the light model,
+            made in the background, for what is large. `model`: large results wait for that summary.
+        facts_limit_tokens: The most that the facts of one result take.
+        facts_in_view_tokens: The most that the facts of all results take together; then the oldest lose theirs, and a
+            share of 0.4 stays.
+        excerpt_limit_tokens: The most that is shown first of a result that is too long to be shown whole.
+        summarise_over_tokens: A result with more tokens than this is large.
+        summary_limit_tokens: The most that a model's summary takes.
+        summary_timeout_seconds: How long a model has for it.
+        summary_prompt: What it is asked; None for the default, `memory_context.compaction.PROMPT`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    mode: CompactionMode = "auto"
+    facts_limit_tokens: int = Field(default=240, ge=0)
+    facts_in_view_tokens: int = Field(default=4000, ge=0)
+    excerpt_limit_tokens: int = Field(default=1800, ge=200)
+    summarise_over_tokens: int = Field(default=2000, ge=500)
+    summary_limit_tokens: int = Field(default=200, ge=50)
+    summary_timeout_seconds: float = Field(default=30.0, gt=0)
+    summary_prompt: str | None = None
+
+
+class CachePolicy(BaseModel):
+    """What tokens cost with a prompt cache, in prices of an ordinary input token; planned compactions pay by it.
+
+    The defaults are those of Anthropic's models; with automatic caching (OpenAI) writing costs 1.0, and reading 0.1 to
+    0.5, depending on the model.
+
+    Attributes:
+        cached_price_ratio: A token that is read from the cache.
+        write_price_ratio: A token that is not, and is written to it.
+        least_prefix_tokens: A common prefix shorter than this is not cached.
+        expected_calls: How many model calls are still to come; None to estimate it from the session, as many as there
+            have been and two.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cached_price_ratio: float = Field(default=0.1, ge=0)
+    write_price_ratio: float = Field(default=1.25, gt=0)
+    least_prefix_tokens: int = Field(default=1024, ge=0)
+    expected_calls: int | None = Field(default=None, ge=1)
+
+
 class ContextPolicy(BaseModel):
     """When content leaves the view, how it is shown first, and how large the view may grow.
 
@@ -77,6 +139,8 @@ class ContextPolicy(BaseModel):
         store_retry_seconds: After the store failed, how long no new attempt is made.
         expansion: What is brought back into the view.
         recall: What an ambiguous request brings from the user's memory.
+        compaction: How an answered result becomes shorter.
+        cache: What tokens cost, which decides when that pays.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,6 +157,8 @@ class ContextPolicy(BaseModel):
     store_retry_seconds: float = Field(default=30.0, ge=0)
     expansion: ExpansionPolicy = ExpansionPolicy()
     recall: RecallPolicy = RecallPolicy()
+    compaction: CompactionPolicy = CompactionPolicy()
+    cache: CachePolicy = CachePolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:
@@ -116,6 +182,13 @@ class ContextPolicy(BaseModel):
 
     @property
     def result_limit_tokens(self) -> int:
-        """What one tool result may take in its first view."""
+        """What one tool result may take in its first view and be shown whole."""
         limit = self.view_limit_tokens
+        if not self.compaction.enabled:
+            return sys.maxsize if limit is None else limit
         return self.first_view_limit_tokens if limit is None else min(self.first_view_limit_tokens, limit // 4)
+
+    @property
+    def excerpt_limit_tokens(self) -> int:
+        """What an excerpt of a longer one may take."""
+        return min(self.result_limit_tokens, self.compaction.excerpt_limit_tokens)

@@ -3,7 +3,18 @@
 from dataclasses import dataclass
 
 from .light_model import LightModelUsage
-from .transcript import Expanded, Folded, Offloaded, PlannedCompaction, Shortened, Transcript, Withdrawn
+from .policy import CachePolicy
+from .transcript import (
+    Decision,
+    Expanded,
+    Folded,
+    Offloaded,
+    PlannedCompaction,
+    Retained,
+    Shortened,
+    Transcript,
+    Withdrawn,
+)
 from .view import View
 
 __all__ = ["ContextStats", "Meter"]
@@ -22,8 +33,12 @@ class ContextStats:
         peak_view_tokens: The largest view.
         stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before,
             which a prompt cache serves at a fraction of the price.
+        cached_tokens_total: Those of them that were enough to be cached, by `policy.cache`.
+        cost: What all views cost by `policy.cache`, in prices of an ordinary input token.
+        raw_cost: What keeping everything would have cost, by the same prices.
         offloads: Parts stored.
-        compactions: Planned compactions, withdrawals of what was opened included.
+        answered_compactions: Times that results were compacted when they had been answered.
+        compactions: Planned compactions: those that reach further back, withdrawals of what was opened included.
         folds: Folds.
         shortenings: Parts shortened because not even the newest step fitted whole.
         expansions: Items opened: named, matched, chosen by the light model or brought by AutoGen's Memory protocol.
@@ -31,6 +46,10 @@ class ContextStats:
         light_model_calls: Calls of the light model since the context was made.
         light_model_failures: Questions that got no usable answer from it.
         light_model_tokens: What it was sent and answered, as it reports.
+        summaries: Results that are, or will be compacted to, a summary by the light model.
+        summary_calls: Calls of it for summaries; not among `light_model_calls`.
+        summary_failures: Of these, those without a usable answer.
+        summary_tokens: What it was sent and answered for them.
         write_transactions: Transactions that stored something.
     """
 
@@ -41,7 +60,11 @@ class ContextStats:
     view_tokens_total: int = 0
     peak_view_tokens: int = 0
     stable_tokens_total: int = 0
+    cached_tokens_total: int = 0
+    cost: float = 0.0
+    raw_cost: float = 0.0
     offloads: int = 0
+    answered_compactions: int = 0
     compactions: int = 0
     folds: int = 0
     shortenings: int = 0
@@ -50,6 +73,10 @@ class ContextStats:
     light_model_calls: int = 0
     light_model_failures: int = 0
     light_model_tokens: int = 0
+    summaries: int = 0
+    summary_calls: int = 0
+    summary_failures: int = 0
+    summary_tokens: int = 0
     write_transactions: int = 0
 
     @property
@@ -58,9 +85,32 @@ class ContextStats:
         return self.raw_tokens_total - self.view_tokens_total
 
     @property
+    def new_tokens_total(self) -> int:
+        """Tokens sent that no cache had."""
+        return self.view_tokens_total - self.cached_tokens_total
+
+    @property
+    def relative_cost(self) -> float:
+        """What the views cost relative to keeping everything; 1 before the first view."""
+        return self.cost / self.raw_cost if self.raw_cost else 1.0
+
+    @property
     def stable_share(self) -> float:
         """Share of all tokens sent that stood unchanged at the head since the view before, 0 to 1."""
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One view, and what keeping everything would have sent instead."""
+
+    end: int = -1
+    raw: int = 0
+    shown: int = 0
+    stable: int = 0
+    cached: int = 0
+    cost: float = 0.0
+    raw_cost: float = 0.0
 
 
 class Meter:
@@ -68,20 +118,21 @@ class Meter:
 
     Args:
         transcript: What it begins with does not count.
+        prices: What tokens cost.
     """
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, prices: CachePolicy) -> None:
         self._log_start = len(transcript.log)
+        self._prices = prices
         self._views = 0
-        self._raw_total = 0
-        self._view_total = 0
-        self._stable_total = 0
+        self._sum = _Call()
         self._peak = 0
-        self._last = (-1, 0, 0, 0)
+        self._last = _Call()
+        self._raw_before = 0
 
     def is_new_call(self, transcript: Transcript) -> bool:
         """Whether a message has come since the last view, so that the next one is for another model call."""
-        return transcript.end != self._last[0]
+        return transcript.end != self._last.end
 
     def add_view(self, transcript: Transcript, view: View, stable: int) -> None:
         """Count a view, instead of the one before if no message has come since.
@@ -93,33 +144,58 @@ class Meter:
         """
         if self.is_new_call(transcript):
             self._views += 1
+            self._raw_before = self._last.raw
         else:
-            _, raw, shown, stood = self._last
-            self._raw_total, self._view_total = self._raw_total - raw, self._view_total - shown
-            self._stable_total -= stood
-        self._last = (transcript.end, raw_tokens(transcript), view.tokens, stable)
-        self._raw_total += self._last[1]
-        self._view_total += view.tokens
-        self._stable_total += stable
+            self._sum = _added(self._sum, self._last, -1)
+        raw = raw_tokens(transcript)
+        cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
+        self._last = _Call(
+            transcript.end,
+            raw,
+            view.tokens,
+            stable,
+            cached,
+            self._price(cached, view.tokens),
+            self._price(raw_cached, raw),
+        )
+        self._sum = _added(self._sum, self._last, 1)
         self._peak = max(self._peak, view.tokens)
 
+    def _cached(self, stable: int) -> int:
+        return stable if stable >= self._prices.least_prefix_tokens else 0
+
+    def _price(self, cached: int, tokens: int) -> float:
+        return cached * self._prices.cached_price_ratio + (tokens - cached) * self._prices.write_price_ratio
+
     def stats(
-        self, transcript: Transcript, last: View, write_transactions: int, light_model: LightModelUsage | None = None
+        self,
+        transcript: Transcript,
+        last: View,
+        write_transactions: int,
+        light_model: LightModelUsage | None = None,
+        summary_model: LightModelUsage | None = None,
     ) -> ContextStats:
         """Return the sums, with what the transcript's decisions and the light model's usage tell."""
         decisions = [decision for _, decision in transcript.log[self._log_start :]]
         opened = [[one.reason for one in decision.opened] for decision in decisions if isinstance(decision, Expanded)]
         usage = light_model or LightModelUsage()
+        summarising = summary_model or LightModelUsage()
         return ContextStats(
             views=self._views,
             raw_tokens=raw_tokens(transcript),
             view_tokens=last.tokens,
-            raw_tokens_total=self._raw_total,
-            view_tokens_total=self._view_total,
+            raw_tokens_total=self._sum.raw,
+            view_tokens_total=self._sum.shown,
             peak_view_tokens=self._peak,
-            stable_tokens_total=self._stable_total,
+            stable_tokens_total=self._sum.stable,
+            cached_tokens_total=self._sum.cached,
+            cost=round(self._sum.cost, 2),
+            raw_cost=round(self._sum.raw_cost, 2),
             offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
-            compactions=sum(isinstance(decision, (PlannedCompaction, Withdrawn)) for decision in decisions),
+            answered_compactions=sum(_is_compaction(decision, is_planned=False) for decision in decisions),
+            compactions=sum(
+                isinstance(decision, Withdrawn) or _is_compaction(decision, is_planned=True) for decision in decisions
+            ),
             folds=sum(isinstance(decision, Folded) for decision in decisions),
             shortenings=sum(isinstance(decision, Shortened) for decision in decisions),
             expansions=sum(reason != "recalled" for reasons in opened for reason in reasons),
@@ -127,8 +203,28 @@ class Meter:
             light_model_calls=usage.calls,
             light_model_failures=usage.failures,
             light_model_tokens=usage.prompt_tokens + usage.completion_tokens,
+            summaries=sum(isinstance(decision, Retained) and decision.by == "model" for decision in decisions),
+            summary_calls=summarising.calls,
+            summary_failures=summarising.failures,
+            summary_tokens=summarising.prompt_tokens + summarising.completion_tokens,
             write_transactions=write_transactions,
         )
+
+
+def _is_compaction(decision: Decision, is_planned: bool) -> bool:
+    return isinstance(decision, PlannedCompaction) and decision.is_planned == is_planned
+
+
+def _added(sums: _Call, call: _Call, sign: int) -> _Call:
+    return _Call(
+        sums.end,
+        sums.raw + sign * call.raw,
+        sums.shown + sign * call.shown,
+        sums.stable + sign * call.stable,
+        sums.cached + sign * call.cached,
+        sums.cost + sign * call.cost,
+        sums.raw_cost + sign * call.raw_cost,
+    )
 
 
 def raw_tokens(transcript: Transcript) -> int:

@@ -1,5 +1,16 @@
 """Which parts leave the context, in what order, and what stays of them."""
 
 from .offloader import Offloader, restore_texts
+from .recording import SummaryRecorder
+from .retaining import Retainer
+from .summaries import Summariser, SummaryReady, summary_model
 
-__all__ = ["Offloader", "restore_texts"]
+__all__ = [
+    "Offloader",
+    "Retainer",
+    "Summariser",
+    "SummaryReady",
+    "SummaryRecorder",
+    "restore_texts",
+    "summary_model",
+]

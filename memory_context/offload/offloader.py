@@ -16,7 +16,9 @@ from ..messages import images_of, overhead_texts, texts_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Transcript
+from .hints import hint_for, result_of
 from .parts import Packer, Piece
+from .summaries import Summariser
 
 __all__ = ["Offloader", "restore_texts"]
 
@@ -37,6 +39,7 @@ class Offloader:
         policy: Thresholds, limits, waits.
         counter: Counts tokens.
         compactor: Says what survives of a result.
+        summariser: Has large results summarised once they are stored; None for never.
 
     Attributes:
         transactions: How many transactions stored something.
@@ -49,7 +52,9 @@ class Offloader:
         policy: ContextPolicy,
         counter: TokenCounter,
         compactor: Compactor,
+        summariser: Summariser | None = None,
     ) -> None:
+        self._summariser = summariser
         self._transcript = transcript
         self._memory = memory
         self._policy = policy
@@ -110,7 +115,7 @@ class Offloader:
     def _take_on(self, entry: Entry) -> None:
         """Let an entry wait for the store, unless its large parts are looks at what is stored already."""
         for part in self._large_parts(entry):
-            lookup = self._memory.memory_store.lookups.find(self._memory.user_id, entry.text(part.address) or "")
+            lookup = self._memory.find_lookup(entry.text(part.address) or "")
             if lookup is not None:
                 stored = self._packer.stored((), lookup.label)
                 self._transcript.decide(Offloaded(entry.position, part.address, stored))
@@ -215,6 +220,18 @@ class Offloader:
         for entry, part, pieces in packed:
             kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
             self._transcript.decide(Offloaded(entry.position, part.address, kept))
+            self._have_summarised(entry, part, pieces[0].content)
+
+    def _have_summarised(self, entry: Entry, part: Part, text: str) -> None:
+        if self._summariser is None or part.stored is None or not self._summariser.wants(part):
+            return
+        try:
+            is_answered = entry.position < self._transcript.standing.consumed
+            hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=is_answered)
+            result = result_of(self._transcript, entry, part, text)
+            self._summariser.consider(entry, part, result, hint, part.stored.refs[0].key)
+        except Exception as error:  # what the compactor kept stays
+            _logger.warning("message %d is not summarised: %s", entry.position + 1, error)
 
     async def _store_one_by_one(self, packed: Sequence[_Packed]) -> None:
         """Store each part in a transaction of its own, so that an odd one keeps no other from being stored.

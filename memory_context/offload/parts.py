@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from autogen_core.models import AssistantMessage
 
-from ..compaction import Compacted, Compactor, Passage, Result, render_passages
+from ..compaction import Compacted, Compactor, render_passages
 from ..memory import Draft, MemoryType
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
-from ..references import MemoryRef
+from ..references import MemoryRef, shorten
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Stored, Transcript
+from .hints import hint_for, result_of
 
-__all__ = ["Packer", "Piece"]
+__all__ = ["Packer", "Piece", "headline"]
 
-_EXCERPT_OVERHEAD_TOKENS = 80
-"""Room in a first view for the status and the placeholder above an excerpt."""
+_STATUS_LIMIT = 300
 
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
 """Said inside shortened arguments: models copy what they see there, and would write placeholders into files."""
@@ -83,13 +83,13 @@ class Packer:
             replacements = {piece.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for piece, ref in pieces}
             return self.stored(refs, replace_strings(entry.text(part.address) or "{}", replacements))
         piece, ref = pieces[0]
-        headline = f"{piece.survives.status} {ref.render()}".strip()
-        compacted = f"{headline}\n{piece.survives.facts}".strip()
+        head = headline(piece.survives, ref)
+        compacted = f"{head}\n{piece.survives.facts}".strip()
         if piece.survives.excerpt is None:
             return self.stored(refs, compacted)
         if not piece.survives.excerpt:
             return self.stored(refs, compacted, excerpt=compacted)
-        return self.stored(refs, compacted, f"{headline}\n{_excerpt_text(piece.content, piece.survives.excerpt, ref)}")
+        return self.stored(refs, compacted, f"{head}\n{_excerpt_text(piece.content, piece.survives, ref)}")
 
     def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:
         """Return a record with its texts counted."""
@@ -129,13 +129,9 @@ class Packer:
         return Piece(text, Compacted("", description, ""), draft, pointer)
 
     def _pack_result(self, transcript: Transcript, entry: Entry, part: Part, text: str) -> Piece:
-        result = _result(transcript, entry, part, text)
-        limit = self._policy.result_limit_tokens
-        if self._policy.first_view == "excerpt":
-            limit = min(limit, self._policy.offload_threshold_tokens)
-        survives = self._compactor.compact(result, limit - _EXCERPT_OVERHEAD_TOKENS, self._counter)
-        if part.tokens <= limit:  # shown whole first: it is only the room for an excerpt's headline that is missing
-            survives = Compacted(survives.status, survives.description, survives.facts)
+        result = result_of(transcript, entry, part, text)
+        hint = hint_for(transcript, entry, part, self._policy, self._counter, is_answered=False)
+        survives = self._compactor.compact(result, hint)
         type_: MemoryType = "command_output" if entry.carries_result else "action_result"
         draft = Draft(
             text, survives.description, part.tokens, type_, result.source, metadata=_audit(entry, part, result.is_error)
@@ -143,12 +139,9 @@ class Packer:
         return Piece(text, survives, draft)
 
 
-def _result(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
-    if part.address.kind != "result":
-        return Result(text, source_of(entry.message) or "code", token_count=part.tokens)
-    result = results_of(entry.message)[part.address.index]
-    call = transcript.call_answered_by(entry.position, part.address.index)
-    return Result(text, result.name or "tool", call.arguments if call else "", result.is_error, part.tokens)
+def headline(survives: Compacted, ref: MemoryRef) -> str:
+    """Return the line that stands for a result: whether it succeeded, and its placeholder."""
+    return f"{shorten(survives.status, _STATUS_LIMIT)} {ref.render()}".strip()
 
 
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:
@@ -161,12 +154,14 @@ def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, 
     return where
 
 
-def _excerpt_text(content: str, passages: Sequence[Passage], ref: MemoryRef) -> str:
-    def elision(what: str) -> str:
-        unit, _, span = what.partition(" ")
-        start, _, end = span.partition("-")
+def _excerpt_text(content: str, survives: Compacted, ref: MemoryRef) -> str:
+    def elision(what: str, is_first: bool) -> str:
+        if not is_first:
+            return f"[… {what} …]"
+        unit, _, rest = what.partition(" ")
+        start, _, end = rest.partition(" ")[0].partition("-")
         name = "char" if unit == "characters" else "line"
-        span_arguments = f"start_{name}={start}, end_{name}={end or start}"
-        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", transform="excerpt", {span_arguments}) …]'
+        span = f"start_{name}={start}, end_{name}={end or start}"
+        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", transform="excerpt", {span}) …]'
 
-    return render_passages(content, passages, elision)
+    return render_passages(content, survives.excerpt or (), elision, survives.labels)

@@ -1,6 +1,7 @@
 """Messages and decisions: everything that happened, append-only; saved and loaded."""
 
 from .entries import (
+    Arithmetic,
     Cleared,
     Decision,
     Entry,
@@ -12,6 +13,7 @@ from .entries import (
     PartId,
     PlannedCompaction,
     Redelivered,
+    Retained,
     Shortened,
     Shown,
     Stored,
@@ -21,6 +23,7 @@ from .saved import load_transcript, save_transcript
 from .transcript import Standing, Transcript
 
 __all__ = [
+    "Arithmetic",
     "Cleared",
     "Decision",
     "Entry",
@@ -32,6 +35,7 @@ __all__ = [
     "PartId",
     "PlannedCompaction",
     "Redelivered",
+    "Retained",
     "Shortened",
     "Shown",
     "Standing",

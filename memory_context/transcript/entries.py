@@ -15,6 +15,7 @@ from ..messages import Address, text_at, with_texts
 from ..references import MemoryRef
 
 __all__ = [
+    "Arithmetic",
     "Cleared",
     "Decision",
     "Entry",
@@ -26,6 +27,7 @@ __all__ = [
     "PartId",
     "PlannedCompaction",
     "Redelivered",
+    "Retained",
     "Shortened",
     "Shown",
     "Stored",
@@ -108,6 +110,7 @@ class Entry:
         """Take the measured parts."""
         self.parts = parts
         self._by_address = {part.address: part for part in parts}
+        self.revision += 1
         self.full_tokens = MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in parts)
 
     def part(self, address: Address) -> Part:
@@ -154,16 +157,56 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class PlannedCompaction:
-    """A planned compaction: these parts are shown compacted from now on.
+class Arithmetic:
+    """What a change of the view costs with a prompt cache, in prices of an ordinary input token.
 
-    `reason` is `late` for results whose content could be stored only after they were consumed, `budget` when the view
-    was too large, `unavailable` for results that could not be fetched again after a load.
+    Attributes:
+        removed_tokens: How much smaller each later view is.
+        rewritten_tokens: What the next call reads anew although it has not changed, or only became shorter.
+        expected_calls: How many calls were expected to follow.
+        net: What is saved in all, less what it costs; negative if the budget left no choice.
+    """
+
+    removed_tokens: int
+    rewritten_tokens: int
+    expected_calls: int
+    net: float
+
+
+@dataclass(frozen=True)
+class PlannedCompaction:
+    """These parts are shown compacted from now on.
+
+    `reason` is `consumed` for results of the last view that were answered just now, which rewrites nothing that the
+    prompt cache has; `saves` when it reaches further back because that pays; `aged` when facts of many results add up
+    and the oldest lose theirs; `budget` when the view was too large;
+    `unavailable` for results that could not be fetched again after a load. (`late` was recorded by earlier versions.)
     """
 
     parts: tuple[PartId, ...]
-    reason: Literal["late", "budget", "unavailable"]
+    reason: Literal["consumed", "saves", "aged", "late", "budget", "unavailable"]
+    arithmetic: Arithmetic | None = None
     kind: Literal["compacted"] = "compacted"
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it changes more than what came last."""
+        return self.reason != "consumed"
+
+
+@dataclass(frozen=True)
+class Retained:
+    """What a part is compacted to: chosen when it was answered, summarised by a model later, or less of it with age.
+
+    It shows with a compaction, never by itself.
+    """
+
+    position: int
+    address: Address
+    text: str
+    tokens: int
+    by: Literal["compactor", "model", "age"] = "compactor"
+    kind: Literal["retained"] = "retained"
 
 
 @dataclass(frozen=True)
@@ -175,6 +218,7 @@ class Folded:
     ref: MemoryRef
     text: str
     tokens: int
+    arithmetic: Arithmetic | None = None
     kind: Literal["folded"] = "folded"
 
 
@@ -252,7 +296,10 @@ class Withdrawn:
 
     places: tuple[tuple[int, str], ...]
     reason: Literal["planned", "budget", "replaced"]
+    arithmetic: Arithmetic | None = None
     kind: Literal["withdrawn"] = "withdrawn"
 
 
-Decision = Offloaded | Shown | PlannedCompaction | Folded | Shortened | Expanded | Withdrawn | Cleared | Redelivered
+Decision = (
+    Offloaded | Shown | Retained | PlannedCompaction | Folded | Shortened | Expanded | Withdrawn | Cleared | Redelivered
+)

@@ -5,7 +5,7 @@ replays the same events, so the standing (and with it the view) is the same as b
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,12 +13,12 @@ from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
 from ..messages import Address, message_from_json, message_to_json, with_texts
-from .entries import Cleared, Decision, Entry, Offloaded, Part
+from .entries import Cleared, Decision, Entry, Offloaded, Part, PlannedCompaction
 from .transcript import Transcript
 
 __all__ = ["STATE_VERSION", "load_transcript", "save_transcript"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 _DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
@@ -48,10 +48,13 @@ def load_transcript(saved: Mapping[str, Any]) -> Transcript:
         ValueError: The data was saved by a newer version, or is no saved transcript.
     """
     version = saved.get("version")
-    if version != STATE_VERSION:
-        raise ValueError(f"this state has version {version!r}; this memory_context reads version {STATE_VERSION}")
+    if version not in (1, STATE_VERSION):
+        raise ValueError(f"this state has version {version!r}; this memory_context reads versions 1 to {STATE_VERSION}")
     try:
-        return _replayed(saved)
+        transcript = _replayed(saved)
+        if version == 1 and transcript.standing.answered_whole:  # an answer compacted results by itself then
+            transcript.decide(PlannedCompaction(tuple(transcript.standing.answered_whole), "late"))
+        return transcript
     except (LookupError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
 
@@ -72,9 +75,11 @@ def _replayed(saved: Mapping[str, Any]) -> Transcript:
 
 def _decision_to_json(decision: Decision, transcript: Transcript) -> dict[str, Any]:
     if isinstance(decision, Offloaded):
-        # the part's own record is shorter by now if its excerpt is no longer needed
+        # the log has no excerpt; the part has it as long as it is needed
         stored = transcript[decision.position].part(decision.address).stored
-        decision = Offloaded(decision.position, decision.address, stored or decision.stored)
+        if stored is not None:
+            kept = replace(decision.stored, excerpt=stored.excerpt, excerpt_tokens=stored.excerpt_tokens)
+            decision = Offloaded(decision.position, decision.address, kept)
     return asdict(decision)
 
 

@@ -4,7 +4,7 @@ Entries and decisions only come at the end. What they add up to (what is consume
 come, by the rules in `append` and `decide` and nowhere else, so replaying the same events gives the same standing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -23,6 +23,7 @@ from .entries import (
     PartId,
     PlannedCompaction,
     Redelivered,
+    Retained,
     Shortened,
     Shown,
     Withdrawn,
@@ -39,12 +40,14 @@ class Standing:
         start: Position where the view begins: 0, or after the last clear.
         shown: Entries before it have been handed out in a view.
         consumed: Entries before it have been handed out and answered.
+        answered_from: Where `consumed` was before: what stands from there on was fresh in the last view.
         answered: Position after the last assistant message.
+        answers: How many assistant messages have come.
         own_answer: Position of the last assistant message that answered a view: it is this agent's own, while a
             hand-off brings those of others.
         compacted: Parts that are shown compacted.
         shortened: Parts that are shown as a shorter text.
-        late: Results that could be stored only after they were consumed; shown in full until a planned compaction.
+        answered_whole: Consumed results that are stored and not compacted yet: because that does not pay, or not yet.
         fold: The fold in force.
         expanded: The expansions that are shown, by their places.
         unseen: Those of them that no view has shown yet.
@@ -53,11 +56,13 @@ class Standing:
     start: int = 0
     shown: int = 0
     consumed: int = 0
+    answered_from: int = 0
     answered: int = 0
+    answers: int = 0
     own_answer: int = -1
     compacted: set[PartId] = field(default_factory=set[PartId])
     shortened: dict[PartId, Shortened] = field(default_factory=dict[PartId, Shortened])
-    late: set[PartId] = field(default_factory=set[PartId])
+    answered_whole: set[PartId] = field(default_factory=set[PartId])
     fold: Folded | None = None
     expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
@@ -73,6 +78,8 @@ class Transcript:
     Attributes:
         log: The decisions, each with the number of entries there were when it was taken.
         standing: What all of it adds up to.
+        on_decision: Called with the transcript and each decision that is taken now, once it has taken effect; not for
+            one that is replayed. It must not raise.
     """
 
     def __init__(self, first_position: int = 0) -> None:
@@ -80,10 +87,17 @@ class Transcript:
         self._entries: list[Entry] = []
         self._redelivery = 0
         self.log: list[tuple[int, Decision]] = []
+        self.on_decision: Callable[[Transcript, Decision], None] | None = None
         self.pairing = Pairing()
-        self.standing = Standing(
-            start=first_position, shown=first_position, consumed=first_position, answered=first_position
-        )
+        self.standing = _standing_at(first_position)
+
+    @classmethod
+    def of(cls, messages: Iterable[LLMMessage]) -> "Transcript":
+        """Return a transcript of what happened elsewhere."""
+        transcript = cls()
+        for message in messages:
+            transcript.append(message)
+        return transcript
 
     # --- reading
 
@@ -104,6 +118,17 @@ class Transcript:
         """Return the entries from `start` (the view's beginning if None) up to `end` (exclusive)."""
         start = self.standing.start if start is None else start
         return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
+
+    def task(self, user_sources: Sequence[str]) -> int | None:
+        """Return the position of the current task: the user's latest word, else the first message to the agent."""
+        first: int | None = None
+        for entry in reversed(self.entries()):
+            message = entry.message
+            if isinstance(message, UserMessage) and not entry.carries_result:
+                if message.source in user_sources:
+                    return entry.position
+                first = entry.position
+        return first
 
     def has_answer(self) -> bool:
         """Whether an assistant message ever came since the view's beginning."""
@@ -149,10 +174,13 @@ class Transcript:
         self.pairing.add(entry.position, entry.message)
         if isinstance(entry.message, AssistantMessage):
             self.standing.answered = self.end
+            self.standing.answers += 1
 
     def decide(self, decision: Decision) -> None:
         """Record a decision and let it take effect."""
         self.replay(self.end, decision)
+        if self.on_decision is not None:
+            self.on_decision(self, decision)
 
     def replay(self, at: int, decision: Decision) -> None:
         """Let a decision take effect again that was taken when there were `at` entries."""
@@ -169,12 +197,14 @@ class Transcript:
         elif isinstance(decision, Shown):
             standing.shown = decision.upto
             standing.unseen.clear()
+        elif isinstance(decision, Retained):
+            self._retain(decision)
         elif isinstance(decision, PlannedCompaction):
             self._compact(decision.parts)
         elif isinstance(decision, Folded):
             standing.fold = decision
             self.pairing.forget_open_calls(before=decision.upto)  # a result that is still to come would be folded too
-            standing.late = {part for part in standing.late if not standing.is_folded(part[0])}
+            standing.answered_whole = {part for part in standing.answered_whole if not standing.is_folded(part[0])}
             for entry in self.entries(end=decision.upto):
                 if standing.is_folded(entry.position):
                     self._drop_stored_texts(entry, entry.measured)
@@ -245,7 +275,7 @@ class Transcript:
         if entry.position < self.standing.start or self.standing.is_folded(entry.position):
             self._drop_stored_texts(entry, [part])
         elif part.is_result and entry.position < self.standing.consumed:
-            self.standing.late.add((entry.position, part.address))
+            self.standing.answered_whole.add((entry.position, part.address))
 
     def _consume(self, message: LLMMessage) -> None:
         standing = self.standing
@@ -255,16 +285,29 @@ class Transcript:
             standing.own_answer = self.end
         if isinstance(message, AssistantMessage) or not self.has_answer():
             seen = self.entries(start=standing.consumed, end=standing.shown)
-            standing.consumed = standing.shown
-            self._compact(
-                [(e.position, part.address) for e in seen for part in e.measured if part.is_result and part.stored]
-            )
+            standing.answered_from, standing.consumed = standing.consumed, standing.shown
+            standing.answered_whole |= {
+                (entry.position, part.address)
+                for entry in seen
+                if not standing.is_folded(entry.position)
+                for part in entry.measured
+                if part.is_result and part.stored and (entry.position, part.address) not in standing.compacted
+            }
+
+    def _retain(self, decision: Retained) -> None:
+        entry = self[decision.position]
+        part = entry.part(decision.address)
+        if part.stored is not None:
+            part.stored = replace(part.stored, compacted=decision.text, compacted_tokens=decision.tokens)
+            entry.revision += 1
+            if part.stored.excerpt is not None:
+                entry.drop_texts([decision.address])  # the view goes on with the excerpt
 
     def _compact(self, parts: Iterable[PartId]) -> None:
         of_entry: dict[int, list[Part]] = {}
         for position, address in parts:
             self.standing.compacted.add((position, address))
-            self.standing.late.discard((position, address))
+            self.standing.answered_whole.discard((position, address))
             of_entry.setdefault(position, []).append(self[position].part(address))
         for position, compacted in of_entry.items():
             self._drop_stored_texts(self[position], compacted)
@@ -290,11 +333,15 @@ class Transcript:
 
     def _clear(self, position: int) -> None:
         self._withdraw([*self.standing.expanded])
-        self.standing = Standing(start=position, shown=position, consumed=position, answered=position)
+        self.standing = _standing_at(position)
         self._redelivery = 0
         self.pairing.forget_open_calls(before=position)
         for entry in self.entries(start=self._first, end=position):
             self._drop_stored_texts(entry, entry.measured)
+
+
+def _standing_at(position: int) -> Standing:
+    return Standing(start=position, shown=position, consumed=position, answered_from=position, answered=position)
 
 
 def _equal(entry: Entry, message: LLMMessage) -> bool:

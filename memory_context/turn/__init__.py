@@ -2,6 +2,7 @@
 
 from .deciding import EXPANSIONS_LIMIT, decide
 from .expander import Expander
+from .memories import replacing_memories
 from .opening import Piece, fenced
 from .prompt import PROMPT, LightAnswer, TurnPrompt, check_template
 from .requests import Expansion, OfferedReference, TurnAnswer, TurnRequest
@@ -23,5 +24,6 @@ __all__ = [
     "decide_by_rules",
     "fenced",
     "named_keys",
+    "replacing_memories",
     "unknown_keys",
 ]

@@ -3,11 +3,12 @@
 from .budget import Budget, session_tag
 from .history import HistoryPage, folded_text, history_text, read_history
 from .render import MEMORY_SOURCE, PartState, Renderer, Segment, View, ViewMessage, current_task, render
-from .report import SegmentChange, ViewReport, report, stable_tokens
+from .report import Decided, SegmentChange, ViewReport, report, stable_tokens
 
 __all__ = [
     "MEMORY_SOURCE",
     "Budget",
+    "Decided",
     "HistoryPage",
     "PartState",
     "Renderer",

@@ -1,6 +1,7 @@
-"""Keeping the view inside its budget: which parts are compacted, which steps fold, what shrinks at last.
+"""Keeping the view cheap and inside its budget: which parts are compacted, which steps fold, what shrinks at last.
 
-`fit` takes decisions, in the order of what they cost the agent, until the view fits: what was brought back for turns
+`fit` first takes the decisions that save more than they cost (`economics`). If the view is still too large, it takes
+more, in the order of what they cost the agent, until it fits: what was brought back for turns
 that have ended is withdrawn; remaining consumed parts are compacted; the oldest steps fold into one placeholder, down
 to a share of the budget so that this happens rarely; what was brought back for this turn is withdrawn; fresh results
 shrink; the newest step folds too; at the very end the task itself is shortened. Every decision is recorded in the
@@ -9,14 +10,15 @@ transcript, so the next view starts from it, and a replay of the transcript come
 
 import hashlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from autogen_core.models import SystemMessage
 
-from ..messages import Address
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, Folded, PlannedCompaction, Transcript, Withdrawn
+from ..transcript import Decision, Entry, Folded, PartId, PlannedCompaction, Transcript, Withdrawn
+from .economics import ageing_changes, arithmetic_of, expected_calls, saving_changes
 from .history import fold_key, fold_text
 from .render import Renderer, View, current_task, text_in_view
 from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
@@ -49,13 +51,14 @@ class Budget:
         self._shortener = Shortener(policy, counter)
         self.tag = tag
 
-    def fit(self, transcript: Transcript) -> View:
-        """Return a view that fits, after recording the decisions that make it fit."""
-        late = transcript.standing.late
-        if late:
-            transcript.decide(PlannedCompaction(_sorted(late), "late"))
-            for withdrawn in self._withdraw_ended(transcript, View()):
-                transcript.decide(withdrawn)
+    def fit(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> View:
+        """Return a view that fits, after recording the decisions that pay and those that make it fit.
+
+        Args:
+            transcript: What is rendered; decisions are recorded in it.
+            is_held: Whether a part waits for something and is not to be compacted unless the budget asks for it.
+        """
+        self.plan(transcript, is_held)
         view = self._renderer.render(transcript)
         limit = self._policy.view_limit_tokens
         if limit is None or view.tokens <= limit:
@@ -88,6 +91,20 @@ class Budget:
             if view.tokens <= enough:
                 break
         return view
+
+    def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
+        """Record the decisions that pay, as `fit` does first.
+
+        Called before a turn decides what to open, too: what is compacted for the next view is not in sight.
+        """
+        standing = transcript.standing
+        if standing.answered_whole and self._policy.first_view == "placeholder":  # nothing changes in the view
+            transcript.decide(PlannedCompaction(tuple(standing.answered_whole), "consumed"))
+        if self._policy.compaction.enabled and (standing.answered_whole or standing.expanded):
+            for change in saving_changes(transcript, self._renderer.render(transcript), self._policy, is_held):
+                transcript.decide(change)
+            for change in ageing_changes(transcript, self._renderer.render(transcript), self._policy, self._counter):
+                transcript.decide(change)
 
     # --- steps: each returns the decisions it takes
 
@@ -180,8 +197,12 @@ class Budget:
         if not folded or all(standing.is_folded(p) for p in folded):
             return []
         fold = self._folded(transcript, folded, tuple(p for p in kept if p < upto), upto)
-        # a fold of a few words would take more than they do, at the cost of the task
-        return [fold] if fold.tokens < sum(tokens.get(position, 0) for position in folded) else []
+        behind = sum(tokens.get(position, 0) for position in folded)
+        if fold.tokens >= behind:  # a fold of a few words would take more than they do, at the cost of the task
+            return []
+        removed = behind - fold.tokens  # the fold before it stands among them
+        calls = expected_calls(transcript, self._policy.cache)
+        return [replace(fold, arithmetic=arithmetic_of(removed, view.tokens - removed, calls, self._policy.cache))]
 
     def _folded(
         self,
@@ -275,7 +296,3 @@ class Budget:
 
     def _fold_text_limit(self) -> int:
         return min(FOLD_TEXT_LIMIT_TOKENS, (self._policy.view_limit_tokens or 0) // 4)
-
-
-def _sorted(parts: Iterable[tuple[int, Address]]) -> tuple[tuple[int, Address], ...]:
-    return tuple(sorted(parts, key=lambda part: (part[0], part[1].kind, part[1].index)))

@@ -30,7 +30,7 @@ from ..messages import (
 )
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Entry, Expanded, Folded, Part, Transcript
+from ..transcript import Entry, Expanded, Folded, Part, PartId, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
 
 __all__ = [
@@ -68,6 +68,7 @@ class Segment:
         full_tokens: What the whole content takes.
         keys: The items it refers to.
         why: Of an expansion: why each item is there.
+        owner: Of an expansion: which it is of those that stand after one message.
     """
 
     position: int
@@ -79,6 +80,19 @@ class Segment:
     full_tokens: int
     keys: tuple[str, ...] = ()
     why: str = ""
+    owner: str = ""
+
+    @property
+    def part(self) -> PartId | None:
+        """The part it shows; None for a fold, an expansion, and a result that never came."""
+        if self.kind in ("fold", "expansion") or self.state == "interrupted":
+            return None
+        return self.position, Address(self.kind, self.index)
+
+    @property
+    def expansion_place(self) -> tuple[int, str]:
+        """Of an expansion: what tells it from others in force."""
+        return self.position, self.owner
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -120,14 +134,7 @@ class View:
 
 def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
     """Return the position of the current task: the user's latest word, else the first message to the agent; or None."""
-    first: int | None = None
-    for entry in reversed(transcript.entries()):
-        message = entry.message
-        if isinstance(message, UserMessage) and not entry.carries_result:
-            if message.source in policy.user_sources:
-                return entry.position
-            first = entry.position
-    return first
+    return transcript.task(policy.user_sources)
 
 
 def text_in_view(
@@ -275,7 +282,18 @@ class Renderer:
         tokens = expanded.tokens + self._counter.count(MEMORY_SOURCE)
         why = "; ".join(f"{opened.key}: {opened.why}" for opened in expanded.opened)
         keys = tuple(opened.key for opened in expanded.opened)
-        segment = Segment(expanded.position, MEMORY_SOURCE, "expansion", number, "expanded", tokens, tokens, keys, why)
+        segment = Segment(
+            expanded.position,
+            MEMORY_SOURCE,
+            "expansion",
+            number,
+            "expanded",
+            tokens,
+            tokens,
+            keys,
+            why,
+            owner=expanded.place[1],
+        )
         return ViewMessage(
             expanded.position,
             UserMessage(content=expanded.text, source=MEMORY_SOURCE),

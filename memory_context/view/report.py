@@ -1,12 +1,12 @@
 """What the model saw and why: `explain()`'s answer, derived from the last two views and the decisions between them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..transcript import Cleared, PlannedCompaction, Transcript
+from ..transcript import Arithmetic, Cleared, Folded, PlannedCompaction, Shown, Transcript, Withdrawn
 from .render import PartState, Segment, View
 
-__all__ = ["SegmentChange", "ViewReport", "report", "stable_tokens"]
+__all__ = ["Decided", "SegmentChange", "ViewReport", "report", "stable_tokens"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,34 @@ class SegmentChange:
 
 
 @dataclass(frozen=True)
+class Decided:
+    """A decision that changed the view, with what it costs and saves.
+
+    Attributes:
+        what: compacted, folded or withdrawn.
+        reason: Such as `consumed`, `saves` or `budget`.
+        count: How many parts, or messages, or expansions.
+        arithmetic: The sum; None where none was made.
+    """
+
+    what: str
+    reason: str
+    count: int
+    arithmetic: Arithmetic | None
+
+    def __str__(self) -> str:
+        """Return it in a line."""
+        head = f"{self.what} {self.count} ({self.reason})"
+        if self.arithmetic is None:
+            return head
+        a = self.arithmetic
+        return (
+            f"{head}: {a.removed_tokens:,} tokens less in each of {a.expected_calls:,} calls expected, "
+            f"{a.rewritten_tokens:,} read anew once; net {a.net:+,.0f}"
+        )
+
+
+@dataclass(frozen=True)
 class ViewReport:
     """What the last view held, segment by segment, and what changed since the one before.
 
@@ -38,6 +66,7 @@ class ViewReport:
         stable_tokens: Tokens of the messages at its head that are the same as in the view before.
         token_budget: What it may take; None is unlimited.
         changes: What differs from the view before it.
+        decisions: What was decided between the two that has its arithmetic: compactions, folds, withdrawals.
     """
 
     segments: tuple[Segment, ...]
@@ -45,6 +74,7 @@ class ViewReport:
     stable_tokens: int
     token_budget: int | None
     changes: tuple[SegmentChange, ...]
+    decisions: tuple[Decided, ...] = ()
 
     def __str__(self) -> str:
         """Return a table for people."""
@@ -58,6 +88,7 @@ class ViewReport:
             f"changed: message {c.position + 1} {c.kind}: {c.before or '-'} -> {c.after or '-'} ({c.reason})"
             for c in self.changes
         ]
+        lines += [f"decided: {decided}" for decided in self.decisions]
         return "\n".join(lines)
 
 
@@ -79,7 +110,22 @@ def report(transcript: Transcript, before: View, after: View, token_budget: int 
         stable_tokens=stable_tokens(before, after),
         token_budget=token_budget,
         changes=tuple(_changes(transcript, _segments(before), _segments(after))),
+        decisions=tuple(_decided(transcript)),
     )
+
+
+def _decided(transcript: Transcript) -> Iterator[Decided]:
+    """Yield what was decided for the last view handed out."""
+    log = [decision for _, decision in transcript.log]
+    shown = [number for number, decision in enumerate(log) if isinstance(decision, Shown)]
+    for decision in log[shown[-2] + 1 if len(shown) > 1 else 0 : shown[-1] if shown else None]:
+        if isinstance(decision, PlannedCompaction):
+            yield Decided("compacted", decision.reason, len(decision.parts), decision.arithmetic)
+        elif isinstance(decision, Folded):
+            count = decision.upto - transcript.standing.start - len(decision.kept)
+            yield Decided("folded", "budget", count, decision.arithmetic)
+        elif isinstance(decision, Withdrawn):
+            yield Decided("withdrawn", decision.reason, len(decision.places), decision.arithmetic)
 
 
 def _segments(view: View) -> list[Segment]:

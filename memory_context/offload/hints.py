@@ -1,0 +1,97 @@
+"""What a compactor is told of the agent's work: read from the transcript, free of AutoGen's types."""
+
+from autogen_core.models import AssistantMessage
+
+from ..compaction import Hint, Result
+from ..messages import results_of, source_of, texts_of
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter
+from ..transcript import Entry, Part, Transcript
+
+__all__ = ["hint_for", "result_of"]
+
+_SAID_CHARACTERS = 8_000
+_TASK_CHARACTERS = 16_000
+_KNOWN_CHARACTERS = 400_000
+
+_EXCERPT_OVERHEAD_TOKENS = 100
+"""Room in a first view for the status and the placeholder above an excerpt."""
+
+
+def result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
+    """Return a part that is a tool's result, or the output of code, as compactors take it."""
+    if part.address.kind != "result":
+        return Result(text, source_of(entry.message) or "code", token_count=part.tokens)
+    result = results_of(entry.message)[part.address.index]
+    call = transcript.call_answered_by(entry.position, part.address.index)
+    return Result(text, result.name or "tool", call.arguments if call else "", result.is_error, part.tokens)
+
+
+def hint_for(
+    transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy, counter: TokenCounter, *, is_answered: bool
+) -> Hint:
+    """Return what is known of the agent's work when this part is compacted.
+
+    Args:
+        transcript: The transcript.
+        entry: The part's entry.
+        part: The part.
+        policy: Limits.
+        counter: Counts tokens.
+        is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole.
+    """
+    facts_are_wanted = is_answered or policy.first_view == "placeholder"
+    excerpt_limit = 0
+    if not is_answered:
+        if policy.first_view == "excerpt":
+            excerpt_limit = min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
+        elif part.tokens > policy.result_limit_tokens:
+            excerpt_limit = policy.excerpt_limit_tokens
+    return Hint(
+        task=_task(transcript, policy)[:_TASK_CHARACTERS],
+        said=_said(transcript, range(entry.position - 1, transcript.standing.start - 1, -1)),
+        answer=_said(transcript, range(entry.position + 1, transcript.end)) if is_answered else "",
+        known=_known(transcript, policy) if facts_are_wanted else "",
+        facts_limit_tokens=policy.compaction.facts_limit_tokens if facts_are_wanted else 0,
+        excerpt_limit_tokens=max(excerpt_limit - _EXCERPT_OVERHEAD_TOKENS, 1) if excerpt_limit else 0,
+        counter=counter,
+    )
+
+
+def _task(transcript: Transcript, policy: ContextPolicy) -> str:
+    """Return the current task, and the first one if it is another."""
+    current = transcript.task(policy.user_sources)
+    first = next((entry.position for entry in transcript.entries() if source_of(entry.message)), current)
+    positions = [position for position in dict.fromkeys([current, first]) if position is not None]
+    return "\n".join(_words(transcript[position]) for position in positions)
+
+
+def _said(transcript: Transcript, positions: range) -> str:
+    """Return what the first assistant message at these positions says and calls with."""
+    for position in positions:
+        if isinstance(transcript[position].message, AssistantMessage):
+            return _words(transcript[position])[:_SAID_CHARACTERS]
+    return ""
+
+
+def _words(entry: Entry) -> str:
+    return "\n".join(text for address, text in texts_of(entry.message) if address not in entry.dropped)
+
+
+def _known(transcript: Transcript, policy: ContextPolicy) -> str:
+    """Return what the view says for long: all but results that are whole and will be compacted themselves."""
+    standing = transcript.standing
+    known: list[str] = [] if standing.fold is None else [standing.fold.text]
+    for entry in transcript.entries():
+        if standing.is_folded(entry.position):
+            continue
+        for part in entry.measured:
+            if part.address.kind == "image":
+                continue
+            if (entry.position, part.address) in standing.compacted and part.stored is not None:
+                known.append(part.stored.compacted)
+            elif part.address not in entry.dropped and not (
+                part.is_result and part.tokens > policy.offload_threshold_tokens
+            ):
+                known.append(entry.text(part.address) or "")
+    return "\n".join(known)[-_KNOWN_CHARACTERS:]

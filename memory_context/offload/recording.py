@@ -1,0 +1,90 @@
+"""When a model's summary is shown: never by itself, as moving something early in the view costs more than it saves.
+
+A part that still stands whole takes its summary with its compaction. One that is compacted already keeps what it shows
+until the next planned compaction or fold, or until something before it moves: what stands behind is read anew then,
+whatever it says.
+"""
+
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter
+from ..transcript import Folded, PartId, PlannedCompaction, Retained, Transcript, Withdrawn
+from .summaries import Summariser, SummaryReady
+
+__all__ = ["SummaryRecorder"]
+
+
+class SummaryRecorder:
+    """Records the summaries of one transcript as what their parts are compacted to.
+
+    Args:
+        transcript: The transcript; decisions are recorded in it.
+        summariser: Makes the summaries.
+        policy: Whether results wait for their summaries.
+        counter: Counts tokens.
+    """
+
+    def __init__(
+        self, transcript: Transcript, summariser: Summariser, policy: ContextPolicy, counter: TokenCounter
+    ) -> None:
+        self._transcript = transcript
+        self._summariser = summariser
+        self._waits = policy.compaction.mode == "model"
+        self._counter = counter
+        self._ready: list[SummaryReady] = []
+        self._read = len(transcript.log)
+
+    def is_held(self, part: PartId) -> bool:
+        """Whether a part is not to be compacted yet, as its summary is still to come."""
+        return self._waits and self._summariser.is_pending(*part)
+
+    def record(self) -> bool:
+        """Record the summaries whose time has come; whether one is of a part that is compacted already.
+
+        Called before the changes of a view are decided, for parts that are about to be compacted, and afterwards, for
+        those behind what was changed.
+        """
+        changed_from = self._changed_from()
+        standing = self._transcript.standing
+        waiting: list[SummaryReady] = []
+        is_shown = False
+        for summary in [*self._ready, *self._summariser.take()]:
+            place = (summary.position, summary.address)
+            if summary.position < standing.start or standing.is_folded(summary.position):
+                continue  # no view shows it any more
+            if place in standing.compacted and summary.position >= changed_from:
+                is_shown = True
+                self._retain(summary)
+            elif place in standing.answered_whole:
+                self._retain(summary)
+            else:
+                waiting.append(summary)
+        self._ready = waiting
+        return is_shown
+
+    def _retain(self, summary: SummaryReady) -> None:
+        part = self._transcript[summary.position].part(summary.address)
+        if part.stored is None:
+            return
+        before, placeholder, _ = part.stored.compacted.partition(part.stored.refs[0].render())
+        text = f"{before}{placeholder}\n{summary.text}"  # before it stands whether the call succeeded
+        tokens = self._counter.count(text)
+        self._transcript.decide(Retained(summary.position, summary.address, text, tokens, "model"))
+
+    def _changed_from(self) -> int:
+        """Return the first place that changes since the last call moved; the end if none did.
+
+        A planned compaction and a fold count as moving everything: they are rare, and what is summarised is to be seen.
+        """
+        decisions = [decision for _, decision in self._transcript.log[self._read :]]
+        self._read = len(self._transcript.log)
+        places = [self._transcript.end]
+        for decision in decisions:
+            if isinstance(decision, Folded) or (
+                isinstance(decision, PlannedCompaction) and decision.reason != "consumed"
+            ):
+                return self._transcript.standing.start
+            if isinstance(decision, PlannedCompaction):  # of the newest results, at the end of what is cached
+                places += [position for position, _ in decision.parts]
+            elif isinstance(decision, Withdrawn):
+                places += [position for position, _ in decision.places]
+        return min(places)

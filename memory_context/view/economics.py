@@ -1,0 +1,177 @@
+"""When a change of the view pays: a prompt cache makes moving one early token dearer than keeping many.
+
+What stands unchanged from the first token on is read from the cache, at a fraction of the price; everything after the
+first change is read anew. So compacting a result at position p costs once what follows it, and saves its tokens in
+every call to come. A result that was answered just now has nothing cached behind it: it is compacted at once if that
+saves anything. One further back waits until enough has come together.
+
+    saved = removed tokens x expected calls x cached price
+    costs = (write price - cached price) x (what is read anew: the compacted texts, what stands behind them, and what
+            stands before them if that alone is too short to be cached)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..policy import CachePolicy, ContextPolicy
+from ..tokens import TokenCounter
+from ..transcript import (
+    Arithmetic,
+    Decision,
+    PartId,
+    PlannedCompaction,
+    Retained,
+    Standing,
+    Stored,
+    Transcript,
+    Withdrawn,
+)
+from .render import View, ViewMessage
+
+__all__ = ["ageing_changes", "arithmetic_of", "expected_calls", "saving_changes"]
+
+FACTS_SHARE_KEPT = 0.4
+"""Of `facts_in_view_tokens`, when the oldest facts go: like folds, this is to happen rarely."""
+
+LEAST_EXPECTED_CALLS = 6
+"""Expected of a session that has just begun. Runs of agents are long or short; those that have gone on go on."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What one message of a view would lose."""
+
+    removed_tokens: int
+    parts: tuple[PartId, ...] = ()
+    places: tuple[tuple[int, str], ...] = ()
+
+
+def expected_calls(transcript: Transcript, policy: CachePolicy) -> int:
+    """Return how many model calls are expected to follow: as many as there have been, but a few at least.
+
+    That is the median remaining life of what dies by a power law, of which nothing is known but its age (J. R. Gott,
+    Nature 363, 1993).
+    """
+    if policy.expected_calls is not None:
+        return policy.expected_calls
+    return max(transcript.standing.answers, LEAST_EXPECTED_CALLS)
+
+
+def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy) -> Arithmetic:
+    """Return the sum for a change that makes later views smaller and the next one partly new."""
+    saved = removed * calls * policy.cached_price_ratio
+    costs = rewritten * max(policy.write_price_ratio - policy.cached_price_ratio, 0.0)
+    return Arithmetic(removed, rewritten, calls, round(saved - costs, 1))
+
+
+def saving_changes(
+    transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
+) -> list[Decision]:
+    """Return the decisions that pay: what is compacted and withdrawn now, from one place of the view on; often none.
+
+    Args:
+        transcript: What the view was rendered from.
+        view: The view as it is.
+        policy: The prices.
+        is_held: Whether a part waits for something and is not to be compacted yet.
+    """
+    standing = transcript.standing
+    task = transcript.task(policy.user_sources) or 0
+    seen = [message for message in view.messages if message.position < standing.shown]
+    changes = [_change_of(message, transcript, policy, task, is_held) for message in seen]
+    if not any(change.removed_tokens for change in changes):
+        return []
+    calls = expected_calls(transcript, policy.cache)
+    cached = sum(message.tokens for message in seen)
+    least = max(policy.cache.least_prefix_tokens - policy.reserved_tokens, 0)
+    before, removed, rewritten = cached, 0, 0
+    best: tuple[Arithmetic, int] | None = None
+    for number in range(len(seen) - 1, -1, -1):
+        before -= seen[number].tokens
+        removed += changes[number].removed_tokens
+        rewritten += seen[number].tokens - changes[number].removed_tokens
+        if changes[number].removed_tokens:
+            uncached = before if before < least <= cached else 0
+            sum_ = arithmetic_of(removed, rewritten + uncached, calls, policy.cache)
+            if sum_.net > (best[0].net if best else 0.0):
+                best = sum_, number
+    return [] if best is None else _decisions(changes[best[1] :], best[0], standing)
+
+
+def ageing_changes(transcript: Transcript, view: View, policy: ContextPolicy, counter: TokenCounter) -> list[Decision]:
+    """Return the decisions that let the oldest results lose their facts, if those of all results have become too many.
+
+    The facts of one result are worth their room as long as it is likely to be asked for; in a run of hundreds they
+    would fill the view.
+    """
+    standing, limit = transcript.standing, policy.compaction.facts_in_view_tokens
+    with_facts = [
+        (position, address, part.stored)
+        for position, address in sorted(standing.compacted, key=lambda part: part[0])
+        if position >= standing.start and not standing.is_folded(position)
+        for part in (transcript[position].part(address),)
+        if part.is_result and part.stored is not None and part.stored.refs and "\n" in part.stored.compacted
+    ]
+    total = sum(_facts_tokens(stored) for _, _, stored in with_facts)
+    if total <= limit:
+        return []
+    retained: list[Retained] = []
+    removed = 0
+    for position, address, stored in with_facts:
+        if total - removed <= limit * FACTS_SHARE_KEPT:
+            break
+        bare = stored.compacted.partition("\n")[0]
+        tokens = counter.count(bare)
+        removed += stored.compacted_tokens - tokens
+        retained.append(Retained(position, address, bare, tokens, "age"))
+    first = retained[0].position
+    behind = sum(m.tokens for m in view.messages if first <= m.position < standing.shown) - removed
+    arithmetic = arithmetic_of(removed, max(behind, 0), expected_calls(transcript, policy.cache), policy.cache)
+    parts = tuple((one.position, one.address) for one in retained)
+    return [*retained, PlannedCompaction(parts, "aged", arithmetic)]
+
+
+def _facts_tokens(stored: Stored) -> int:
+    """Return about what the lines below the first one take."""
+    share = 1 - len(stored.compacted.partition("\n")[0]) / len(stored.compacted)
+    return int(stored.compacted_tokens * share)
+
+
+def _change_of(
+    message: ViewMessage,
+    transcript: Transcript,
+    policy: ContextPolicy,
+    task: int,
+    is_held: Callable[[PartId], bool],
+) -> _Change:
+    standing = transcript.standing
+    removed, parts = 0, list[PartId]()
+    for segment in message.segments:
+        if segment.kind == "expansion":
+            place = segment.expansion_place  # an agent's Memory says itself what is shown, and for how long
+            is_turns = place in standing.expanded and standing.expanded[place].origin == "turn"
+            is_answered = place not in standing.unseen and segment.position < standing.consumed
+            is_over = is_turns and is_answered and segment.position < task
+            return _Change(message.tokens, (), (place,)) if is_over else _Change(0)
+        if segment.part is None or segment.part not in standing.answered_whole or is_held(segment.part):
+            continue
+        part = transcript[segment.position].part(segment.part[1])
+        saved = segment.tokens - part.overhead_tokens - (part.stored.compacted_tokens if part.stored else 0)
+        if saved > 0:
+            removed += saved
+            parts.append(segment.part)
+    return _Change(removed, tuple(parts))
+
+
+def _decisions(changes: list[_Change], arithmetic: Arithmetic, standing: Standing) -> list[Decision]:
+    parts = tuple(part for change in changes for part in change.parts)
+    places = tuple(place for change in changes for place in change.places)
+    decisions: list[Decision] = []
+    if parts:
+        # what stood in the last view for the first time, if none has been handed out since it was answered
+        is_newest = all(position >= standing.answered_from for position, _ in parts)
+        is_recent = is_newest and standing.shown == standing.consumed and not places
+        decisions.append(PlannedCompaction(parts, "consumed" if is_recent else "saves", arithmetic))
+    if places:
+        decisions.append(Withdrawn(places, "planned", None if parts else arithmetic))
+    return decisions
