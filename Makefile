@@ -14,8 +14,8 @@ help:
 	@echo "make test    run the tests"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make format  format the code"
-	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs,"
-	@echo "             RETRIEVAL=<folder> also asks questions with known answers)"
+	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs beside other contexts,"
+	@echo "             CHART=<file> draws that as .png or .svg, RETRIEVAL=<folder> also asks questions with known answers)"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 
@@ -33,7 +33,7 @@ format: $(VENV)/.for-dev
 
 bench: $(VENV)/.for-bench
 	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))") \
-	  $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
+	  $(if $(CHART),--chart "$(abspath $(CHART))") $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
 
 wheel: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel

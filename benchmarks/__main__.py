@@ -8,18 +8,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.chart import draw_chart
 from benchmarks.comparing import print_measured
 from benchmarks.deciding import measure_deciding
 from benchmarks.micro import measure
 from benchmarks.needles import measure_needles, print_searches
-from benchmarks.replay import add_arguments, figures_of, policy_of, print_sets, replay
+from benchmarks.replay import add_arguments, figures_of, peers_asked_for, policy_of, replay
+from benchmarks.report import NEEDLE_SETS, SMALL_BUDGET, print_sets
 from benchmarks.retrieval import measure_sets, print_answers
 from benchmarks.searching import measure_searching, print_costs
 from benchmarks.storing import PASSAGES, measure_storing
 from benchmarks.traces import set_names
 
-SMALL_BUDGET = 16_000
-SMALL_BUDGET_SET = "openhands_swebench"
+SMALL_BUDGET_SET = NEEDLE_SETS[0]
 SEARCHED_PASSAGES = "1000,10000"
 
 
@@ -71,12 +72,17 @@ def _with_traces(given: argparse.Namespace) -> dict[str, Any]:
     searches = asyncio.run(measure_needles(given.traces, names, given.limit))
     print_searches(searches)
     whole: dict[str, Any] = {"needles": [asdict(one) for one in searches]}
-    for budget, chosen in ((None, names), (SMALL_BUDGET, [name for name in names if name == SMALL_BUDGET_SET])):
+    peers = peers_asked_for(given)
+    small = [name for name in names if name == SMALL_BUDGET_SET]
+    # peers have no budget to keep to: once is enough
+    for budget, chosen, beside in ((None, names, peers), (SMALL_BUDGET, small, peers[:1])):
         if chosen:
             policy = policy_of(budget)
-            sets = asyncio.run(replay(given.traces, chosen, policy, given.limit))
+            sets = asyncio.run(replay(given.traces, chosen, policy, beside, given.limit))
             print_sets(sets, policy)
             whole[f"replay, budget {policy.token_budget}"] = figures_of(sets, policy)
+            if given.chart and budget is None:
+                draw_chart(sets, given.chart)
     return whole
 
 

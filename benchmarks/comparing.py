@@ -72,5 +72,5 @@ def print_measured(measured: Sequence[Measured], title: str) -> None:
     print_table(
         title,
         ["measured", "value", "target", "is", "of"],
-        [[one.name, f"{one.value:.3g}", one.target or "-", marks[one.is_met], one.detail] for one in measured],
+        [[one.name, f"{one.value:.4g}", one.target or "-", marks[one.is_met], one.detail] for one in measured],
     )

@@ -28,7 +28,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.indexing import chunks_of, query_terms, terms_of
 from memory_context.messages import Address
 
-__all__ = ["Search", "main", "measure_needles", "print_searches", "query_of", "search_run"]
+__all__ = ["TOP", "Search", "main", "measure_needles", "print_searches", "query_of", "search_for", "search_run"]
 
 TOP = 3
 GOAL = 0.6
@@ -98,7 +98,7 @@ async def search_run(run: Run, needles: Sequence[Needle], store: MemoryStore) ->
                     stored = context.transcript[position].part(Address("result", place)).stored
                     keys = {ref.key for ref in stored.refs} if stored else set[str]()
                     query = query_of(recorded.message, needle.text)
-                    searches.append(await _search(context, run.id, needle, keys, query))
+                    searches.append(await search_for(context, run.id, needle, keys, query))
         if last <= recorded.indexes[-1]:
             break
         position = context.transcript.end
@@ -108,7 +108,16 @@ async def search_run(run: Run, needles: Sequence[Needle], store: MemoryStore) ->
     return searches
 
 
-async def _search(context: MemoryContext, run: str, needle: Needle, keys: set[str], query: str) -> Search:
+async def search_for(context: MemoryContext, run: str, needle: Needle, keys: set[str], query: str) -> Search:
+    """Search for a needle once.
+
+    Args:
+        context: The context the run was played through; all it stored is indexed.
+        run: The run's name.
+        needle: What is searched for.
+        keys: The items of the output it stood in.
+        query: What is asked.
+    """
     hits = await context.search(query, limit=DEPTH)
     shown = [rank for rank, hit in enumerate(hits, 1) if any(needle.text in passage.text for passage in hit.passages)]
     passage = shown[0] if shown else None

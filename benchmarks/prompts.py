@@ -5,6 +5,8 @@ the rest 1.25; a common prefix below 1,024 tokens is not cached and costs 1.25 t
 by messages: the messages that are equal from the first on count whole, and of the first that differs the tokens of
 the characters it has in common with its predecessor.
 
+What a call needed and did not see is charged: somebody has to look it up first, which takes one more call.
+
 Tokens are counted here once more from the messages as handed out (every text, the names and ids of calls and results,
 4 a message), so that a context that miscounts its own view is found out.
 """
@@ -21,12 +23,13 @@ from autogen_core.models import (
     UserMessage,
 )
 
-__all__ = ["MESSAGE_TOKENS", "Cost", "PromptMeter", "Rendered", "render"]
+__all__ = ["MESSAGE_TOKENS", "Cost", "PromptMeter", "Rendered", "look_up_price", "render"]
 
 CACHED_PRICE = 0.1
 NEW_PRICE = 1.25
 LEAST_CACHED_TOKENS = 1024
 MESSAGE_TOKENS = 4
+LOOK_UP_TOKENS = 400
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ class Cost:
             self.cached_tokens + other.cached_tokens,
             max(self.peak_tokens, other.peak_tokens),
         )
+
+
+def look_up_price(call_tokens: int) -> float:
+    """Return what one look-up costs: the call once more, from the cache, and 400 new tokens of question and answer."""
+    is_cached = call_tokens >= LEAST_CACHED_TOKENS
+    return (CACHED_PRICE if is_cached else NEW_PRICE) * call_tokens + NEW_PRICE * LOOK_UP_TOKENS
 
 
 @dataclass(frozen=True)

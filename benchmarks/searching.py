@@ -25,11 +25,13 @@ from benchmarks.comparing import compare, timed
 from benchmarks.passages import Filler, new_content
 from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
-from memory_context import AgentMemory, MemoryCriteria, MemoryStore
+from memory_context import AgentMemory, MemoryStore
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked
+from memory_context.store import ReadScope
 from memory_context.store import search as store_search
 from memory_context.store.index_rows import vector_literal
 from memory_context.store.indexer import model_of
+from memory_context.store.scope import scope_params
 from memory_context.store.search import PassageSearch, QueryVector
 
 __all__ = ["SIZES", "SearchCost", "main", "measure_searching", "print_costs", "query_from"]
@@ -171,8 +173,9 @@ async def _by_meaning(
         "per_item": store_search.PASSAGES_AN_ITEM,
         "embedding": vector_literal(vector.values),
         "embedding_model": vector.model,
+        **scope_params(ReadScope()),
     }
-    statements = PassageSearch._by_meaning(vector, MemoryCriteria(), params, is_approximate)
+    statements = PassageSearch._by_meaning(vector, False, params, is_approximate)
     rows = (await store._database.read(user, *statements))[-1]
     return [(row["memory_id"], row["chunk_number"]) for row in rows]
 

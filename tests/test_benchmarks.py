@@ -1,18 +1,30 @@
 """The benchmarks measure what they say: small runs made here give figures that were worked out by hand."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from autogen_core import FunctionCall
-from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+from autogen_core.model_context import UnboundedChatCompletionContext
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    UserMessage,
+)
 
-from benchmarks import __main__, micro, needles, replay, retrieval
+from benchmarks import __main__, micro, needles, peers, replay, report, retrieval
 from benchmarks.bm25 import Bm25, windows
-from benchmarks.playing import RunFigures, pairing_violations
-from benchmarks.prompts import Cost, PromptMeter, Rendered
-from benchmarks.traces import read_needles, read_runs, set_names
+from benchmarks.chart import draw_chart
+from benchmarks.figures import ANY, LATER, NEXT, SOON, Needles, Played, SetFigures, pooled
+from benchmarks.peers import EVERYTHING, Conversation, installed_peers
+from benchmarks.playing import MemoryFigures, Player, Reach, RunFigures, Sought, pairing_violations
+from benchmarks.prompts import Cost, PromptMeter, Rendered, look_up_price
+from benchmarks.remembering import MEMORY
+from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import ContextPolicy, MemoryStore
 from memory_context.tokens import default_token_counter
 
@@ -69,9 +81,23 @@ def write_needles(folder: Path, kind: str, name: str, *places: tuple[int, int]) 
     (folder / kind / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
 
-async def replayed(store: MemoryStore, folder: Path, policy: ContextPolicy | None = None) -> RunFigures:
-    figures = await replay.replay_set(folder, "made", store, policy or ContextPolicy())
-    return figures.runs[0]
+async def replayed(store: MemoryStore, folder: Path, policy: ContextPolicy | None = None) -> dict[str, RunFigures]:
+    """The one run of the set "made", with everything kept and through a memory context."""
+    everything = installed_peers()[0][:1]
+    figures = await replay.replay_set(folder, "made", store, policy or ContextPolicy(), everything)
+    return {context: played.runs[0] for context, played in figures.played.items()}
+
+
+def promises(figures: RunFigures) -> list[int]:
+    memory = figures.memory
+    assert memory is not None
+    return [
+        figures.broken_views,
+        figures.views_without_task,
+        memory.over_budget,
+        memory.miscounted,
+        memory.transactions_off,
+    ]
 
 
 def test_cost_counts_cached_tokens_a_tenth_and_new_ones_more():
@@ -93,34 +119,37 @@ def test_prefix_reaches_into_the_first_message_that_differs():
 
 async def test_keeping_everything_costs_what_was_worked_out_by_hand(tmp_path: Path, store: MemoryStore):
     write_set(tmp_path, "made", THREE_CALLS)
-    figures = await replayed(store, tmp_path)
+    figures = (await replayed(store, tmp_path))[EVERYTHING]
     first, second = 1204 + 15, 1204 + 15 + 8 + 2007
     third = second + 24 + 10
-    assert figures.everything == Cost(3, first + second + third, first + second, third)
-    assert figures.everything.price == pytest.approx(4530.3)
+    assert figures.cost == Cost(3, first + second + third, first + second, third)
+    assert figures.cost.price == pytest.approx(4530.3)
     bare = [size - 1204 for size in (first, second, third)]
-    assert figures.bare_everything == Cost(3, sum(bare), bare[1], bare[2])
+    assert figures.bare == Cost(3, sum(bare), bare[1], bare[2])
 
 
 async def test_a_run_under_the_threshold_costs_as_much_as_keeping_everything(tmp_path: Path, store: MemoryStore):
     write_set(tmp_path, "made", THREE_CALLS)
     figures = await replayed(store, tmp_path, ContextPolicy(offload_threshold_tokens=2500))
-    assert figures.context == figures.everything
-    assert figures.bare_context == figures.bare_everything
-    assert (figures.offloads, figures.write_transactions) == (0, 0)
+    assert figures[MEMORY].cost == figures[EVERYTHING].cost
+    assert figures[MEMORY].bare == figures[EVERYTHING].bare
+    assert figures[MEMORY].memory == MemoryFigures()
 
 
 async def test_a_consumed_result_ends_the_cached_prefix(tmp_path: Path, store: MemoryStore):
     """The second call shows the output whole, the third its placeholder: up to there the prompt is the same."""
     write_set(tmp_path, "made", THREE_CALLS)
-    figures = await replayed(store, tmp_path)
-    assert (figures.offloads, figures.messages_with_offloads, figures.write_transactions) == (1, 1, 1)
+    played = await replayed(store, tmp_path)
+    figures = played[MEMORY]
+    memory = figures.memory
+    assert memory is not None
+    assert (memory.offloads, memory.messages_with_offloads, memory.write_transactions) == (1, 1, 1)
     beginning = count("FunctionExecutionResultMessage\nlook\nc1\n")
-    assert figures.context.cached_tokens == (1204 + 15) + (1204 + 15 + 8 + beginning)
-    assert figures.context.peak_tokens == 1204 + 15 + 8 + 2007
+    assert figures.cost.cached_tokens == (1204 + 15) + (1204 + 15 + 8 + beginning)
+    assert figures.cost.peak_tokens == 1204 + 15 + 8 + 2007
     assert figures.peak_view_tokens == 15 + 8 + 2007
-    assert figures.context.price < figures.everything.price
-    assert vars(figures.violations) == dict.fromkeys(vars(figures.violations), 0)
+    assert figures.cost.price < played[EVERYTHING].cost.price
+    assert not any(promises(figures))
 
 
 async def test_needles_are_counted_where_they_can_be_seen(tmp_path: Path, store: MemoryStore):
@@ -130,11 +159,11 @@ async def test_needles_are_counted_where_they_can_be_seen(tmp_path: Path, store:
     write_set(tmp_path, "made", [SYSTEM, user("go"), call("c1"), output("c1", text), *steps, answer("done")])
     write_needles(tmp_path, "needles", "made", (3, 8))
     write_needles(tmp_path, "needles_now", "made", (3, 4), (3, 6))
-    figures = await replayed(store, tmp_path)
-    assert (figures.needed_next.total, figures.needed_next.visible) == (1, 1)
-    assert (figures.needed_soon.total, figures.needed_soon.in_one_step) == (1, 1)
-    later = figures.needed_later
-    assert (later.total, later.in_one_step, later.in_two_steps, later.missed) == (1, 1, 1, [])
+    figures = Played(MEMORY, ((await replayed(store, tmp_path))[MEMORY],))
+    assert figures.needles(NEXT) == Needles(1, 1, 1, 1, 1, 0)
+    soon, later = figures.needles(SOON), figures.needles(LATER)
+    assert (soon.total, soon.in_one_retrieve, soon.lost) == (1, 1, 0)
+    assert (later.total, later.in_one_retrieve, later.in_two_retrieves, later.lost) == (1, 1, 1, 0)
 
 
 async def test_needles_in_folded_steps_are_still_within_reach(tmp_path: Path, store: MemoryStore):
@@ -144,11 +173,13 @@ async def test_needles_in_folded_steps_are_still_within_reach(tmp_path: Path, st
     steps = [message for i, text in enumerate(outputs) for message in (call(f"c{i}"), output(f"c{i}", text))]
     write_set(tmp_path, "made", [SYSTEM, user("go"), *steps, answer("done")])
     write_needles(tmp_path, "needles", "made", (3, 62))
-    figures = await replayed(store, tmp_path, ContextPolicy(token_budget=1500))
-    assert figures.folds > 0
+    figures = (await replayed(store, tmp_path, ContextPolicy(token_budget=1500)))[MEMORY]
+    assert figures.memory is not None
+    assert figures.memory.folds > 0
     assert figures.peak_view_tokens <= 1500
-    assert figures.needed_later.in_two_steps == figures.needed_later.total == 1
-    assert vars(figures.violations) == dict.fromkeys(vars(figures.violations), 0)
+    later = Played(MEMORY, (figures,)).needles(LATER)
+    assert later.in_two_retrieves == later.total == 1
+    assert not any(promises(figures))
 
 
 def test_runs_become_the_messages_autogen_would_have_made(tmp_path: Path):
@@ -192,16 +223,274 @@ def test_replay_prints_its_tables_and_writes_its_figures(tmp_path: Path, capsys:
     write_set(traces, "made", THREE_CALLS, THREE_CALLS)
     write_set(traces, "other", THREE_CALLS)
     file = tmp_path / "figures.json"
-    replay.main(["--traces", str(traces), "--limit", "1", "--token-budget", "16000", "--json", str(file)])
+    write_needles(traces, "needles", "made", (3, 4))
+    chart = tmp_path / "chart.svg"
+    budget = ["--limit", "1", "--token-budget", "16000"]
+    replay.main(["--traces", str(traces), *budget, "--json", str(file), "--chart", str(chart)])
     printed = capsys.readouterr().out
-    assert "made" in printed
-    assert "other" in printed
+    assert all(name in printed for name in ("made", "other", MEMORY, EVERYTHING, "AutoGen Buffered(20)", "lost"))
+    assert report.FOOTNOTE in printed
+    assert ("pip install 'memory-context[bench]'" in printed) == (find_spec("langchain") is None)
     figures = json.loads(file.read_text(encoding="utf-8"))
     assert figures["policy"]["token_budget"] == 16000
     assert [one["runs"] for one in figures["sets"]] == [1, 1]
     assert figures["pooled"]["calls"] == 6
-    assert not any(figures["pooled"]["violations"].values())
-    assert "a a a" not in file.read_text(encoding="utf-8")  # figures only, no text of a trace
+    contexts = {one["context"]: one for one in figures["pooled"]["contexts"]}
+    assert list(contexts)[:2] == [EVERYTHING, MEMORY]
+    assert contexts[EVERYTHING]["charged_cost"] == contexts[EVERYTHING]["relative_cost"] == 1
+    written = file.read_text(encoding="utf-8")
+    assert not any(text in written for text in ("a a a", NEEDLE))  # figures only, no text of a trace
+    assert "AutoGen HeadAndTail(5, 15)" in chart.read_text(encoding="utf-8")
+
+
+# --- peers and charged costs -------------------------------------------------------------------------------------
+
+
+def sought(distance: int, call_tokens: int, is_visible: bool, reach: Reach | None = None) -> Sought:
+    return Sought(3, 3 + distance, call_tokens, is_visible, reach or Reach())
+
+
+def played(context: str, price_tokens: int, *strings: Sought) -> Played:
+    """One run that cost so many uncached tokens."""
+    return Played(context, (RunFigures("run 0", cost=Cost(1, price_tokens, 0, price_tokens), sought=[*strings]),))
+
+
+def test_a_look_up_costs_the_view_from_the_cache_and_400_new_tokens():
+    assert look_up_price(10_000) == pytest.approx(0.1 * 10_000 + 1.25 * 400)
+    assert look_up_price(1024) == pytest.approx(0.1 * 1024 + 1.25 * 400)
+    assert look_up_price(1023) == pytest.approx(1.25 * 1023 + 1.25 * 400)  # too short for a cache
+
+
+def test_what_was_needed_and_not_visible_is_charged():
+    """Two of three strings are charged, also the one that cannot be had: (6,250 + 1,500 + 600) / 12,500."""
+    figures = SetFigures(
+        "made",
+        {
+            EVERYTHING: played(EVERYTHING, 10_000, sought(1, 9000, True), sought(2, 9000, True), sought(9, 9000, True)),
+            "peer": played(
+                "peer",
+                5_000,
+                sought(1, 9000, True),
+                sought(2, 10_000, False, Reach(retrieves=1)),
+                sought(9, 1_000 + 24, False),
+            ),
+        },
+    )
+    assert figures.charged_cost(EVERYTHING) == 1
+    assert figures.relative_cost("peer") == pytest.approx(0.5)
+    look_ups = (0.1 * 10_000 + 500) + (0.1 * 1024 + 500)
+    assert figures.charged_cost("peer") == pytest.approx((1.25 * 5_000 + look_ups) / 12_500)
+    assert figures.played["peer"].needles(ANY).lost == 1
+    twice = pooled([figures, figures], "all")
+    assert twice.runs == 2
+    assert twice.charged_cost("peer") == pytest.approx(figures.charged_cost("peer"))
+
+
+def test_needles_are_told_apart_by_how_they_can_be_had():
+    """Visible, one retrieve away, two away but found, found by the fourth hit only, and gone."""
+    counted = Needles.count(
+        [
+            sought(5, 1, True, Reach(retrieves=0)),
+            sought(5, 1, False, Reach(retrieves=1)),
+            sought(5, 1, False, Reach(retrieves=2, rank=3)),
+            sought(5, 1, False, Reach(rank=4)),
+            sought(5, 1, False),
+        ]
+    )
+    assert counted == Needles(total=5, visible=1, in_one_retrieve=2, in_two_retrieves=3, visible_or_found=2, lost=2)
+
+
+class Forgetful(UnboundedChatCompletionContext):
+    """Leaves every result out, and every user message once there is more."""
+
+    async def get_messages(self) -> list[LLMMessage]:
+        messages = await super().get_messages()
+        left_out = (FunctionExecutionResultMessage, *([UserMessage] if len(messages) > 1 else []))
+        return [message for message in messages if not isinstance(message, left_out)]
+
+
+def run_of(folder: Path, *messages: dict[str, Any]) -> Run:
+    write_set(folder, "made", [*messages])
+    (run,) = read_runs(folder, "made")
+    return run
+
+
+async def test_a_peer_that_breaks_pairs_and_drops_the_task_is_found_out(tmp_path: Path):
+    """The first of three views is whole; the others lack a result and a task."""
+    run = run_of(tmp_path, *THREE_CALLS)
+    figures = await Player(run, Forgetful(), count, task_limit_tokens=4000).play()
+    assert (figures.broken_views, figures.views_without_task) == (2, 2)
+    figures = await Player(run, Forgetful(), count, task_limit_tokens=5).play()
+    assert figures.views_without_task == 1  # the second message of 5 tokens; the first is too long to be promised
+    whole = await Player(run, UnboundedChatCompletionContext(), count, task_limit_tokens=4000).play()
+    assert (whole.broken_views, whole.views_without_task) == (0, 0)
+
+
+async def test_a_string_is_visible_wherever_the_model_would_read_it(tmp_path: Path):
+    """In a result, a thought, the arguments of a call or a text; not in what the view leaves out."""
+    asking = call("c2", text="thinking of zebra_thought")
+    asking["tool_calls"][0]["arguments"] = json.dumps({"path": "zebra_argument"})
+    run = run_of(
+        tmp_path,
+        user("go to zebra_text"),
+        call("c1"),
+        output("c1", "zebra_result"),
+        asking,
+        output("c2", "fine"),
+        answer("done"),
+    )
+    texts = ["zebra_text", "zebra_result", "zebra_thought", "zebra_argument", "zebra_nowhere"]
+    looked_for = [Needle(text, 2, 5) for text in texts]
+    figures = await Player(run, UnboundedChatCompletionContext(), count, 4000).play(looked_for)
+    assert [one.is_visible for one in figures.sought] == [True, True, True, True, False]
+    assert {one.call_tokens for one in figures.sought} == {figures.cost.peak_tokens}
+    figures = await Player(run, Forgetful(), count, 4000).play(looked_for)
+    assert [one.is_visible for one in figures.sought] == [False, False, True, True, False]
+    assert [one.is_lost for one in figures.sought] == [True, True, False, False, True]
+
+
+async def views_of(conversation: Conversation, run: Run) -> list[list[LLMMessage]]:
+    """The view before each call, and one after the last message."""
+    views: list[list[LLMMessage]] = []
+    for recorded in run.messages:
+        if isinstance(recorded.message, AssistantMessage):
+            views.append(list(await conversation.get_messages()))
+        await conversation.add_message(recorded.message)
+    return [*views, list(await conversation.get_messages())]
+
+
+def results_in(view: list[LLMMessage]) -> list[str]:
+    return [
+        result.content
+        for message in view
+        if isinstance(message, FunctionExecutionResultMessage)
+        for result in message.content
+    ]
+
+
+def parallel_run(folder: Path) -> Run:
+    """Two parallel results, then one, then one."""
+    rest = [call("c3"), output("c3", "third"), call("c4"), output("c4", "fourth")]
+    return run_of(folder, user("go"), call("c1", "c2"), output("c1", "first"), output("c2", "second"), *rest)
+
+
+async def test_only_the_last_results_stay(tmp_path: Path):
+    run = parallel_run(tmp_path)
+    views = await views_of(peers.LastResults(), run)
+    assert [results_in(view) for view in views] == [
+        [],
+        ["first", "second"],
+        ["first", "second", "third"],
+        [peers.LEFT_OUT, "second", "third", "fourth"],
+    ]
+    assert not any(pairing_violations(view) for view in views)
+    assert results_in([run.messages[2].message]) == ["first", "second"]  # the run itself is not changed
+
+
+async def test_a_string_in_a_file_is_one_look_up_away(tmp_path: Path):
+    text = "\n".join([*(f"line {number}" for number in range(20)), words(20_000), NEEDLE])
+    steps = [call("c2"), output("c2", "small")]
+    run = run_of(tmp_path, user("go"), call("c1"), output("c1", text), *steps, answer("done"))
+    conversation = peers.LargeResultsInFiles(count)
+    figures = await Player(run, conversation, count, 4000).play([Needle(NEEDLE, 2, 5), Needle("line 9", 2, 5)])
+    hidden, shown = figures.sought
+    assert (hidden.is_visible, hidden.reach.retrieves, hidden.is_lost) == (False, 1, False)
+    assert shown.is_visible
+    assert list(conversation.files.values()) == [text]
+    assert results_in(await conversation.get_messages())[1] == "small"
+
+
+async def test_the_peers_of_autogen_are_its_own_contexts(tmp_path: Path):
+    """TokenLimited is given the counter of the benchmarks: 31,000 tokens pass, 33,000 do not."""
+    found = {peer.name: peer for peer in installed_peers()[0]}
+    assert next(iter(found)) == EVERYTHING
+    for tokens, is_whole in ((31_000, True), (33_000, False)):
+        run = run_of(tmp_path, user("go"), call("c1"), output("c1", words(tokens)), answer("done"))
+        views = await views_of(found["AutoGen TokenLimited(32k)"].start(count), run)
+        assert (len(views[1]) == 3) == is_whole
+    steps = [message for i in range(15) for message in (call(f"c{i}"), output(f"c{i}", "fine"))]
+    run = run_of(tmp_path, user("go"), *steps, answer("done"))
+    buffered = await Player(run, found["AutoGen Buffered(20)"].start(count), count, 4000).play()
+    assert (buffered.broken_views, buffered.views_without_task) == (0, 6)
+
+
+async def test_langchain_clears_old_results_and_changes_nothing_else(tmp_path: Path):
+    """Its own trigger of 100,000 tokens, and one that the run is above; arguments keep their bytes."""
+    pytest.importorskip("langchain", reason="LangChain is in the extra [bench]")
+    from benchmarks.langchain_peer import ClearedResults
+
+    rest = [call("c3"), output("c3", "third"), call("c4"), output("c4", "fourth"), answer("well"), user("and?")]
+    asking = call("c1", "c2", text="hm")
+    asking["tool_calls"][0]["arguments"] = '{ "path":"a" , "n": 1}'
+    broken = call("c0")
+    broken["tool_calls"][0]["arguments"] = "{"
+    beginning = [user("go"), broken, output("c0", "of a broken call")]
+    run = run_of(tmp_path, *beginning, asking, output("c1", "first"), output("c2", "second"), *rest)
+    messages = [recorded.message for recorded in run.messages]
+    assert (await views_of(ClearedResults(count), run))[-1] == messages
+    for trigger, is_cleared in ((10, True), (sum(map(len, map(str, messages))), False)):
+        view = (await views_of(ClearedResults(count, trigger), run))[-1]
+        assert results_in(view) == [
+            "of a broken call",  # LangChain knows no call for it, so it leaves it
+            "[cleared]" if is_cleared else "first",
+            "second",
+            "third",
+            "fourth",
+        ]
+        assert [m for m in view if m.type != "FunctionExecutionResultMessage"] == [
+            m for m in messages if m.type != "FunctionExecutionResultMessage"
+        ]
+        assert pairing_violations(view) == 0
+
+
+def test_without_langchain_its_rows_are_left_out_with_a_line_that_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+    found, missing = installed_peers()
+    assert not any("LangChain" in peer.name for peer in found)
+    (line,) = missing
+    assert "pip install 'memory-context[bench]'" in line
+
+
+def test_targets_are_held_against_the_default_policy_only():
+    """Look-ups put livemcp (0.929 without them) just over its target; its peer is cheaper; needles need both sets."""
+    good = Reach(retrieves=1, rank=1)
+    later = [sought(9, 2000, number > 1, good) for number in range(8)]  # 6 of 8 visible
+    sets = [
+        SetFigures(
+            name,
+            {
+                EVERYTHING: played(EVERYTHING, 1_000_000),
+                MEMORY: played(MEMORY, tokens, *later, sought(1, 2000, True), sought(3, 2000, name == "livemcp")),
+                "peer": played("peer", 900_000),
+            },
+        )
+        for name, tokens in (("openhands_swebench", 530_000), ("livemcp", 929_000))
+    ]
+    measured = {one.name: one.is_met for one in report.targets(sets, ContextPolicy())}
+    assert {name: is_met for name, is_met in measured.items() if "promise" not in name} == {
+        "openhands_swebench: charged": True,
+        "openhands_swebench: charged / cheapest peer": True,
+        "livemcp: charged": False,
+        "livemcp: charged / cheapest peer": False,
+        "needed later: visible or one retrieve away": True,
+        "needed later: visible": True,
+        "needed later: visible or found": True,
+        "needed by the next message: visible": True,
+        "needed two or three messages later: visible": False,
+    }
+    assert sum("promise" in name for name in measured) == 5
+    assert report.targets(sets, ContextPolicy(offload_threshold_tokens=600)) == []
+    (small,) = report.targets(sets, ContextPolicy(token_budget=16_000))
+    assert (small.value, small.is_met) == (pytest.approx(0.53), True)
+    assert report.needle_sets(sets[:1]) is None
+
+
+def test_the_chart_shows_every_context(tmp_path: Path):
+    contexts = {name: played(name, 10, sought(9, 10, name != "peer")) for name in (EVERYTHING, MEMORY, "peer")}
+    for ending in ("png", "svg"):
+        draw_chart([SetFigures("made", contexts), SetFigures("other", contexts)], tmp_path / f"chart.{ending}")
+    drawn = (tmp_path / "chart.svg").read_text(encoding="utf-8")
+    assert all(text in drawn for text in (EVERYTHING, MEMORY, "peer", "made", "other", "1.00", "0%"))
 
 
 def test_all_benchmarks_run_without_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

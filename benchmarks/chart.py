@@ -1,0 +1,78 @@
+"""The chart of a replay: what each context costs, look-ups charged, and how much of what was needed later it shows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.figures import LATER, SetFigures, pooled
+from benchmarks.peers import EVERYTHING
+from benchmarks.remembering import MEMORY
+
+__all__ = ["draw_chart"]
+
+_OURS, _PEER, _KEPT, _INK, _FAINT = "#20639b", "#d9a78c", "#9aa1a8", "#33383d", "#8a9199"
+
+
+def draw_chart(sets: Sequence[SetFigures], path: Path) -> None:
+    """Draw a panel of costs for each set and one of needles for all, and save them as the file's ending says."""
+    peers = [name for name in sets[0].played if name not in (MEMORY, EVERYTHING)]
+    contexts = [EVERYTHING, *reversed(peers), MEMORY]  # from the bottom up
+    dearest = max(one.charged_cost(context) for one in sets for context in contexts)
+    with rc_context({"text.color": _INK, "axes.labelcolor": _INK, "svg.fonttype": "none"}):
+        size = (3.2 + 2.3 * (len(sets) + 1), 1.2 + 0.36 * len(contexts))
+        figure = Figure(figsize=size, dpi=150, layout="constrained")
+        columns = figure.subplots(1, len(sets) + 1, sharey=True, squeeze=False)[0]
+        for axes, one in zip(columns, sets, strict=False):
+            costs = [one.charged_cost(context) for context in contexts]
+            axes.axvline(1, color=_FAINT, linewidth=0.8, linestyle=(0, (2, 3)), zorder=0)
+            _draw_bars(axes, contexts, costs, [f"{cost:.2f}" for cost in costs], dearest)
+            axes.set_title(f"{one.name}\n{one.runs} runs", loc="left", fontsize=10, fontweight="bold")
+            axes.set_xticks(range(int(dearest) + 1))
+        _draw_needles(columns[-1], contexts, pooled(sets, ""))
+        figure.suptitle(
+            "Input cost relative to keeping everything, look-ups charged (shorter is cheaper), "
+            "and what is at hand of the strings that later calls used",
+            x=0.01,
+            ha="left",
+            fontsize=11,
+        )
+        figure.savefig(path)
+
+
+def _draw_needles(axes: Axes, contexts: Sequence[str], sets: SetFigures) -> None:
+    needles = [sets.played[context].needles(LATER) for context in contexts]
+    visible = [of.visible / of.total if of.total else 0.0 for of in needles]
+    texts = [f"{share:.0%}" if of.total else "-" for share, of in zip(visible, needles, strict=True)]
+    within_reach = [of.in_one_retrieve / of.total if of.total else 0.0 for of in needles]
+    axes.barh(range(len(contexts)), within_reach, color=[_colour(context) for context in contexts], alpha=0.25)
+    _draw_bars(axes, contexts, visible, texts, 1.0)
+    axes.set_title(
+        f"visible of {needles[0].total} needed later\n(pale: one look-up away)",
+        loc="left",
+        fontsize=10,
+        fontweight="bold",
+    )
+    axes.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
+
+
+def _draw_bars(
+    axes: Axes, contexts: Sequence[str], values: Sequence[float], texts: Sequence[str], longest: float
+) -> None:
+    rows = range(len(contexts))
+    axes.barh(rows, values, color=[_colour(context) for context in contexts])
+    for row, context, value, text in zip(rows, contexts, values, texts, strict=True):
+        weight = "bold" if context == MEMORY else "normal"
+        backing = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8}
+        axes.text(value + longest * 0.03, row, text, va="center", fontsize=9, fontweight=weight, bbox=backing)
+    axes.set_xlim(0, longest * 1.2)
+    axes.set_yticks(rows, contexts)
+    axes.tick_params(colors=_INK, length=0, labelsize=9)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.spines["left"].set_color(_FAINT)
+
+
+def _colour(context: str) -> str:
+    return {MEMORY: _OURS, EVERYTHING: _KEPT}.get(context, _PEER)
