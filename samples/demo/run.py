@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_context import MemoryStore, StoreError
+from memory_context.store import ReadScope
 
 from .display import Display
 from .recorder import LEAST_CACHED_TOKENS, Call, ModelError, Recorder, as_bytes, cost_share, results_in
@@ -163,7 +164,8 @@ async def _continue_elsewhere(
 async def _read_back(on: Stage, other_transactions: int) -> Kept:
     """Read everything back from the store and compare it with what the tools had returned."""
     store, context = on.context.memory_store, on.context
-    keys = await store.select_keys(USER_ID, session_id=context.session_id, limit=10_000)
+    scope = ReadScope(context.agent_id, context.session_id, "session")
+    keys = await store.select_keys(USER_ID, scope=scope, limit=None)
     stored = {await context.retrieve(key) for key in keys}
     limit = context.policy.offload_threshold_tokens
     large = [text for text in on.found if context.token_counter.is_over(text, limit)]
