@@ -22,15 +22,48 @@ from autogen_core.models import (
 from hypothesis import strategies as st
 from PIL import Image as PILImage
 
-from memory_context import AgentMemory, ContextPolicy, ContextStats, ExpansionPolicy, MemoryContext, RecallPolicy
-from memory_context.messages import calls_of, long_strings, message_from_json, message_to_json, results_of, texts_of
+from memory_context import (
+    AgentMemory,
+    CachePolicy,
+    CompactionPolicy,
+    ContextPolicy,
+    ContextStats,
+    ExpansionPolicy,
+    MemoryContext,
+    RecallPolicy,
+)
+from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result
+from memory_context.messages import (
+    calls_of,
+    long_strings,
+    message_from_json,
+    message_to_json,
+    overhead_texts,
+    results_of,
+    texts_of,
+)
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Folded, PlannedCompaction, Redelivered, Shortened, Transcript, Withdrawn
-from memory_context.view import current_task, render
+from memory_context.transcript import (
+    Arithmetic,
+    Cleared,
+    Decision,
+    Expanded,
+    Folded,
+    PlannedCompaction,
+    Redelivered,
+    Shortened,
+    Withdrawn,
+)
+from memory_context.view import View, current_task, render
+from memory_context.view.economics import saving_changes
+from memory_context.view.render import ViewMessage
 
 from .lights import Light, choose
 
 counter = default_token_counter()
+
+LEEWAY_OF_AN_ORPHAN = 12
+"""The context counts the call id of a result that it tells in words, although the words do not have it."""
 
 IMAGE = Image(PILImage.new("RGB", (2, 2)))
 
@@ -134,7 +167,49 @@ def any_policy(seed: int) -> ContextPolicy:
         image_tokens=rng.choice([1100, 85, 0]),
         expansion=ExpansionPolicy(limit_tokens=rng.choice([200, 2000, 2000]), retry_seconds=0),
         recall=RecallPolicy(limit_tokens=rng.choice([200, 800])),
+        compaction=CompactionPolicy(
+            enabled=rng.random() < 0.85,
+            mode="plugin",  # what a model makes of results has tests of its own
+            facts_limit_tokens=rng.choice([240, 60, 0]),
+            excerpt_limit_tokens=rng.choice([2000, 600, 200]),
+        ),
+        cache=CachePolicy(
+            expected_calls=rng.choice([None, None, 1, 1000]),
+            cached_price_ratio=rng.choice([0.1, 0.5, 1.0]),
+            write_price_ratio=rng.choice([1.0, 1.25]),
+            least_prefix_tokens=rng.choice([0, 1024]),
+        ),
     )
+
+
+def any_compactors(seed: int) -> Compactors | None:
+    """Make compactors of one's own, good and bad; often none."""
+    compactors = Compactors()
+
+    def terse(result: Result, hint: Hint) -> Compacted:
+        return Compacted("", "", "")
+
+    def first_words(result: Result, hint: Hint) -> Compacted:
+        passages = [Passage(0, min(len(result.content), 40))] if hint.excerpt_limit_tokens > 40 else []
+        return Compacted("Done.", "a result", result.source if hint.facts_limit_tokens else "", passages)
+
+    def raising(result: Result, hint: Hint) -> Compacted:
+        raise KeyError(result.source)
+
+    def overrunning(result: Result, hint: Hint) -> Compacted:
+        return Compacted("Done.", "all of it", result.content * 2 + "x " * 9999, [Passage(0, len(result.content))])
+
+    def backwards(result: Result, hint: Hint) -> Compacted:
+        return Compacted("Done.", "a result", "", [Passage(9, 12), Passage(0, 3)])
+
+    def junk(result: Result, hint: Hint) -> Any:
+        return {"status": "Done."}
+
+    own = [None, None, terse, first_words, raising, overrunning, backwards, junk][seed % 8]
+    if own is None:
+        return None
+    compactors.register("tool_[02468]", own)
+    return compactors
 
 
 policies = st.builds(
@@ -144,6 +219,20 @@ policies = st.builds(
     first_view_limit_tokens=st.sampled_from([200, 1000, 4000]),
     token_budget=st.sampled_from([None, 1000, 2000, 8000, 100_000]),
     expansion=st.builds(ExpansionPolicy, limit_tokens=st.sampled_from([200, 2000]), retry_seconds=st.just(0)),
+    compaction=st.builds(
+        CompactionPolicy,
+        mode=st.just("plugin"),
+        enabled=st.sampled_from([True, True, True, False]),
+        facts_limit_tokens=st.sampled_from([240, 0]),
+        excerpt_limit_tokens=st.sampled_from([2000, 200]),
+    ),
+    cache=st.builds(
+        CachePolicy,
+        expected_calls=st.sampled_from([None, 1, 1000]),
+        cached_price_ratio=st.sampled_from([0.1, 0.5, 1.0]),
+        write_price_ratio=st.sampled_from([1.0, 1.25]),
+        least_prefix_tokens=st.sampled_from([0, 1024]),
+    ),
 )
 
 
@@ -182,9 +271,10 @@ class Life:
     added: list[LLMMessage] = field(default_factory=list)
     view: list[LLMMessage] = field(default_factory=list)
     calls: int = 0
-    seen_until: int = 0
     light: Light | None = None
+    compactors: Compactors | None = None
     questions: int = 0
+    compacted: set[tuple[int, str, int]] = field(default_factory=set)
 
     async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
         """Let everything of a history happen, looking at a view after each event."""
@@ -206,7 +296,6 @@ class Life:
 
     async def add_answer(self, message: AssistantMessage) -> None:
         """Answer the view that was looked at just now."""
-        self.seen_until = self.context.transcript.end
         await self.add(message)
 
     # --- events
@@ -306,6 +395,7 @@ class Life:
             self.context.memory_store,
             model_client=self.light,
             policy=self.context.policy,
+            compactors=self.compactors,
         )
         await loaded.load_state(state)
         assert same(await loaded.get_messages(), before), "a loaded context shows another view"
@@ -356,6 +446,9 @@ class Life:
         await self.check_budget(view)
         self.check_task(view)
         self.check_stable_prefix(view)
+        self.check_arithmetic()
+        self.check_nothing_that_pays_is_left()
+        await self.check_compacted_stays_compacted()
         await self.check_references()
         self.check_purity(view)
         self.check_opened()
@@ -369,7 +462,9 @@ class Life:
     def remember_view(self) -> None:
         standing = self.context.transcript.standing
         self.fresh_from = standing.consumed
-        self.planned = planned_changes(self.context.transcript)
+        self.log_length = len(self.context.transcript.log)
+        self.changes = counted_changes(self.context.stats)
+        self.last_view = self.rendered
         self.questions = len(self.light.prompts) if self.light else 0
         self.start = standing.start
 
@@ -397,19 +492,99 @@ class Life:
                 "task not whole"
             )
 
+    @property
+    def rendered(self) -> View:
+        """The last view, before it was copied."""
+        return self.context._last_views[1]  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def decided(self) -> list[Decision]:
+        """What was decided since the last look."""
+        return [decision for _, decision in self.context.transcript.log[getattr(self, "log_length", 0) :]]
+
     def check_stable_prefix(self, view: list[LLMMessage]) -> None:
+        """What the agent has answered stays as it was, but for what was planned, and that is counted."""
         transcript = self.context.transcript
-        if planned_changes(transcript) != getattr(self, "planned", None) or transcript.standing.start != self.start:
+        if not self.view or transcript.standing.start != self.start:
             return
         common = 0
         for old, new in zip(self.view, view, strict=False):
             if not same([old], [new]):
                 break
             common += 1
-        if common < len(self.view):
-            report_positions = [m.position for m in self.context._last_views[1].messages]  # pyright: ignore[reportPrivateUsage]
-            changed = report_positions[common] if common < len(report_positions) else transcript.end
-            assert changed >= self.fresh_from, f"the head changed at {changed}, fresh from {self.fresh_from}"
+        if common == len(self.view):
+            return
+        positions = [message.position for message in self.rendered.messages]
+        changed = positions[common] if common < len(positions) else transcript.end
+        if changed < self.fresh_from:
+            assert any(is_planned(decision) for decision in self.decided), (
+                f"the head changed at {changed}, fresh from {self.fresh_from}"
+            )
+            assert counted_changes(self.context.stats) > self.changes, "a change of the head is not counted"
+
+    def check_arithmetic(self) -> None:
+        """What a decision says that it removes and rewrites is the difference between the two views."""
+        effects = [decision for decision in self.decided if changes_view(decision)]
+        reckoned = [
+            (decision, decision.arithmetic)
+            for decision in effects
+            if isinstance(decision, (PlannedCompaction, Withdrawn, Folded)) and decision.arithmetic is not None
+        ]
+        if len(reckoned) != 1:
+            return
+        ((decision, arithmetic),) = reckoned
+        if isinstance(decision, Folded):
+            if effects[-1] is decision:
+                assert abs(arithmetic.rewritten_tokens - self.rendered.tokens) <= 16, "all of the view is read anew"
+            return
+        if any(isinstance(one, (Folded, Shortened, Cleared, Expanded)) for one in effects) or any(
+            one is not decision and getattr(one, "reason", "") not in ("planned", "saves") for one in effects
+        ):
+            return  # other things changed the view, too
+        assert arithmetic.net > 0
+        removed, rewritten, orphans = self.recount()
+        assert abs(arithmetic.removed_tokens - removed) <= LEEWAY_OF_AN_ORPHAN * orphans, (arithmetic, removed)
+        assert abs(arithmetic.rewritten_tokens - rewritten) <= LEEWAY_OF_AN_ORPHAN * orphans, (arithmetic, rewritten)
+        self.check_net(arithmetic)
+
+    def recount(self) -> tuple[int, int, int]:
+        """Count what is gone from the last view and what of it is read anew, from the texts of both views."""
+        policy = self.context.policy
+        now = {place_of(message): message.message for message in self.rendered.messages}
+        sizes: list[tuple[int, int]] = []
+        orphans = 0
+        for message in self.last_view.messages:
+            left = now.get(place_of(message))
+            orphans += " returned:\n" in str(message.message.content)[:80]
+            sizes.append((whole_tokens(message.message, policy), whole_tokens(left, policy) if left else 0))
+        changed = next((i for i, (before, after) in enumerate(sizes) if before != after), len(sizes))
+        before = sum(size for size, _ in sizes[:changed])
+        least = max(policy.cache.least_prefix_tokens - policy.reserved_tokens, 0)
+        uncached = before if before < least <= sum(size for size, _ in sizes) else 0
+        removed = sum(before - after for before, after in sizes)
+        return removed, uncached + sum(after for _, after in sizes[changed:]), orphans
+
+    def check_net(self, arithmetic: Arithmetic) -> None:
+        """The net saving is what the prices make of the rest."""
+        prices, calls = self.context.policy.cache, arithmetic.expected_calls
+        assert calls == (prices.expected_calls or max(self.context.transcript.standing.answers, 6))
+        saved = arithmetic.removed_tokens * calls * prices.cached_price_ratio
+        dearer = max(prices.write_price_ratio - prices.cached_price_ratio, 0)
+        assert abs(arithmetic.net - (saved - arithmetic.rewritten_tokens * dearer)) < 0.1
+
+    def check_nothing_that_pays_is_left(self) -> None:
+        context = self.context
+        if context.policy.compaction.enabled:
+            held = context._summaries.is_held  # pyright: ignore[reportPrivateUsage]
+            assert saving_changes(context.transcript, self.rendered, context.policy, held) == []
+
+    async def check_compacted_stays_compacted(self) -> None:
+        """A result that was shown by its placeholder is never shown whole again by itself, also after a load."""
+        for segment in (await self.context.explain()).segments:
+            if segment.kind == "result" and segment.state == "placeholder":
+                self.compacted.add(segment.place)
+            elif segment.place in self.compacted:
+                assert segment.state not in ("full", "excerpt"), "a compacted result is whole again"
 
     async def check_references(self) -> None:
         report = await self.context.explain()
@@ -437,7 +612,7 @@ class Life:
             assert len(self.light.prompts) <= self.questions + 1, "asked twice for one view"
 
     def check_transcript(self) -> None:
-        """While the store is up, what is large is stored at once, and a result that was answered is compacted."""
+        """While the store is up, what is large is stored at once; what of it is shown first keeps its limit."""
         transcript, policy = self.context.transcript, self.context.policy
         for entry in transcript.entries():
             for part in entry.measured:
@@ -445,10 +620,7 @@ class Life:
                     assert part.stored is not None, "a large part was not stored"
                     if part.is_result and part.stored.excerpt is not None:
                         placeholder = part.stored.compacted_tokens
-                        assert part.stored.excerpt_tokens <= max(policy.result_limit_tokens, placeholder)
-                    was_answered = entry.position < self.seen_until and transcript.has_answer()
-                    if part.is_result and was_answered and not transcript.standing.is_folded(entry.position):
-                        assert (entry.position, part.address) in transcript.standing.compacted, "shown more than once"
+                        assert part.stored.excerpt_tokens <= max(policy.excerpt_limit_tokens, placeholder)
 
     async def check_nothing_is_lost(self) -> None:
         """Every text since the last clear is where it was, in the transcript or behind its reference, for this user."""
@@ -472,10 +644,38 @@ class Life:
                         assert await self.context.retrieve(ref.key) in strings.values()
 
 
-def planned_changes(transcript: Transcript) -> int:
-    """Count the planned compactions, folds and withdrawals so far."""
-    return sum(
-        isinstance(decision, (PlannedCompaction, Folded, Shortened, Withdrawn)) for _, decision in transcript.log
+def changes_view(decision: Decision) -> bool:
+    """Whether a view is another one for this decision."""
+    return isinstance(decision, (PlannedCompaction, Folded, Shortened, Withdrawn, Cleared, Expanded))
+
+
+def is_planned(decision: Decision) -> bool:
+    """Whether a decision may change what the agent has answered."""
+    if isinstance(decision, PlannedCompaction):
+        return decision.reason != "consumed"
+    return isinstance(decision, (Folded, Shortened, Withdrawn))
+
+
+def counted_changes(stats: ContextStats) -> int:
+    """Return how many changes of the head the statistics count."""
+    return stats.compactions + stats.folds + stats.shortenings
+
+
+def place_of(message: ViewMessage) -> tuple[int, str, str]:
+    """Return what tells a message of a view from the others."""
+    first = message.segments[0] if message.segments else None
+    return message.position, first.kind if first else "", first.owner if first else ""
+
+
+def whole_tokens(message: LLMMessage, policy: ContextPolicy) -> int:
+    """Count all of a message: texts, names, ids, images, 4 for itself."""
+    beside = [text for texts in overhead_texts(message).values() for text in texts]
+    images = message.content if isinstance(message, UserMessage) and not isinstance(message.content, str) else []
+    return (
+        4
+        + sum(counter.count(text) for _, text in texts_of(message))
+        + sum(counter.count(text) for text in beside)
+        + policy.image_tokens * sum(isinstance(block, Image) for block in images)
     )
 
 

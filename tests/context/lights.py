@@ -10,6 +10,7 @@ from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsag
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import MemoryStore
+from memory_context.compaction import INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 
@@ -35,6 +36,10 @@ class Light(ReplayChatCompletionClient):
         asked: Set when it is asked.
         release: Cleared, it does not answer until it is set.
         is_deaf: Whether it swallows its cancellation.
+        summary: What it answers when it is to summarise a result, which counts apart; None for never.
+        summary_prompts: What it was to summarise, as one text each.
+        summary_asked: Set when it is to summarise.
+        summary_release: Cleared, it does not answer that until it is set.
     """
 
     def __init__(self, answer: Answer = '{"expand": []}', model_info: ModelInfo = STRUCTURED) -> None:
@@ -46,6 +51,11 @@ class Light(ReplayChatCompletionClient):
         self.release = asyncio.Event()
         self.release.set()
         self.is_deaf = False
+        self.summary: Answer | None = None
+        self.summary_prompts: list[str] = []
+        self.summary_asked = asyncio.Event()
+        self.summary_release = asyncio.Event()
+        self.summary_release.set()
 
     async def create(
         self,
@@ -56,21 +66,27 @@ class Light(ReplayChatCompletionClient):
         **others: Any,
     ) -> CreateResult:
         """Answer."""
-        self.prompts.append("\n".join(str(message.content) for message in messages))
-        self.json_outputs.append(json_output)
-        self.asked.set()
-        while not self.release.is_set():
+        is_summary = messages[0].content == INSTRUCTIONS
+        prompts, wanted = (self.summary_prompts, self.summary) if is_summary else (self.prompts, self.answer)
+        prompts.append("\n".join(str(message.content) for message in messages))
+        (self.summary_asked if is_summary else self.asked).set()
+        if wanted is None:
+            await asyncio.Event().wait()
+        if not is_summary:
+            self.json_outputs.append(json_output)
+        release = self.summary_release if is_summary else self.release
+        while not release.is_set():
             try:
-                await self.release.wait()
+                await release.wait()
             except asyncio.CancelledError:
                 if not self.is_deaf:
                     raise
-        answer = self.answer(self.prompts[-1]) if callable(self.answer) else self.answer
+        answer = wanted(prompts[-1]) if callable(wanted) else wanted
         if isinstance(answer, Exception):
             raise answer
         return CreateResult(
             finish_reason="stop",
-            content=answer,
+            content=str(answer),
             usage=RequestUsage(prompt_tokens=100, completion_tokens=10),
             cached=False,
         )

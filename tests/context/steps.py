@@ -3,7 +3,12 @@
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 
-from memory_context import MemoryContext
+from memory_context import CachePolicy, MemoryContext
+
+ALWAYS_PAYS = CachePolicy(expected_calls=1_000_000, least_prefix_tokens=0)
+"""So many calls are still to come that every change that removes something pays at once."""
+NEVER_PAYS = CachePolicy(cached_price_ratio=0)
+"""What stands in the view costs nothing, so only the budget removes anything."""
 
 
 async def add_step(context: MemoryContext, *contents: str, name: str = "survey", arguments: str = "{}") -> None:

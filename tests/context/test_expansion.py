@@ -25,13 +25,14 @@ from ..agents.scripted import report, text_of
 from ..conftest import Server
 from ..store.test_outages import hanging
 from .lights import STRUCTURED, Light, Reads, choose
-from .steps import add_step
+from .steps import ALWAYS_PAYS, NEVER_PAYS, add_step
 
 HEAD = re.compile(r"^\[…\] lines (\d+)-(\d+):$")
 WHEN = re.compile(r"<(memory-[0-9a-f]{8})>")
 
 
 def context_of(store: MemoryStore, light: Light | None = None, **policy) -> MemoryContext:
+    policy = {"cache": ALWAYS_PAYS} | policy
     return MemoryContext("alice", "coder", None, store, model_client=light, policy=ContextPolicy(**policy))
 
 
@@ -142,15 +143,30 @@ async def test_a_key_of_another_session_opens(store: MemoryStore):
 
 @pytest.mark.parametrize("lines", [60, 3000])
 async def test_naming_a_key_again_and_again_adds_nothing(store: MemoryStore, lines: int):
-    """Without a budget nothing is ever withdrawn, so the same is not brought twice: whole or the same passages."""
-    context = context_of(store, token_budget=None)
-    (key,) = await surveyed(context, "owls", lines=lines)
+    """What is never withdrawn is not brought twice: whole or the same passages."""
+    (key,) = await surveyed(context_of(store), "owls", lines=lines)
+    placeholder = f"[MemoryRef: {key} - owls - 1 tokens]"
+    context = context_of(store, token_budget=None, cache=NEVER_PAYS)
     for _ in range(20):
-        view = await ask(context, f"What is the value of finding 1234 in {key}?")
+        view = await ask(context, f"What is the value of finding 1234 in {placeholder}?")
         await answer(context)
     assert len(opened(view)) == 1
     assert context.stats.expansions == 1
-    assert len(opened(await ask(context, f"And finding 17 in {key}?"))) == (2 if lines == 3000 else 1)
+    assert len(opened(await ask(context, f"And finding 17 in {placeholder}?"))) == (2 if lines == 3000 else 1)
+
+
+async def test_what_was_opened_goes_when_its_turn_is_over_and_comes_back_when_it_is_named_again(store: MemoryStore):
+    """Where that pays: it is withdrawn before the next request is looked at, so one view has it once."""
+    context = context_of(store)
+    (key,) = await surveyed(context, "owls", lines=60)
+    for i in range(3):
+        view = await ask(context, f"What of finding {i} in {key}?")
+        assert len(opened(view)) == 1
+        assert view[-1].content == opened(view)[0], "where it was asked for"
+        await answer(context)
+        assert opened(await context.get_messages()) == opened(view), "its turn is not over"
+    assert context.stats.expansions == 3
+    assert opened(await ask(context, "Translate 'good morning' to French.")) == []
 
 
 async def test_history_is_not_folded_for_what_a_small_budget_has_no_room_for(store: MemoryStore):
@@ -271,10 +287,12 @@ async def test_what_is_in_sight_is_not_opened(store: MemoryStore):
     await answer(context)
     assert len(opened(await ask(context, f"Show {key} once more"))) == 1
     await answer(context)
+
+    staying = context_of(store, cache=NEVER_PAYS)
     notes = await context.store("a note", "a note", source="note")
-    assert len(opened(await ask(context, f"[MemoryRef: {notes} - a note - 2 tokens]"))) == 2
-    await answer(context)
-    assert len(opened(await ask(context, f"Again [MemoryRef: {notes} - a note - 2 tokens]"))) == 2, "still whole there"
+    assert len(opened(await ask(staying, f"[MemoryRef: {notes} - a note - 2 tokens]"))) == 1
+    await answer(staying)
+    assert len(opened(await ask(staying, f"Again [MemoryRef: {notes} - a note - 2 tokens]"))) == 1, "still whole there"
 
     large = context_of(store)
     await ask(large, report("a task", 600))
@@ -329,9 +347,9 @@ async def test_no_content_can_end_its_fence(store: MemoryStore):
 
 async def test_what_was_opened_stays_where_it_is_until_a_planned_compaction_after_its_turn(store: MemoryStore):
     """Byte for byte, so that the prefix is stable; then it goes, in one batch with the compaction."""
-    context = context_of(store, token_budget=8000, offload_threshold_tokens=200)
-    (key,) = await surveyed(context, "owls", lines=60)
-    before = await ask(context, f"What does {key} say?")
+    (key,) = await surveyed(context_of(store), "owls", lines=60)
+    context = context_of(store, token_budget=8000, offload_threshold_tokens=200, cache=NEVER_PAYS)
+    before = await ask(context, f"What does [MemoryRef: {key} - owls - 1 tokens] say?")
     for i in range(50):
         await answer(context, f"Thought {i}: " + "so it is, and on it goes " * 40)
         view = await ask(context, f"And {i}?") if i % 5 == 0 else await context.get_messages()
@@ -368,12 +386,12 @@ async def test_what_was_opened_for_this_turn_survives_a_planned_compaction_in_it
 
 async def test_a_saved_state_shows_the_same_and_does_not_grow_with_what_was_withdrawn(store: MemoryStore):
     """The texts in force are saved; those of the past are not, nor kept in the process."""
-    context = context_of(store, token_budget=4000)
+    context = context_of(store, token_budget=4000, cache=NEVER_PAYS)
     keys = [await context.store(report(f"topic {i}", 100), f"topic {i}", source=f"topic{i}") for i in range(12)]
     sizes: list[int] = []
     for key in keys:
         await ask(context, f"Open [MemoryRef: {key} - x - 1 tokens].")
-        later = context_of(store, token_budget=4000)
+        later = context_of(store, token_budget=4000, cache=NEVER_PAYS)
         state = json.dumps(await context.save_state())
         await later.load_state(json.loads(state))
         assert await later.get_messages() == await context.get_messages()
@@ -444,7 +462,7 @@ async def test_a_key_in_the_words_of_tools_opens_nothing(store: MemoryStore):
     assert placeholder in text
     assert "owls finding" not in text
     await answer(context)
-    assert len(opened(await ask(context, "Translate 'good morning' to French."))) == 1, "and nothing next time either"
+    assert len(opened(await ask(context, "Translate 'good morning' to French."))) == 0, "and nothing next time either"
 
 
 async def test_an_agent_without_tools_opens_a_key_by_naming_it(store: MemoryStore):

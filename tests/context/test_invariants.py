@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 
-from .histories import Life, any_policy, histories, long_history, moody, policies
+from .histories import Life, any_compactors, any_policy, histories, long_history, moody, policies
 
 on_one_store = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -17,7 +17,9 @@ on_one_store = settings(
 async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, history, policy: ContextPolicy):
     """Pairing, budget, stable head, whole task, committed references, purity, saved and loaded at any point."""
     light = moody(len(history)) if len(history) % 2 else None
-    life = Life(MemoryContext("alice", "coder", None, store, model_client=light, policy=policy), light=light)
+    compactors = any_compactors(len(history))
+    context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
+    life = Life(context, light=light, compactors=compactors)
     await life.live(history)
     await life.check_nothing_is_lost()
 
@@ -26,6 +28,9 @@ async def test_every_view_of_every_history_keeps_the_rules(store: MemoryStore, h
 async def test_every_view_of_a_long_life_keeps_the_rules(store: MemoryStore, seed: int):
     """The same, over sixty events of real work, in which steps fold and results shrink."""
     light = moody(seed) if seed % 2 else None
-    life = Life(MemoryContext("alice", "coder", None, store, model_client=light, policy=any_policy(seed)), light=light)
+    compactors = any_compactors(seed)
+    policy = any_policy(seed)
+    context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
+    life = Life(context, light=light, compactors=compactors)
     await life.live(long_history(seed))
     await life.check_nothing_is_lost()

@@ -8,7 +8,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore, RecallPoli
 
 from ..agents.scripted import report, text_of
 from .lights import Light, Reads, choose
-from .steps import add_step
+from .steps import ALWAYS_PAYS, NEVER_PAYS, add_step
 
 LUNCH = "The team lunch is every Thursday at Luigi's, the table is booked for eleven people."
 LABEL = re.compile(
@@ -18,6 +18,7 @@ LABEL = re.compile(
 
 
 def context_of(store: MemoryStore, light: Light | None = None, **policy) -> MemoryContext:
+    policy = {"cache": ALWAYS_PAYS} | policy
     return MemoryContext("alice", "coder", None, store, model_client=light, policy=ContextPolicy(**policy))
 
 
@@ -164,7 +165,7 @@ async def test_what_was_compacted_is_recalled_in_its_own_session(store: MemorySt
 async def test_what_was_recalled_is_not_recalled_again_while_it_is_shown(store: MemoryStore):
     """The same question twice shows the passage once."""
     await remember(store)
-    context = context_of(store)
+    context = context_of(store, cache=NEVER_PAYS)
     before = await ask(context, "Where did we say the team lunch is?")
     await context.add_message(AssistantMessage(content="At Luigi's.", source="coder"))
     view = await ask(context, "Where did we say the team lunch is, last time?")

@@ -1,0 +1,251 @@
+"""When a change of the view pays, with the sums done by hand."""
+
+import pytest
+from autogen_core import FunctionCall
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    UserMessage,
+)
+
+from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.messages import Address
+from memory_context.references import MemoryRef
+from memory_context.tokens import default_token_counter
+from memory_context.transcript import (
+    Arithmetic,
+    Expanded,
+    Offloaded,
+    Part,
+    PartId,
+    PlannedCompaction,
+    Shown,
+    Stored,
+    Transcript,
+    Withdrawn,
+)
+from memory_context.view import render
+from memory_context.view.economics import arithmetic_of, expected_calls, saving_changes
+
+from ..agents.scripted import report
+from .steps import add_step
+
+counter = default_token_counter()
+PRICES = CachePolicy(cached_price_ratio=0.1, write_price_ratio=1.25, least_prefix_tokens=0, expected_calls=6)
+RESULT = Address("result", 0)
+COMPACTED = "x"
+
+
+class History:
+    """A transcript in which every message takes as many tokens as it is told to."""
+
+    def __init__(self) -> None:
+        self.transcript = Transcript()
+
+    def add(self, message: LLMMessage, *parts: Part) -> int:
+        """Add a message of known size; return its position."""
+        entry = self.transcript.append(message)
+        entry.measure(list(parts))
+        return entry.position
+
+    def say(self, who: str, tokens: int) -> int:
+        """Say something that takes so many tokens in all."""
+        message = AssistantMessage(content=who, source=who) if who == "coder" else UserMessage(content=who, source=who)
+        return self.add(message, Part(Address("text", 0), tokens - 4))
+
+    def step(self, tokens: int, compacted_tokens: int) -> PartId:
+        """Let the agent answer the view with a call of 10 tokens, whose result takes so many, and is stored."""
+        name = f"call_{self.transcript.end}"
+        call = FunctionCall(id=name, name="survey", arguments="{}")
+        self.add(AssistantMessage(content=[call], source="coder"), Part(Address("arguments", 0), 6))
+        result = FunctionExecutionResult(content="whole", name="survey", call_id=name, is_error=False)
+        position = self.add(
+            FunctionExecutionResultMessage(content=[result]),
+            Part(RESULT, tokens - 4, is_result=True),
+        )
+        stored = Stored((MemoryRef(name, "a result", tokens),), COMPACTED, compacted_tokens - 4)
+        self.transcript.decide(Offloaded(position, RESULT, stored))
+        return position, RESULT
+
+    def show(self) -> None:
+        """Hand out a view."""
+        self.transcript.decide(Shown(self.transcript.end))
+
+    def changes(self, prices: CachePolicy = PRICES, held: tuple[PartId, ...] = (), **policy: int):
+        """Return what pays now."""
+        settings = ContextPolicy(cache=prices, **policy)
+        return saving_changes(
+            self.transcript, render(self.transcript, settings, counter), settings, lambda part: part in held
+        )
+
+
+def answered(*sizes: int) -> tuple[History, list[PartId]]:
+    """Return a history of a request (100 tokens) and steps with results of these sizes, all answered and whole."""
+    history = History()
+    history.say("user", 100)
+    parts = list[PartId]()
+    for size in sizes:
+        history.show()
+        parts.append(history.step(size, 20))
+    history.show()
+    history.say("coder", 30)
+    return history, parts
+
+
+def test_what_was_answered_just_now_rewrites_only_what_stays_of_it():
+    """500 -> 20 tokens: 480 x 6 x 0.1 = 288.0 saved, 20 x 1.15 = 23.0 paid for; the answer is new in any case."""
+    history, parts = answered(500)
+    assert history.changes() == [PlannedCompaction((parts[0],), "consumed", Arithmetic(480, 20, 6, 265.0))]
+
+
+def test_what_stands_further_back_pays_for_all_that_follows():
+    """A call, a result of 400 that stays, 30 of an answer: 20 + 10 + 400 + 30 = 460, x 1.15 = 529 > 288."""
+    history, parts = answered(500)
+    history.show()
+    late = history.step(400, 400)  # nothing to save there
+    history.show()
+    history.say("coder", 30)
+    assert history.changes() == []
+    dear = replace_calls(PRICES, 12)
+    assert history.changes(dear) == [PlannedCompaction((parts[0],), "saves", Arithmetic(480, 460, 12, 47.0))]
+    assert late not in history.changes(dear)[0].parts
+
+
+def replace_calls(prices: CachePolicy, calls: int | None) -> CachePolicy:
+    return prices.model_copy(update={"expected_calls": calls})
+
+
+def test_the_place_that_saves_most_is_taken_and_all_behind_it_goes_along():
+    """Two results of 500: from the first on 960 x 6 x 0.1 - (20 + 10 + 20) x 1.15 = 518.5, from the second on 265.0."""
+    history, parts = answered(500, 500)
+    assert history.changes() == [PlannedCompaction(tuple(parts), "saves", Arithmetic(960, 50, 6, 518.5))]
+
+
+def test_a_small_one_far_back_waits_while_a_new_one_goes():
+    """60 in front of 3,000 that stay: the new one alone pays."""
+    history = History()
+    history.say("user", 100)
+    history.show()
+    first = history.step(60, 20)
+    history.say("user", 3000)
+    history.show()
+    last = history.step(500, 20)
+    history.show()
+    history.say("coder", 30)
+    assert history.changes() == [PlannedCompaction((last,), "consumed", Arithmetic(480, 20, 6, 265.0))]
+    history.transcript.decide(history.changes()[0])
+    assert history.changes() == [], "nor does it pay afterwards"
+    assert history.transcript.standing.answered_whole == {first}
+
+
+def test_a_prefix_too_short_to_be_cached_is_read_anew_with_the_rest():
+    """Before the result stand 110 tokens, less than 500: 20 + 110 = 130, x 1.15 = 149.5. If nothing is cached: 20."""
+    history, _ = answered(500)
+    (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 500}))
+    assert change.arithmetic == Arithmetic(480, 130, 6, 138.5)
+    (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 611}))
+    assert change.arithmetic == Arithmetic(480, 20, 6, 265.0), "110 + 500 tokens are no cached prefix: nothing is lost"
+    (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 500}), reserved_tokens=390)
+    assert change.arithmetic == Arithmetic(480, 20, 6, 265.0), "the system prompt stands before it"
+
+
+def test_one_expected_call_compacts_what_is_large_only():
+    """480 x 0.1 = 48 > 23; of 200 tokens 18 < 23."""
+    once = replace_calls(PRICES, 1)
+    history, parts = answered(500)
+    assert history.changes(once) == [PlannedCompaction((parts[0],), "consumed", Arithmetic(480, 20, 1, 25.0))]
+    assert answered(200)[0].changes(once) == []
+
+
+def test_what_is_not_smaller_is_not_compacted():
+    """However many calls follow."""
+    history = History()
+    history.say("user", 100)
+    history.show()
+    history.step(60, 60)
+    history.show()
+    history.say("coder", 30)
+    assert history.changes(replace_calls(PRICES, 10**6)) == []
+
+
+def test_what_is_fresh_or_held_is_left():
+    """Not answered yet; or waiting for its summary."""
+    history = History()
+    history.say("user", 100)
+    history.show()
+    first = history.step(500, 20)
+    assert history.changes() == []
+    history.show()
+    assert history.changes() == [], "shown, not answered"
+    second = history.step(500, 20)
+    assert history.changes(held=(first,)) == []
+    history.show()
+    history.say("coder", 30)
+    (change,) = history.changes(held=(first,))
+    assert change.parts == (second,)
+    (change,) = history.changes(replace_calls(PRICES, 100), held=(second,))
+    assert change == PlannedCompaction((first,), "saves", Arithmetic(480, 530, 100, 4190.5))
+
+
+def test_what_was_opened_for_a_turn_that_is_over_goes_along():
+    """It alone pays with nothing behind it; one sum for both; what an agent's Memory shows stays."""
+    history = History()
+    task = history.say("user", 100)
+    history.transcript.decide(Expanded(task, "opened", 395, (), "turn"))
+    history.transcript.decide(Expanded(task, "noted", 395, (), "memory"))
+    history.show()
+    part = history.step(500, 20)
+    history.show()
+    history.say("coder", 30)
+    dear = replace_calls(PRICES, 100)
+    assert [type(change) for change in history.changes(dear)] == [PlannedCompaction], "its turn goes on"
+    history.say("user", 50)
+    compaction, withdrawal = history.changes(dear)
+    # opened: 395 + 4 + 1 = 400; noted, as large, stays behind it: 400 + 10 + 20 are read anew
+    assert compaction == PlannedCompaction((part,), "saves", Arithmetic(880, 430, 100, 8305.5))
+    assert withdrawal == Withdrawn(((task, "turn"),), "planned", None)
+
+
+def test_what_was_opened_and_is_not_answered_stays():
+    """Although a newer request came meanwhile."""
+    history = History()
+    history.say("user", 100)
+    history.transcript.decide(Expanded(0, "opened", 395, (), "turn"))
+    history.say("user", 50)
+    history.show()
+    assert history.changes(replace_calls(PRICES, 10**6)) == []
+
+
+@pytest.mark.parametrize(("answers", "calls"), [(0, 6), (5, 6), (6, 6), (7, 7), (40, 40)])
+def test_as_many_calls_are_expected_as_there_have_been(answers: int, calls: int):
+    """A few at least; or what the policy says."""
+    history = History()
+    for _ in range(answers):
+        history.say("coder", 10)
+    assert expected_calls(history.transcript, CachePolicy()) == calls
+    assert expected_calls(history.transcript, CachePolicy(expected_calls=3)) == 3
+
+
+def test_the_sum_is_what_the_formula_says():
+    """1,000 x 10 x 0.5 - 2,000 x (1.0 - 0.5) = 4,000; writing cheaper than reading costs nothing."""
+    assert arithmetic_of(1000, 2000, 10, CachePolicy(cached_price_ratio=0.5, write_price_ratio=1.0)).net == 4000
+    assert arithmetic_of(1000, 2000, 10, CachePolicy(cached_price_ratio=1.0, write_price_ratio=0.5)).net == 10_000
+
+
+@pytest.mark.parametrize(("calls", "waits"), [(1000, False), (1, True)])
+async def test_small_results_wait_until_together_they_pay(store: MemoryStore, calls: int, waits: bool):
+    """With a real store: the first is compacted at once or not at all, by the calls that are expected to follow."""
+    prices = PRICES.model_copy(update={"expected_calls": calls})
+    context = MemoryContext(
+        "alice", "coder", None, store, policy=ContextPolicy(offload_threshold_tokens=100, cache=prices)
+    )
+    await context.add_message(UserMessage(content="Survey.", source="user"))
+    await add_step(context, report("owls", 12))
+    await add_step(context, "ok")
+    states = [s.state for s in (await context.explain()).segments if s.kind == "result"]
+    await context.get_messages()
+    states = [s.state for s in (await context.explain()).segments if s.kind == "result"]
+    assert states == (["full", "full"] if waits else ["placeholder", "full"])
+    assert (context.stats.answered_compactions, context.stats.compactions) == (0 if waits else 1, 0)
