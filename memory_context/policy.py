@@ -88,7 +88,7 @@ class CompactionPolicy(BaseModel):
 
     enabled: bool = True
     mode: CompactionMode = "auto"
-    facts_limit_tokens: int = Field(default=240, ge=0)
+    facts_limit_tokens: int = Field(default=280, ge=0)
     facts_in_view_tokens: int = Field(default=4000, ge=0)
     excerpt_limit_tokens: int = Field(default=1800, ge=200)
     summarise_over_tokens: int = Field(default=2000, ge=500)

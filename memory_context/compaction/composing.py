@@ -6,7 +6,7 @@ and between them what the reader and the agent's own words point at.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from ..references import one_line
@@ -18,7 +18,7 @@ from .reading import Reading
 
 __all__ = ["composed", "read_anything"]
 
-FACTS_SHARE = 0.15
+FACTS_SHARE = 0.2
 """Of a result's own tokens: a short one keeps fewer facts."""
 LEAST_FACTS_TOKENS = 60
 LINES_SHARE = 0.25
@@ -31,6 +31,9 @@ _TELLING_CHARACTERS = 6
 _RANKED_WORDS = 20_000
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
+_NAMES_HEAD_TOKENS = 6
+_LEAST_NAME_TOKENS = 3
+_PASSED_OVER = 40  # names that are too long for the room that is left, before it is left free
 _STATUS_LINE_LIMIT = 160
 _STATUS_LINES = 2
 
@@ -44,11 +47,13 @@ def read_anything(result: Result) -> Reading:
 def composed(result: Result, reading: Reading, hint: Hint) -> Compacted:
     """Return what survives of a result that was read so, within the limits of the hint."""
     outcome = "failed" if _has_failed(result, reading) else "succeeded"
+    passages = _excerpt(result, reading, hint)
+    shown = "\n".join(result.content[one.start : one.end] for one in passages or ())
     return Compacted(
         status=f"{one_line(result.source, 60)} {outcome}.",
         description=_description(result, reading),
-        facts=_facts(result, reading, hint),
-        excerpt=_excerpt(result, reading, hint),
+        facts=_facts(result, reading, hint, shown),
+        excerpt=passages,
         labels=tuple(reading.labels),
     )
 
@@ -67,16 +72,20 @@ def _excerpt(result: Result, reading: Reading, hint: Hint) -> list[Passage] | No
     )
 
 
-def _facts(result: Result, reading: Reading, hint: Hint) -> str:
+def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
+    """Return lines and names, but for what the view says elsewhere or an excerpt beside them shows."""
+    if hint.facts_limit_tokens <= 0:
+        return ""
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     lines = _lines_within(reading.facts, int(limit * LINES_SHARE), hint.counter)
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
-    names = ranked_names(
-        result.content, task=hint.task[:_RANKED_WORDS], answer=hint.answer[:_RANKED_WORDS], known=reading.names
-    )
-    names = _names_within(names, f"{text}\n{hint.known}\n{hint.answer}", limit, hint.counter)
-    return "\n".join([*lines, *([f"Names in it: {', '.join(names)}"] if names else [])])
+    answer = (hint.answer or hint.said)[:_RANKED_WORDS]
+    ranked = ranked_names(result.content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
+    known = "\n".join([text, hint.known, hint.answer, shown])
+    names = _names_within(ranked, known, limit, hint.counter)
+    where = "Names in the rest" if shown else "Names in it"
+    return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
 
 
 def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
@@ -95,12 +104,7 @@ def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter
     return kept
 
 
-_NAMES_HEAD_TOKENS = 5
-_LEAST_NAME_TOKENS = 3
-_PASSED_OVER = 40
-
-
-def _names_within(names: Any, known: str, limit_tokens: int, counter: TokenCounter) -> list[str]:
+def _names_within(names: Iterable[str], known: str, limit_tokens: int, counter: TokenCounter) -> list[str]:
     """Return the first names that fit, without those that stand elsewhere or in another one."""
     room = limit_tokens - _NAMES_HEAD_TOKENS
     kept: list[str] = []

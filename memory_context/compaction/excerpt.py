@@ -17,7 +17,7 @@ from ..escaping import to_utf8
 from ..patterns import LinePattern
 from ..references import shorten
 from ..tokens import TokenCounter, cut_to_tokens
-from .words import WORD, words_in
+from .words import words_in, words_shared
 
 __all__ = ["Label", "Passage", "error_lines", "excerpt", "render_passages"]
 
@@ -148,10 +148,10 @@ class _Middle:
             worth[landmark.start] = _ERROR_LINE if number < errors else _LANDMARK
         places = sorted(worth)
         position = 0
-        for number, line in enumerate(self._lines):
-            while position < len(places) and places[position] < line.start:
+        for number, (start, end) in enumerate(self._lines):
+            while position < len(places) and places[position] < start:
                 position += 1
-            if position < len(places) and places[position] < line.end:
+            if position < len(places) and places[position] < end:
                 values[number] += worth[places[position]]
         self._values = _blurred(values)
 
@@ -166,15 +166,15 @@ class _Middle:
         for number in sorted(range(len(self._lines)), key=lambda number: (-self._values[number], number)):
             if self._values[number] <= 0 or room <= 0:
                 break
-            line = self._lines[number]
-            cost = (line.end - line.start) / density + 1
+            start, end = self._lines[number]
+            cost = (end - start) / density + 1
             is_apart = number - 1 not in chosen and number + 1 not in chosen
             cost += ELISION_TOKENS if is_apart else 0
             if cost <= room:
                 room -= cost
                 chosen[number] = cost
         while chosen:
-            lines = [self._lines[number] for number in sorted(chosen)]
+            lines = [Passage(*self._lines[number]) for number in sorted(chosen)]
             passages = _merged(lines)
             tokens = counter.count("\n".join(self._content[one.start : one.end] for one in passages))
             excess = tokens + ELISION_TOKENS * len(passages) - budget
@@ -205,27 +205,29 @@ class _Middle:
         return windows
 
     def _by_words(self, wanted: frozenset[str]) -> list[float]:
-        having = [wanted.intersection(WORD.findall(self._content, line.start, line.end)) for line in self._lines]
-        counts = Counter(term for terms in having for term in terms)
-        weights = {term: math.log(1 + len(having) / count) for term, count in counts.items()}
-        values = [sum(weights[term] for term in sorted(terms)) for terms in having]
-        if not any(values):
+        having = words_shared([self._content[start:end].rstrip("\n") for start, end in self._lines], wanted)
+        counts = Counter(term for terms in having.values() for term in terms)
+        weights = {term: math.log(1 + len(self._lines) / count) for term, count in counts.items()}
+        values = [0.0] * len(self._lines)
+        for number, terms in having.items():
+            values[number] = sum(weights[term] for term in sorted(terms))
+        if not having:
             return values
         high = sorted(values)[-max(1, len(values) // _SHARE_OF_HIGH)] or max(values)
         return [min(value / high, 1.5) for value in values]
 
 
-def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[Passage]:
-    """Yield the lines in some stretches of a content; long ones in pieces that end at a space where there is one."""
+def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield where the lines in some stretches of a content stand; long ones in pieces that end at a space where there is one."""
     for start, end in windows:
         while start < end:
             stop = content.find("\n", start, end) + 1 or end
             while stop - start > _LONGEST_LINE:
                 cut = content.rfind(" ", start + _LONGEST_LINE // 2, start + _LONGEST_LINE) + 1
                 cut = cut or start + _LONGEST_LINE
-                yield Passage(start, cut)
+                yield start, cut
                 start = cut
-            yield Passage(start, stop)
+            yield start, stop
             start = stop
 
 

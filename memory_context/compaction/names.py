@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .words import WORD, parts_in, words_in
+from .words import parts_in, with_parts_of, words_in, words_shared
 
 __all__ = ["analysed_lines", "ranked_names"]
 
@@ -65,44 +65,31 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
     worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
     lines = analysed_lines(content, f"{answer}\n{task}")
     task_terms, answer_terms = words_in(task), words_in(answer)
-    near = _Nearness(lines, task_terms, answer_terms)
-    found = {name: _Name(name, 1, [0]) for name in known}
-    for number, line in enumerate(lines):
-        is_import = _IMPORT.match(line) is not None
-        for run in _RUN.findall(line):
-            if run.isalpha() and (run.islower() or run.istitle()):
-                continue  # an ordinary word
-            is_called = run[-1] == "("
-            for text in _names_in(run):
-                name = found.get(text)
-                if name is None:
-                    name = found[text] = _Name(text)
-                name.count += 1
-                name.lines.append(number)
-                name.is_imported |= is_import
-                name.is_called |= is_called
     task_parts, answer_parts = parts_in(task), parts_in(answer)
+    near = _Nearness(lines, task_terms, answer_terms)
+    found = _found_in(lines, known)
+    texts = [name.text for name in found]
+    of_task, of_either = words_shared(texts, task_terms), with_parts_of(texts, task_parts | answer_parts)
     scored: list[tuple[float, int, str]] = []
-    for order, name in enumerate(found.values()):
-        shape = _shape(name.text)
-        if shape is None:
-            continue
-        terms, parts = words_in(name.text), parts_in(name.text)
-        score = (
-            _SHAPES.get(shape, 0.0)
-            + worth.get(name.text, 0.0)
-            + _NEAR_ANSWER * max(near.answer[line] for line in name.lines)
-            + _IN_TASKS_BLOCK * max(near.task_block[line] for line in name.lines)
-            + _IN_ANSWERS_BLOCK * max(near.answer_block[line] for line in name.lines)
-            + _IMPORTED * name.is_imported
-            + _CALLED * name.is_called
-            + _REPEATED * min(math.log(name.count), 3)
-            + _SHARE_IN_TASK * _share(terms, task_terms)
-            + _PARTS_IN_TASK * _share(parts, task_parts)
-            + _SHARE_IN_ANSWER * _share(parts, answer_parts)
-            + _COST * math.log(len(name.text) / 3.5)
-        )
-        scored.append((-score, order, name.text))
+    for order, name in enumerate(found):
+        text = name.text
+        answer_near, task_block, answer_block = near.to(name.lines)
+        score = _SHAPES.get(name.shape, 0.0) + worth.get(text, 0.0) + _NEAR_ANSWER * answer_near
+        score += _IN_TASKS_BLOCK * task_block
+        score += _IN_ANSWERS_BLOCK * answer_block
+        if name.is_imported:
+            score += _IMPORTED
+        if name.is_called:
+            score += _CALLED
+        if name.count > 1:
+            score += _REPEATED * min(math.log(name.count), 3)
+        if order in of_task:
+            score += _SHARE_IN_TASK * _share(words_in(text), task_terms)
+        if order in of_either:
+            parts = parts_in(text)
+            score += _PARTS_IN_TASK * _share(parts, task_parts)
+            score += _SHARE_IN_ANSWER * _share(parts, answer_parts)
+        scored.append((-score - _COST * math.log(len(text) / 3.5), order, text))
     scored.sort()
     for _, _, text in scored:
         yield text
@@ -163,10 +150,51 @@ def _cut(line: str) -> Iterator[str]:
 @dataclass(slots=True)
 class _Name:
     text: str
+    shape: str
     count: int = 0
     lines: list[int] = field(default_factory=list[int])
     is_imported: bool = False
     is_called: bool = False
+
+
+def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
+    """Return the names in some lines, those that are known first."""
+    found: dict[str, _Name] = {}
+    for text in known:
+        if "\n" not in text and (shape := _shape(text)) is not None:
+            found[text] = _Name(text, shape, 1, [0])
+    by_run: dict[str, list[_Name]] = {}  # most runs stand there many times
+    for number, line in enumerate(lines):
+        is_import: bool | None = None
+        for run in _RUN.findall(line):
+            names = by_run.get(run)
+            if names is None:
+                names = by_run[run] = _names_of(run, found)
+            for name in names:
+                name.count += 1
+                name.lines.append(number)
+                if is_import is None:
+                    is_import = _IMPORT.match(line) is not None
+                if is_import:
+                    name.is_imported = True
+    return list(found.values())
+
+
+def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
+    """Return the names in a run, as they are in what was found; put there if they are new."""
+    if run.isalpha() and (run.islower() or run.istitle()):
+        return []  # an ordinary word
+    names: list[_Name] = []
+    for text in _names_in(run):
+        name = found.get(text)
+        if name is None:
+            if (shape := _shape(text)) is None:
+                continue
+            name = found[text] = _Name(text, shape)
+        if run[-1] == "(":
+            name.is_called = True
+        names.append(name)
+    return names
 
 
 class _Nearness:
@@ -179,17 +207,28 @@ class _Nearness:
     """
 
     def __init__(self, lines: Sequence[str], task: frozenset[str], answer: frozenset[str]) -> None:
-        wanted = task | answer
-        having = [wanted.intersection(WORD.findall(line)) for line in lines]
-        counts = Counter(term for terms in having for term in terms)
+        having = words_shared(lines, task | answer)
+        counts = Counter(term for terms in having.values() for term in terms)
         weights = {term: math.log(1 + len(lines) / count) for term, count in counts.items()}
-        by_task = [sum(weights[term] for term in sorted(terms & task)) for terms in having]
-        by_answer = [sum(weights[term] for term in sorted(terms & answer)) for terms in having]
+        by_task, by_answer = [0.0] * len(lines), [0.0] * len(lines)
+        for line, terms in having.items():
+            by_task[line] = sum(weights[term] for term in sorted(terms & task))
+            by_answer[line] = sum(weights[term] for term in sorted(terms & answer))
         self.answer = _relative(_spread(by_answer))
         starts = [0, *(number for number, line in enumerate(lines) if number and _DEFINITION.match(line))]
         blocks = list(zip(starts, [*starts[1:], len(lines)], strict=True))
         self.task_block = _of_blocks(by_task, blocks)
         self.answer_block = _of_blocks(by_answer, blocks)
+
+    def to(self, lines: Sequence[int]) -> tuple[float, float, float]:
+        """Return the greatest of each in these lines."""
+        if len(lines) == 1:
+            return self.answer[lines[0]], self.task_block[lines[0]], self.answer_block[lines[0]]
+        return (
+            max(map(self.answer.__getitem__, lines)),
+            max(map(self.task_block.__getitem__, lines)),
+            max(map(self.answer_block.__getitem__, lines)),
+        )
 
 
 def _spread(values: Sequence[float]) -> list[float]:

@@ -16,7 +16,7 @@ from .ranking import BM25_K1, Ranked, inverse_frequency, rank
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
-_PASSAGES_AN_ITEM = 2
+_PASSAGES_AN_ITEM = 3
 _RELEVANT_SHARE = 0.25
 """Share of what a query says that a passage must have in common with it, by words or by meaning, to be relevant."""
 _TELLING_PASSAGES = 1000
@@ -73,7 +73,7 @@ class SearchHit:
 
     Attributes:
         item: The item; its content is the best passage, its label says which lines that are.
-        passages: The best passage, and the second best if that ranks high too.
+        passages: The best passage, and up to two more that rank high.
         score: Why it ranks where it does.
         is_relevant: Whether it has to do with the query at all: the best of a memory without an answer does not.
     """

@@ -16,6 +16,8 @@ _KNOWN_CHARACTERS = 400_000
 
 _EXCERPT_OVERHEAD_TOKENS = 100
 """Room in a first view for the status and the placeholder above an excerpt."""
+_FACTS_SHARE_OF_EXCERPT = 0.15
+"""Of an excerpt's room: names in what is left out say more for their tokens than further lines would."""
 
 
 def result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
@@ -38,22 +40,27 @@ def hint_for(
         part: The part.
         policy: Limits.
         counter: Counts tokens.
-        is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole.
+        is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole,
+            and beside it facts about the rest.
     """
     facts_are_wanted = is_answered or policy.first_view == "placeholder"
+    facts_limit = policy.compaction.facts_limit_tokens if facts_are_wanted else 0
     excerpt_limit = 0
     if not is_answered:
         if policy.first_view == "excerpt":
             excerpt_limit = min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
         elif part.tokens > policy.result_limit_tokens:
             excerpt_limit = policy.excerpt_limit_tokens
+    if excerpt_limit:
+        facts_limit = min(policy.compaction.facts_limit_tokens, int(excerpt_limit * _FACTS_SHARE_OF_EXCERPT))
+        excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)
     return Hint(
         task=_task(transcript, policy)[:_TASK_CHARACTERS],
         said=_said(transcript, range(entry.position - 1, transcript.standing.start - 1, -1)),
         answer=_said(transcript, range(entry.position + 1, transcript.end)) if is_answered else "",
-        known=_known(transcript, policy) if facts_are_wanted else "",
-        facts_limit_tokens=policy.compaction.facts_limit_tokens if facts_are_wanted else 0,
-        excerpt_limit_tokens=max(excerpt_limit - _EXCERPT_OVERHEAD_TOKENS, 1) if excerpt_limit else 0,
+        known=_known(transcript, policy) if facts_limit else "",
+        facts_limit_tokens=facts_limit,
+        excerpt_limit_tokens=excerpt_limit,
         counter=counter,
     )
 

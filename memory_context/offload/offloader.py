@@ -24,7 +24,7 @@ __all__ = ["Offloader", "restore_texts"]
 
 _logger = logging.getLogger("memory_context")
 
-_OFF_LOOP_CHARACTERS = 50_000
+_OFF_LOOP_CHARACTERS = 20_000
 _RESTORE_SECONDS = 5.0
 
 _Packed = tuple[Entry, Part, list[Piece]]

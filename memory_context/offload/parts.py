@@ -89,7 +89,7 @@ class Packer:
             return self.stored(refs, compacted)
         if not piece.survives.excerpt:
             return self.stored(refs, compacted, excerpt=compacted)
-        return self.stored(refs, compacted, f"{head}\n{_excerpt_text(piece.content, piece.survives, ref)}")
+        return self.stored(refs, compacted, f"{compacted}\n{_excerpt_text(piece.content, piece.survives, ref)}")
 
     def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:
         """Return a record with its texts counted."""

@@ -183,7 +183,7 @@ def _page(host: ToolHost, query: str, hits: list[SearchHit]) -> tuple[str, int]:
 
 
 def _beginning(hit: SearchHit, limit_tokens: int, counter: TokenCounter) -> str:
-    """Return the best passage as far as there is room, and of what is left the second best."""
+    """Return the best passage as far as there is room, and of what is left the next ones."""
     passage = hit.passage.rstrip()
     shown = cut_to_tokens(passage, limit_tokens, counter)
     if len(shown) < len(passage):

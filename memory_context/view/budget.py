@@ -196,9 +196,12 @@ class Budget:
         folded = [p for p in range(standing.start, upto) if p not in kept]
         if not folded or all(standing.is_folded(p) for p in folded):
             return []
-        fold = self._folded(transcript, folded, tuple(p for p in kept if p < upto), upto)
+        stays = tuple(p for p in kept if p < upto)
+        fold = self._folded(transcript, folded, stays, upto)
         behind = sum(tokens.get(position, 0) for position in folded)
-        if fold.tokens >= behind:  # a fold of a few words would take more than they do, at the cost of the task
+        if fold.tokens >= behind:  # it would take more than what it stands for, at the cost of the task: say less
+            fold = self._folded(transcript, folded, stays, upto, text_limit=behind // 2)
+        if fold.tokens >= behind:
             return []
         removed = behind - fold.tokens  # the fold before it stands among them
         calls = expected_calls(transcript, self._policy.cache)

@@ -53,6 +53,9 @@ _CONTROLS = {"button", "tab", "menuitem", "menuitemcheckbox", "menuitemradio", "
 _ALERTS = {"alert", "alertdialog", "dialog", "status"}
 _AREAS = {"banner", "navigation", "main", "complementary", "contentinfo", "search", "form", "region", "table", "list",
           "dialog", "heading", "article", "group", "tablist", "menu", "toolbar"}  # fmt: skip
+_RANKS = {
+    role: rank for rank, roles in enumerate((_ALERTS, _INPUTS, _CONTROLS, ("heading",), ("link",))) for role in roles
+}
 _PLAIN = {"text", "generic", "paragraph", "statictext", "img", "listitem", "cell", "row", "rowgroup", "none", "strong"}
 _ROLES = {
     *_INPUTS, *_CONTROLS, *_ALERTS, *_AREAS, *_PLAIN, "link", "document", "rootwebarea", "iframe", "columnheader",
@@ -177,12 +180,7 @@ def _names(nodes: Sequence[_Node], url: str) -> list[str]:
 
 def _ranked(nodes: Sequence[_Node]) -> list[_Node]:
     """Return the elements worth showing: alerts, inputs, buttons, headings, links."""
-
-    def rank(node: _Node) -> int:
-        groups = (_ALERTS, _INPUTS, _CONTROLS, {"heading"}, {"link"})
-        return next((place for place, roles in enumerate(groups) if node.role in roles), len(groups))
-
-    return [node for node in sorted(nodes, key=rank) if rank(node) < 5]
+    return sorted((node for node in nodes if node.role in _RANKS), key=lambda node: _RANKS[node.role])
 
 
 def _labels(nodes: Sequence[_Node], end: int) -> list[tuple[Passage, str]]:

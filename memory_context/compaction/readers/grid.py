@@ -35,7 +35,7 @@ class Grid:
     kind: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-    passages: Sequence[Passage]
+    places: Sequence[tuple[int, int]]
     head: Passage
     count: int
     is_exact: bool
@@ -49,7 +49,10 @@ def find_grid(content: str, body: Passage) -> Grid | None:
     if not is_whole:
         lines.pop()
     starts = list(accumulate((len(line) + 1 for line in lines), initial=body.start))
-    lines = [line.rstrip("\r") for line in lines]
+    if "\r" in window:
+        lines = [line.rstrip("\r") for line in lines]
+    if "\0" in window:  # csv of Python 3.10 refuses it
+        lines = [line.replace("\0", "") for line in lines]
     first = next((index for index, line in enumerate(lines[:_SNIFFED_LINES]) if line.strip()), None)
     if first is None or len(lines) - first < _LEAST_ROWS or len(lines[first]) > _LONGEST_LINE:
         return None
@@ -68,7 +71,7 @@ def find_grid(content: str, body: Passage) -> Grid | None:
         kind,
         header,
         rows,
-        [Passage(starts[index], starts[index] + len(lines[index])) for index in indices],
+        [(starts[index], starts[index] + len(lines[index])) for index in indices],
         Passage(starts[head_index], starts[head_index] + len(lines[head_index])),
         len(rows) + more,
         is_whole or len(indices) == len(rows),
@@ -139,11 +142,11 @@ def _delimited(lines: Sequence[str], first: int) -> _Found | None:
             continue
         parsed = _parse(lines[first:], delimiter)
         rows = [row for row in parsed[1:] if len(row) == len(header)]
-        nonempty = sum(bool(line.strip()) for line in lines[first:])
-        if len(rows) < 0.8 * (len(parsed) - 1) or len(parsed) < 0.5 * nonempty:
+        filled = [index for index in range(first, len(lines)) if lines[index] and not lines[index].isspace()]
+        if len(rows) < 0.8 * (len(parsed) - 1) or len(parsed) < 0.5 * len(filled):
             return None
         # a cell with a line break puts rows out of step with lines: then only the header's place is known
-        indices = [i for i, line in enumerate(lines) if i > first and line.strip()]
+        indices = filled[1:]
         kind: _Kind = "TSV" if delimiter == "\t" else "CSV"
         return kind, [cell.strip() for cell in header], first, rows, indices if len(indices) == len(rows) else []
     return None
@@ -151,7 +154,7 @@ def _delimited(lines: Sequence[str], first: int) -> _Found | None:
 
 def _parse(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     found: list[list[str]] = []
-    reader = csv.reader((line.replace("\0", "") for line in lines), delimiter=delimiter)
+    reader = csv.reader(lines, delimiter=delimiter)
     with suppress(csv.Error):  # a cell beyond the reader's limit, at an unclosed quote
         found.extend(row for row in reader if row)
     return found or [[]]

@@ -129,7 +129,7 @@ def read_hits(result: Result) -> Reading | None:
 
 def _is_hits(head: list[tuple[int, str]], asked: bool, call: Call) -> bool:
     """Whether most lines are hits, lines around hits, or headings of files with hits."""
-    seen = marked = diagnostics = numbered = headed = counted = 0
+    seen = marked = around = diagnostics = numbered = headed = counted = 0
     previous = -1
     is_range = True
     for _, text in head:
@@ -137,7 +137,8 @@ def _is_hits(head: list[tuple[int, str]], asked: bool, call: Call) -> bool:
             continue
         seen += 1
         if match := _hit(text, asked):
-            marked += 1
+            marked += match[2] == ":" or asked
+            around += match[2] == "-" and not asked  # such as a date
             diagnostics += _DIAGNOSTIC.match(text, match.end()) is not None
         elif match := _NUMBERED.match(text):
             numbered += 1
@@ -150,7 +151,7 @@ def _is_hits(head: list[tuple[int, str]], asked: bool, call: Call) -> bool:
             marked += 1
     if not seen or (diagnostics > marked // 2 and not asked):
         return False
-    if marked >= _LEAST_SHARE * seen:
+    if marked + around >= _LEAST_SHARE * seen:
         return asked or marked >= 3
     if not asked or marked + numbered + headed < _LEAST_SHARE * seen:
         return False

@@ -148,7 +148,7 @@ def _form_of(head: list[str], asked: bool) -> str:
 
 def _is_path(text: str, asked: bool) -> bool:
     text = text.strip()
-    if len(text) > _LONGEST_PATH or not text:
+    if len(text) > _LONGEST_PATH or not text or ("  " in text and not asked):  # columns
         return False
     if "\t" in text:  # `du`
         text = text.rpartition("\t")[2]

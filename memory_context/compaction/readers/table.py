@@ -46,7 +46,7 @@ def read_table(result: Result) -> Reading | None:
     facts = [f"columns: {', '.join(shown)}", *ranges(columns, named), *categories(columns)]
     count = f"{table.count:,}{'' if table.is_exact else '+'} rows"
     names = list(dict.fromkeys([*(name for name in named if name), *table.header]))
-    extremes = sorted({index for column in columns for index in column.extremes if index < len(table.passages)})
+    extremes = sorted({index for column in columns for index in column.extremes if index < len(table.places)})
     return Reading(
         described(f"{table.kind}, {count}", f"({', '.join(table.header[:8])})", f"{len(content):,} characters"),
         has_failed=frame.has_failed,
@@ -54,9 +54,9 @@ def read_table(result: Result) -> Reading | None:
         names=[name for name in names if 1 < len(name) <= 2 * _LONGEST_NAME and name.isprintable()][:_NAMES],
         landmarks=[
             table.head,
-            *table.passages[:2],
-            *(table.passages[index] for index in extremes),
-            *table.passages[-2:],
+            *(Passage(*place) for place in table.places[:2]),
+            *(Passage(*table.places[index]) for index in extremes),
+            *(Passage(*place) for place in table.places[-2:]),
         ][:_LANDMARKS],
         labels=list(_labels(table, named)),
     )
@@ -98,9 +98,9 @@ def _key_column(columns: Sequence[Column]) -> Column | None:
 
 def _labels(table: Grid, named: Sequence[str]) -> Iterator[tuple[Passage, str]]:
     """Name stretches of rows by their first and last."""
-    count = min(len(table.passages), len(named))
+    count = min(len(table.places), len(named))
     step = max(-(-count // _LABELS), 1)
     for start in range(0, count, step):
         last = min(start + step, count) - 1
         name = named[start] if last == start else f"{named[start][:30]} to {named[last][:30]}"
-        yield Passage(table.passages[start].start, table.passages[last].end), name[: 2 * _LONGEST_NAME]
+        yield Passage(table.places[start][0], table.places[last][1]), name[: 2 * _LONGEST_NAME]
