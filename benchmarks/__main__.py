@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import draw_chart
+from benchmarks.compacting import LARGEST, measure_compacting
 from benchmarks.comparing import print_measured
 from benchmarks.deciding import measure_deciding
 from benchmarks.micro import measure
@@ -22,6 +23,7 @@ from benchmarks.traces import set_names
 
 SMALL_BUDGET_SET = NEEDLE_SETS[0]
 SEARCHED_PASSAGES = "1000,10000"
+LARGE_COST = 8  # so many fewer rounds for contents of a megabyte
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--passages", default=SEARCHED_PASSAGES, help=f"sizes of memories to search (default {SEARCHED_PASSAGES})"
     )
     parser.add_argument("--indexed", type=int, default=PASSAGES, help=f"passages to index (default {PASSAGES})")
+    parser.add_argument("--largest", type=int, default=LARGEST, help=f"characters to compact (default {LARGEST})")
     given = parser.parse_args(arguments)
     whole = _without_folders(given)
     if given.retrieval is None:
@@ -55,6 +58,11 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for name, title, measuring in (
         ("micro", "operations of a context", measure(given.rounds)),
+        (
+            "compacting",
+            "choosing what survives of a result",
+            measure_compacting(max(given.rounds // LARGE_COST, 1), given.largest),
+        ),
         ("deciding", "deciding about a turn", measure_deciding(given.rounds)),
         ("storing", "storing and indexing", measure_storing(given.rounds, given.indexed)),
     ):

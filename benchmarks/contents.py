@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import count
 
-__all__ = ["KINDS", "content_of"]
+__all__ = ["CALLS", "KINDS", "content_of"]
 
-_WORDS = """
+_WORD_LIST = """
 archive account balance batch budget cache calendar channel client column connector context counter cursor customer
 daily deadline decision default delivery device directory document domain driver edge element engine entry event
 export factor feature field filter folder format gateway handler header history import index inventory invoice item
@@ -20,7 +20,8 @@ price process product profile project provider queue quota range reader record r
 result review route sample schedule schema section segment sensor series server session signal source station status
 storage stream supply switch table target task template tenant ticket token trace transfer update value vendor version
 visitor volume warehouse weight window worker
-""".split()
+"""
+_WORDS = _WORD_LIST.split()
 _VERBS = ("load", "save", "read", "merge", "count", "check", "update", "remove", "render", "parse", "send", "fetch")
 _FOLDERS = ("app", "core", "lib", "tests", "web", "jobs", "store", "api", "docs", "tools")
 
@@ -78,15 +79,16 @@ def _test_log(make: _Maker) -> Iterator[str]:
         outcome = "FAILED" if make.below(60) == 0 else "PASSED"
         yield f"{make.path()}::test_{make.name()} {outcome} [{make.below(100):3d}%]\n"
         if outcome == "FAILED":
-            yield f"E       AssertionError: assert {make.below(99)} == {make.below(99)}\n{make.path()}:{make.below(400)}"
-            yield ": AssertionError\n"
+            yield f"E       AssertionError: assert {make.below(99)} == {make.below(99)}\n"
+            yield f"{make.path()}:{make.below(400)}: AssertionError\n"
 
 
 def _service_log(make: _Maker) -> Iterator[str]:
     for number in count():
         level = make.random.choices(("INFO", "DEBUG", "WARNING", "ERROR"), (80, 15, 4, 1))[0]
-        yield f"2026-03-{1 + number // 86400 % 28:02d} {number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}"
-        yield f",{make.below(1000):03d} {level} {make.word()}.{make.word()} {make.words(3, 9)} id={make.identifier()}\n"
+        hours, minutes, seconds = number // 3600 % 24, number // 60 % 60, number % 60
+        yield f"2026-03-{1 + number // 86400 % 28:02d} {hours:02d}:{minutes:02d}:{seconds:02d},{make.below(1000):03d} "
+        yield f"{level} {make.word()}.{make.word()} {make.words(3, 9)} id={make.identifier()}\n"
 
 
 def _diff(make: _Maker) -> Iterator[str]:
@@ -148,22 +150,28 @@ def _csv(make: _Maker) -> Iterator[str]:
 def _columns(make: _Maker) -> Iterator[str]:
     yield "NAME                                     READY   STATUS    RESTARTS   AGE\n"
     while True:
-        yield f"{make.word()}-{make.word()}-{make.identifier()[:9]:28.28}   1/1     Running   {make.below(9)}          3d\n"
+        name = f"{make.word()}-{make.word()}-{make.identifier()[:9]}"
+        yield f"{name:41}1/1     Running   {make.below(9)}          3d\n"
 
 
 def _markdown(make: _Maker) -> Iterator[str]:
     yield "Title: Made up\n\nURL Source: https://docs.example.org/made-up\n\n# Made up\n\n"
     while True:
         yield f"## {make.words(2, 4).title()}\n\n" + " ".join(make.sentence() for _ in range(4)) + "\n\n"
-        yield "".join(f"- [{make.words(2, 4)}](https://docs.example.org/{make.word()}/{make.word()})\n" for _ in range(4))
+        yield "".join(
+            f"- [{make.words(2, 4)}](https://docs.example.org/{make.word()}/{make.word()})\n" for _ in range(4)
+        )
         yield "\n"
 
 
 def _html(make: _Maker) -> Iterator[str]:
     yield "<!doctype html>\n<html><head><title>Made up</title></head><body>\n"
     while True:
-        yield f"<h2>{make.words(2, 4).title()}</h2>\n<p class='text'>{' '.join(make.sentence() for _ in range(4))}</p>\n"
-        yield "".join(f'<li><a href="/{make.word()}/{make.identifier()}">{make.words(2, 4)}</a></li>\n' for _ in range(4))
+        yield f"<h2>{make.words(2, 4).title()}</h2>\n"
+        yield f"<p class='text'>{' '.join(make.sentence() for _ in range(4))}</p>\n"
+        yield "".join(
+            f'<li><a href="/{make.word()}/{make.identifier()}">{make.words(2, 4)}</a></li>\n' for _ in range(4)
+        )
 
 
 def _snapshot(make: _Maker) -> Iterator[str]:
@@ -210,6 +218,14 @@ KINDS: dict[str, Callable[[_Maker], Iterator[str]]] = {
     "MCP wrapper": _wrapped,
 }
 """How each sort is made, piece after piece, without end."""
+
+
+CALLS = {
+    "source code": '{"path": "app/budget/ledger.py"}',
+    "numbered source": '{"command": "cat -n app/budget/ledger.py"}',
+    "service log": '{"command": "journalctl -u budget"}',
+}
+"""The arguments of the calls that bring contents which their form alone does not tell."""
 
 
 def content_of(kind: str, length: int, seed: object) -> str:

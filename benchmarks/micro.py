@@ -37,6 +37,8 @@ __all__ = ["main", "measure", "one_call", "one_result"]
 LARGE = 40_000
 SMALL = 1_000
 STATE_STEPS = 30
+SESSION_STEPS = 100
+MOST_GROWTH_RATIO = 1.25  # a longer result keeps a few more facts, up to their limit
 
 # What agents mostly read is source code, so the standard library's own is what is measured with.
 _SOURCE = "".join(inspect.getsource(module) for module in (argparse, asyncio.base_events, difflib, doctest))
@@ -97,7 +99,7 @@ async def get_messages(store: MemoryStore, rounds: int) -> list[Measured]:
 
     async def after(name: str, *added: Callable[[], LLMMessage]) -> Measured:
         """Measure it right after these were added; the median round has 300 messages."""
-        context = await _long_session(store, 100 - (WARM_UP + rounds) * len(added) // 6)
+        context = await _long_session(store, SESSION_STEPS - (WARM_UP + rounds) * len(added) // 6)
 
         async def get() -> float:
             for message in added:
@@ -208,7 +210,13 @@ async def state_size(store: MemoryStore) -> list[Measured]:
     ratio = growth[1] / growth[0]
     detail = f"{growth[1]:,.0f} / {growth[0]:,.0f} bytes a step"
     return [
-        Measured("growth of save_state, outputs of 40 kB / of 4 kB", ratio, "<= 1.1", ratio <= 1.1, detail),
+        Measured(
+            "growth of save_state, outputs of 40 kB / of 4 kB",
+            ratio,
+            f"<= {MOST_GROWTH_RATIO}",
+            ratio <= MOST_GROWTH_RATIO,
+            detail,
+        ),
         Measured("growth of save_state / content, outputs of 40 kB", growth[1] / LARGE),
     ]
 

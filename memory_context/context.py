@@ -2,7 +2,7 @@
 
     add_message:   transcript.deliver -> offloader.settle (measure, compact, store) -> retainer.settle (choose facts)
                    -> budget.plan (decide) -> expander.begin (decide, read)
-    get_messages:  offloader.measure -> expander.settle -> budget.fit (decide) -> view -> copies
+    get_messages:  expander.settle -> retainer.settle -> offloader.measure -> budget.fit (decide) -> view -> copies
 
 Read this file first: every arrow of the data flow is one line here.
 """
@@ -25,21 +25,15 @@ from .identifiers import checked_identifier, subagent_session
 from .light_model import LightModel
 from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit, Sharing
 from .messages import message_from_json, message_to_json
-from .offload import Offloader, Retainer, Summariser, SummaryRecorder, restore_texts, summary_model
+from .offload import Offloader, Retainer, Summariser, restore_texts, summary_model
 from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
 from .tokens import TokenCounter, count_off_loop, default_token_counter
 from .tools import INSTRUCTIONS, MemoryTool, announce, retrieve_item, tools_of
-from .transcript import (
-    Cleared,
-    Shown,
-    Transcript,
-    load_transcript,
-    save_transcript,
-)
+from .transcript import Cleared, Shown, Transcript, load_transcript, save_transcript
 from .turn import Expander, replacing_memories
-from .view import Budget, Renderer, View, ViewReport, folded_text, report, session_tag, stable_tokens
+from .view import Budget, Renderer, ViewReport, folded_text, report, session_tag
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -115,9 +109,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         transcript.on_decision = self._agent_memory.trail.note_decision
         compact = (self.policy, self.token_counter, self._compactors)
         self._summariser = Summariser(self._agent_memory, self.policy, self._summary_model, self._light_model)
-        self._summaries = SummaryRecorder(transcript, self._summariser, self.policy, self.token_counter)
         self._offloader = Offloader(transcript, self._agent_memory, *compact, self._summariser)
-        self._retainer = Retainer(transcript, *compact)
+        self._retainer = Retainer(transcript, *compact, self._summariser)
         self._expander = Expander(
             transcript,
             self._agent_memory,
@@ -128,8 +121,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         )
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, tag)
-        self._last_views = (View(), View())
-        self._meter = Meter(transcript, self.policy.cache)
+        self._meter = Meter(transcript, self.policy)
         self._expander.agent_has_tools = announce(self) or self._has_handed_out_tools
 
     # --- the chat context ---------------------------------------------------------------------------------------
@@ -146,8 +138,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self._expander.hold(entry)
         await self._offloader.settle()
         await self._retainer.settle()
-        self._summaries.record()
-        self._budget.plan(self._transcript, self._summaries.is_held)
+        await self._offloader.measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
+        self._budget.plan(self._transcript, self._retainer.is_held)
         self._expander.begin()
 
     async def get_messages(self) -> list[LLMMessage]:
@@ -155,21 +147,15 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
         No I/O of its own: it waits for nothing but what this turn began to open, and for that within its limits.
         """
-        await self._offloader.measure()
-        await self._retainer.settle()
         await self._expander.settle()
-        self._summaries.record()
-        view = self._budget.fit(self._transcript, self._summaries.is_held)
-        if self._summaries.record():
-            view = self._budget.fit(self._transcript, self._summaries.is_held)
+        await self._retainer.settle()
+        await self._offloader.measure()  # last: from here on nothing waits, so that no other task comes in between
+        view = self._budget.fit(self._transcript, self._retainer.is_held)
+        if self._retainer.record():
+            view = self._budget.fit(self._transcript, self._retainer.is_held)
         if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
             self._transcript.decide(Shown(self._transcript.end))
-        before, last = self._last_views
-        if view.messages != last.messages:
-            if self._meter.is_new_call(self._transcript):  # else an AutoGen Memory has looked before the model does
-                before = last
-            self._last_views = (before, view)
-            self._meter.add_view(self._transcript, view, stable_tokens(before, view))
+        self._meter.add_view(self._transcript, view)
         return view.copies()
 
     async def clear(self) -> None:
@@ -360,13 +346,13 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     async def explain(self) -> ViewReport:
         """Return what the last view held and why. Hands out nothing and changes nothing."""
-        return report(self._transcript, *self._last_views, self.policy.token_budget)
+        return report(self._transcript, *self._meter.views, self.policy.token_budget)
 
     @property
     def stats(self) -> ContextStats:
         """What the context did since it was made or a state was loaded, in tokens and transactions."""
         usages = [None if model is None else model.usage for model in (self._light_model, self._summary_model)]
-        return self._meter.stats(self._transcript, self._last_views[1], self._offloader.transactions, *usages)
+        return self._meter.stats(self._transcript, self._offloader.transactions, *usages)
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 

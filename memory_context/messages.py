@@ -49,7 +49,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 _ADAPTER: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Address:
     """Where a part stands in its message: its kind, and which result, text block or call it is (from 0)."""
 

@@ -106,9 +106,9 @@ class CachePolicy(BaseModel):
     Attributes:
         cached_price_ratio: A token that is read from the cache.
         write_price_ratio: A token that is not, and is written to it.
-        least_prefix_tokens: A common prefix shorter than this is not cached.
-        expected_calls: How many model calls are still to come; None to estimate it from the session, as many as there
-            have been and two.
+        least_prefix_tokens: A common prefix shorter than this, `reserved_tokens` included, is not cached.
+        expected_calls: How many model calls are still to come; None to estimate it from the session: as many as there
+            have been, and six at least.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -174,6 +174,11 @@ class ContextPolicy(BaseModel):
                 f"token_budget={self.token_budget!r}: raise the budget or reserve less"
             )
         return self
+
+    @property
+    def shown_first(self) -> FirstView:
+        """How a stored result looks until it is answered: `first_view`, but whole where nothing is compacted."""
+        return self.first_view if self.compaction.enabled else "full"
 
     @property
     def view_limit_tokens(self) -> int | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from .light_model import LightModelUsage
-from .policy import CachePolicy
+from .policy import ContextPolicy
 from .transcript import (
     Decision,
     Expanded,
@@ -15,7 +15,7 @@ from .transcript import (
     Transcript,
     Withdrawn,
 )
-from .view import View
+from .view import View, stable_tokens
 
 __all__ = ["ContextStats", "Meter"]
 
@@ -118,36 +118,36 @@ class Meter:
 
     Args:
         transcript: What it begins with does not count.
-        prices: What tokens cost.
+        policy: What tokens cost, and what stands before a view.
+
+    Attributes:
+        views: The last two views that differ; the last one is what the model saw, or is to see.
     """
 
-    def __init__(self, transcript: Transcript, prices: CachePolicy) -> None:
+    def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
+        self.views = (View(), View())
         self._log_start = len(transcript.log)
-        self._prices = prices
+        self._prices = policy.cache
+        self._reserved_tokens = policy.reserved_tokens
         self._views = 0
         self._sum = _Call()
         self._peak = 0
         self._last = _Call()
         self._raw_before = 0
 
-    def is_new_call(self, transcript: Transcript) -> bool:
-        """Whether a message has come since the last view, so that the next one is for another model call."""
-        return transcript.end != self._last.end
-
-    def add_view(self, transcript: Transcript, view: View, stable: int) -> None:
-        """Count a view, instead of the one before if no message has come since.
-
-        Args:
-            transcript: What it was rendered from.
-            view: The view.
-            stable: What of it stood unchanged at the head.
-        """
-        if self.is_new_call(transcript):
+    def add_view(self, transcript: Transcript, view: View) -> None:
+        """Count a view that is handed out, if it differs from the last one."""
+        before, last = self.views
+        if view.messages == last.messages:
+            return
+        if transcript.end != self._last.end:
+            before = last
             self._views += 1
             self._raw_before = self._last.raw
-        else:
+        else:  # an AutoGen Memory has looked before the model does: both are for the same call
             self._sum = _added(self._sum, self._last, -1)
-        raw = raw_tokens(transcript)
+        self.views = (before, view)
+        raw, stable = raw_tokens(transcript), stable_tokens(before, view)
         cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
         self._last = _Call(
             transcript.end,
@@ -162,7 +162,7 @@ class Meter:
         self._peak = max(self._peak, view.tokens)
 
     def _cached(self, stable: int) -> int:
-        return stable if stable >= self._prices.least_prefix_tokens else 0
+        return stable if stable + self._reserved_tokens >= self._prices.least_prefix_tokens else 0
 
     def _price(self, cached: int, tokens: int) -> float:
         return cached * self._prices.cached_price_ratio + (tokens - cached) * self._prices.write_price_ratio
@@ -170,7 +170,6 @@ class Meter:
     def stats(
         self,
         transcript: Transcript,
-        last: View,
         write_transactions: int,
         light_model: LightModelUsage | None = None,
         summary_model: LightModelUsage | None = None,
@@ -183,7 +182,7 @@ class Meter:
         return ContextStats(
             views=self._views,
             raw_tokens=raw_tokens(transcript),
-            view_tokens=last.tokens,
+            view_tokens=self.views[1].tokens,
             raw_tokens_total=self._sum.raw,
             view_tokens_total=self._sum.shown,
             peak_view_tokens=self._peak,

@@ -1,11 +1,12 @@
 """What survives of a content, chosen from what its reader saw: one rule for every sort of content.
 
-Facts are the reader's lines, in half of the room at most, and then names, best first. The excerpt is a head, a tail,
-and between them what the reader and the agent's own words point at.
+Facts are the reader's lines, in a quarter of the room at most, and then names, best first. The excerpt is a head, a
+tail, and between them what the reader and the agent's own words point at.
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Compacted, Hint, Result
 from .excerpt import Passage, excerpt
 from .names import ranked_names
+from .readers.wrapped import unwrap
 from .reading import Reading
 
 __all__ = ["composed", "read_anything"]
@@ -33,6 +35,8 @@ _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
 _NAMES_HEAD_TOKENS = 6
 _LEAST_NAME_TOKENS = 3
+_NAMES_OF_A_ROW = 10
+_DIGITS = re.compile(r"\d+")
 _PASSED_OVER = 40  # names that are too long for the room that is left, before it is left free
 _STATUS_LINE_LIMIT = 160
 _STATUS_LINES = 2
@@ -81,7 +85,8 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
     answer = (hint.answer or hint.said)[:_RANKED_WORDS]
-    ranked = ranked_names(result.content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
+    content = unwrap(result.content) or result.content  # an MCP wrapper has names of its own
+    ranked = ranked_names(content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
     known = "\n".join([text, hint.known, hint.answer, shown])
     names = _names_within(ranked, known, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
@@ -105,14 +110,19 @@ def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter
 
 
 def _names_within(names: Iterable[str], known: str, limit_tokens: int, counter: TokenCounter) -> list[str]:
-    """Return the first names that fit, without those that stand elsewhere or in another one."""
+    """Return the first names that fit, without those that stand elsewhere or in another one.
+
+    Of names that differ in their digits only, a few stand for all: the rest of a row is one search away.
+    """
     room = limit_tokens - _NAMES_HEAD_TOKENS
     kept: list[str] = []
+    alike: Counter[str] = Counter()
     passed_over = 0
     for name in names:
         if room < _LEAST_NAME_TOKENS or passed_over > _PASSED_OVER:
             break
-        if name in known or any(name in other for other in kept):
+        row = _DIGITS.sub("0", name)
+        if name in known or alike[row] >= _NAMES_OF_A_ROW or any(name in other for other in kept):
             continue
         tokens = counter.count(f", {name}")
         if tokens > room:
@@ -120,6 +130,7 @@ def _names_within(names: Iterable[str], known: str, limit_tokens: int, counter: 
             continue
         room -= tokens
         kept.append(name)
+        alike[row] += row != name
     return kept
 
 

@@ -218,7 +218,7 @@ class _Middle:
 
 
 def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield where the lines in some stretches of a content stand; long ones in pieces that end at a space where there is one."""
+    """Yield where the lines in some stretches of a content stand; long ones in pieces, cut at a space if possible."""
     for start, end in windows:
         while start < end:
             stop = content.find("\n", start, end) + 1 or end

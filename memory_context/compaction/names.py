@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .words import parts_in, with_parts_of, words_in, words_shared
+from .words import parts_beside, parts_in, words_in, words_shared
 
 __all__ = ["analysed_lines", "ranked_names"]
 
@@ -69,7 +69,7 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
     near = _Nearness(lines, task_terms, answer_terms)
     found = _found_in(lines, known)
     texts = [name.text for name in found]
-    of_task, of_either = words_shared(texts, task_terms), with_parts_of(texts, task_parts | answer_parts)
+    of_task, of_either = words_shared(texts, task_terms), parts_beside(texts, task_parts | answer_parts)
     scored: list[tuple[float, int, str]] = []
     for order, name in enumerate(found):
         text = name.text
@@ -81,12 +81,11 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
             score += _IMPORTED
         if name.is_called:
             score += _CALLED
-        if name.count > 1:
-            score += _REPEATED * min(math.log(name.count), 3)
+        if len(name.lines) > 1:
+            score += _REPEATED * min(math.log(len(name.lines)), 3)
         if order in of_task:
             score += _SHARE_IN_TASK * _share(words_in(text), task_terms)
-        if order in of_either:
-            parts = parts_in(text)
+        if parts := of_either.get(order):
             score += _PARTS_IN_TASK * _share(parts, task_parts)
             score += _SHARE_IN_ANSWER * _share(parts, answer_parts)
         scored.append((-score - _COST * math.log(len(text) / 3.5), order, text))
@@ -151,7 +150,6 @@ def _cut(line: str) -> Iterator[str]:
 class _Name:
     text: str
     shape: str
-    count: int = 0
     lines: list[int] = field(default_factory=list[int])
     is_imported: bool = False
     is_called: bool = False
@@ -162,7 +160,7 @@ def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
     found: dict[str, _Name] = {}
     for text in known:
         if "\n" not in text and (shape := _shape(text)) is not None:
-            found[text] = _Name(text, shape, 1, [0])
+            found[text] = _Name(text, shape, [0])
     by_run: dict[str, list[_Name]] = {}  # most runs stand there many times
     for number, line in enumerate(lines):
         is_import: bool | None = None
@@ -171,7 +169,6 @@ def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
             if names is None:
                 names = by_run[run] = _names_of(run, found)
             for name in names:
-                name.count += 1
                 name.lines.append(number)
                 if is_import is None:
                     is_import = _IMPORT.match(line) is not None

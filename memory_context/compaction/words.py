@@ -7,11 +7,14 @@ that the user and the agent used for it.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["parts_in", "with_parts_of", "words_in", "words_shared"]
+__all__ = ["parts_beside", "parts_in", "words_in", "words_shared"]
 
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _PART = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}|\d{2,}")
 _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
+_ASCII_WORD_OR_BREAK = re.compile(
+    _WORD_OR_BREAK.pattern, re.ASCII
+)  # finds the same in ASCII, in two thirds of the time
 _PART_OR_BREAK = re.compile(rf"{_PART.pattern}|\n")
 _COMMON_WORDS = """
 the and for with that this from not are was were you your have can will has but its use our all any one into let see
@@ -37,15 +40,26 @@ def words_shared(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[
     All lines are searched at once, which is several times faster than one by one. None may have a line break.
     """
     shared: dict[int, set[str]] = {}
-    for place, word in _placed(_WORD_OR_BREAK.findall("\n".join(lines)), wanted):
+    text = "\n".join(lines)
+    pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
+    for place, word in _placed(pattern.findall(text), wanted):
         shared.setdefault(place, set()).add(word)
     return shared
 
 
-def with_parts_of(lines: Sequence[str], wanted: frozenset[str]) -> set[int]:
-    """Return the places of the lines that have one of the wanted parts; none may have a line break."""
-    parts = map(str.lower, _PART_OR_BREAK.findall("\n".join(lines)))
-    return {place for place, _ in _placed(parts, wanted)}
+def parts_beside(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, frozenset[str]]:
+    """Return the parts of the lines that have a wanted one, by the lines' places; none may have a line break."""
+    beside: dict[int, frozenset[str]] = {}
+    place, parts = 0, list[str]()
+    for part in map(str.lower, [*_PART_OR_BREAK.findall("\n".join(lines)), "\n"]):
+        if part != "\n":
+            parts.append(part)
+            continue
+        if not wanted.isdisjoint(parts):
+            beside[place] = frozenset(parts) - _COMMON
+        place += 1
+        parts.clear()
+    return beside
 
 
 def _placed(found: Iterable[str], wanted: frozenset[str]) -> Iterator[tuple[int, str]]:

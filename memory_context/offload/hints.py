@@ -8,7 +8,7 @@ from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Transcript
 
-__all__ = ["hint_for", "result_of"]
+__all__ = ["hint_for", "known_text", "result_of"]
 
 _SAID_CHARACTERS = 8_000
 _TASK_CHARACTERS = 16_000
@@ -30,7 +30,14 @@ def result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> Re
 
 
 def hint_for(
-    transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy, counter: TokenCounter, *, is_answered: bool
+    transcript: Transcript,
+    entry: Entry,
+    part: Part,
+    policy: ContextPolicy,
+    counter: TokenCounter,
+    *,
+    is_answered: bool,
+    known: str | None = None,
 ) -> Hint:
     """Return what is known of the agent's work when this part is compacted.
 
@@ -42,23 +49,26 @@ def hint_for(
         counter: Counts tokens.
         is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole,
             and beside it facts about the rest.
+        known: What facts need not say, if it is at hand; None to look (`known_text`).
     """
-    facts_are_wanted = is_answered or policy.first_view == "placeholder"
+    facts_are_wanted = is_answered or policy.shown_first == "placeholder"
     facts_limit = policy.compaction.facts_limit_tokens if facts_are_wanted else 0
     excerpt_limit = 0
     if not is_answered:
-        if policy.first_view == "excerpt":
+        if policy.shown_first == "excerpt":
             excerpt_limit = min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
         elif part.tokens > policy.result_limit_tokens:
             excerpt_limit = policy.excerpt_limit_tokens
     if excerpt_limit:
         facts_limit = min(policy.compaction.facts_limit_tokens, int(excerpt_limit * _FACTS_SHARE_OF_EXCERPT))
         excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)
+    if known is None:
+        known = known_text(transcript, policy) if facts_limit else ""
     return Hint(
         task=_task(transcript, policy)[:_TASK_CHARACTERS],
         said=_said(transcript, range(entry.position - 1, transcript.standing.start - 1, -1)),
         answer=_said(transcript, range(entry.position + 1, transcript.end)) if is_answered else "",
-        known=_known(transcript, policy) if facts_limit else "",
+        known=known,
         facts_limit_tokens=facts_limit,
         excerpt_limit_tokens=excerpt_limit,
         counter=counter,
@@ -85,7 +95,7 @@ def _words(entry: Entry) -> str:
     return "\n".join(text for address, text in texts_of(entry.message) if address not in entry.dropped)
 
 
-def _known(transcript: Transcript, policy: ContextPolicy) -> str:
+def known_text(transcript: Transcript, policy: ContextPolicy) -> str:
     """Return what the view says for long: all but results that are whole and will be compacted themselves."""
     standing = transcript.standing
     known: list[str] = [] if standing.fold is None else [standing.fold.text]

@@ -227,7 +227,9 @@ class Offloader:
             return
         try:
             is_answered = entry.position < self._transcript.standing.consumed
-            hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=is_answered)
+            hint = hint_for(
+                self._transcript, entry, part, self._policy, self._counter, is_answered=is_answered, known=""
+            )
             result = result_of(self._transcript, entry, part, text)
             self._summariser.consider(entry, part, result, hint, part.stored.refs[0].key)
         except Exception as error:  # what the compactor kept stays
@@ -260,7 +262,7 @@ class Offloader:
 
 
 async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
-    """Fetch, after a load, the texts that the next view shows; those that cannot be had are compacted."""
+    """Fetch, after a load, the texts that views still need; what is shown whole and cannot be had is compacted."""
     standing = transcript.standing
     missing = [
         (entry, part)
@@ -270,6 +272,7 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
         if part.address in entry.dropped
         and part.stored is not None
         and (entry.position, part.address) not in standing.compacted
+        and not (part.stored.excerpt is not None and (entry.position, part.address) in standing.retained)
     ]
     if not missing:
         return
@@ -284,7 +287,7 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
         key = part.stored.refs[0].key if part.stored and part.stored.refs else ""
         if key in contents:
             entry.restore_texts({part.address: contents[key]})
-        else:
+        elif part.stored is not None and part.stored.excerpt is None:
             gone.append((entry.position, part.address))
     if gone:
         transcript.decide(PlannedCompaction(tuple(gone), "unavailable"))

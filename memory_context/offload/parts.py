@@ -18,7 +18,7 @@ from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Stored, Transcript
 from .hints import hint_for, result_of
 
-__all__ = ["Packer", "Piece", "headline"]
+__all__ = ["Packer", "Piece", "compacted_text"]
 
 _STATUS_LIMIT = 300
 
@@ -83,8 +83,7 @@ class Packer:
             replacements = {piece.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for piece, ref in pieces}
             return self.stored(refs, replace_strings(entry.text(part.address) or "{}", replacements))
         piece, ref = pieces[0]
-        head = headline(piece.survives, ref)
-        compacted = f"{head}\n{piece.survives.facts}".strip()
+        compacted = compacted_text(piece.survives, ref)
         if piece.survives.excerpt is None:
             return self.stored(refs, compacted)
         if not piece.survives.excerpt:
@@ -139,9 +138,9 @@ class Packer:
         return Piece(text, survives, draft)
 
 
-def headline(survives: Compacted, ref: MemoryRef) -> str:
-    """Return the line that stands for a result: whether it succeeded, and its placeholder."""
-    return f"{shorten(survives.status, _STATUS_LIMIT)} {ref.render()}".strip()
+def compacted_text(survives: Compacted, ref: MemoryRef) -> str:
+    """Return what is shown of a consumed result: whether it succeeded, with its placeholder, and below it the facts."""
+    return f"{shorten(survives.status, _STATUS_LIMIT)} {ref.render()}\n{survives.facts}".strip()
 
 
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:

@@ -51,6 +51,8 @@ class SummaryRecorder:
             place = (summary.position, summary.address)
             if summary.position < standing.start or standing.is_folded(summary.position):
                 continue  # no view shows it any more
+            if standing.retained.get(place) == "age":
+                continue  # its room was given to newer ones
             if place in standing.compacted and summary.position >= changed_from:
                 is_shown = True
                 self._retain(summary)

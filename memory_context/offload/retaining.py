@@ -1,23 +1,39 @@
 """What stays of a result, chosen when the agent has answered it: its answer shows what it cared about.
 
-The choice is recorded, and shows when the part is compacted, which the budget and the prices decide.
+The choice is recorded, and shows when the part is compacted, which the budget and the prices decide. A summary by a
+model takes the place of what the compactor chose; `recording` says when.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ..compaction import Compactor
+from ..compaction import Compactor, Hint, Result
 from ..policy import ContextPolicy
+from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Entry, Part, PartId, Retained, Transcript
-from .hints import hint_for, result_of
-from .parts import headline
+from ..transcript import PartId, Retained, Transcript
+from .hints import hint_for, known_text, result_of
+from .parts import compacted_text
+from .recording import SummaryRecorder
+from .summaries import Summariser
 
 __all__ = ["Retainer"]
 
 _logger = logging.getLogger("memory_context")
 
 _OFF_LOOP_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What is to be chosen from: all that it takes, so that a thread need not look at the transcript."""
+
+    part: PartId
+    ref: MemoryRef
+    result: Result
+    hint: Hint
 
 
 class Retainer:
@@ -28,49 +44,79 @@ class Retainer:
         policy: Limits.
         counter: Counts tokens.
         compactor: Says what survives of a result.
+        summariser: Makes summaries of large results, which are recorded here.
     """
 
     def __init__(
-        self, transcript: Transcript, policy: ContextPolicy, counter: TokenCounter, compactor: Compactor
+        self,
+        transcript: Transcript,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        compactor: Compactor,
+        summariser: Summariser,
     ) -> None:
         self._transcript = transcript
         self._policy = policy
         self._counter = counter
         self._compactor = compactor
-        self._done: set[PartId] = {
-            (decision.position, decision.address) for _, decision in transcript.log if isinstance(decision, Retained)
-        }
+        self._summaries = SummaryRecorder(transcript, summariser, policy, counter)
+        self._chooses = policy.compaction.enabled and policy.shown_first != "placeholder"
+        self._failed: set[PartId] = set()
 
     async def settle(self) -> None:
-        """Choose for every result that was answered since; long ones off the event loop."""
-        if not self._policy.compaction.enabled or self._policy.first_view == "placeholder":
-            return
-        for part_id in sorted(self._transcript.standing.answered_whole - self._done, key=_order):
-            position, address = part_id
+        """Choose for every result that was answered since, long ones off the event loop; then record summaries."""
+        choices = self._choices()
+        if sum(len(choice.result.content) for choice in choices) > _OFF_LOOP_CHARACTERS:
+            retained = await asyncio.to_thread(self._chosen, choices)
+        else:
+            retained = self._chosen(choices)
+        for one in retained:
+            # another task may have cleared, compacted or chosen meanwhile
+            if self._is_open((one.position, one.address)):
+                self._transcript.decide(one)
+        self.record()
+
+    def record(self) -> bool:
+        """Record the summaries whose time has come; whether the view changes by one that is shown already."""
+        return self._summaries.record()
+
+    def is_held(self, part: PartId) -> bool:
+        """Whether a part is not to be compacted yet, as what stays of it is still to be chosen or summarised."""
+        return self._is_open(part) or self._summaries.is_held(part)
+
+    def _is_open(self, part_id: PartId) -> bool:
+        standing = self._transcript.standing
+        if not self._chooses or part_id not in standing.answered_whole:
+            return False
+        if part_id in standing.retained or part_id in self._failed:
+            return False
+        entry = self._transcript[part_id[0]]
+        stored = entry.part(part_id[1]).stored
+        # an answer of a memory tool collapses to what it was a look at; a text the store did not give back is gone
+        return stored is not None and bool(stored.refs) and part_id[1] not in entry.dropped
+
+    def _choices(self) -> list[_Choice]:
+        parts = sorted(part for part in self._transcript.standing.answered_whole if self._is_open(part))
+        known = known_text(self._transcript, self._policy) if parts else ""
+        choices: list[_Choice] = []
+        for position, address in parts:
             entry = self._transcript[position]
             part, text = entry.part(address), entry.text(address)
-            if part.stored is None or not part.stored.refs or text is None:
-                continue  # an answer of a memory tool collapses to what it was a look at
-            if len(text) > _OFF_LOOP_CHARACTERS:
-                retained = await asyncio.to_thread(self._retained, entry, part, text)
-            else:
-                retained = self._retained(entry, part, text)
-            if retained is not None and part_id not in self._done:  # another task may have come first
-                self._done.add(part_id)
-                self._transcript.decide(retained)
+            if part.stored is None or text is None:
+                continue
+            hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=True, known=known)
+            result = result_of(self._transcript, entry, part, text)
+            choices.append(_Choice((position, address), part.stored.refs[0], result, hint))
+        return choices
 
-    def _retained(self, entry: Entry, part: Part, text: str) -> Retained | None:
-        try:
-            hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=True)
-            survives = self._compactor.compact(result_of(self._transcript, entry, part, text), hint)
-        except Exception as error:  # what stays then is the placeholder
-            _logger.warning("nothing is retained of message %d: %s", entry.position + 1, error)
-            return None
-        if part.stored is None:
-            return None
-        kept = f"{headline(survives, part.stored.refs[0])}\n{survives.facts}".strip()
-        return Retained(entry.position, part.address, kept, self._counter.count(kept))
-
-
-def _order(part: PartId) -> tuple[int, str, int]:
-    return part[0], part[1].kind, part[1].index
+    def _chosen(self, choices: Sequence[_Choice]) -> list[Retained]:
+        retained: list[Retained] = []
+        for choice in choices:
+            position, address = choice.part
+            try:
+                text = compacted_text(self._compactor.compact(choice.result, choice.hint), choice.ref)
+                retained.append(Retained(position, address, text, self._counter.count(text)))
+            except Exception as error:  # what stays then is the placeholder
+                self._failed.add(choice.part)
+                _logger.warning("nothing is retained of message %d: %s", position + 1, str(error) or repr(error))
+        return retained

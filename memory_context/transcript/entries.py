@@ -28,6 +28,7 @@ __all__ = [
     "PlannedCompaction",
     "Redelivered",
     "Retained",
+    "RetainedBy",
     "Shortened",
     "Shown",
     "Stored",
@@ -194,6 +195,9 @@ class PlannedCompaction:
         return self.reason != "consumed"
 
 
+RetainedBy = Literal["compactor", "model", "age"]
+
+
 @dataclass(frozen=True)
 class Retained:
     """What a part is compacted to: chosen when it was answered, summarised by a model later, or less of it with age.
@@ -205,7 +209,7 @@ class Retained:
     address: Address
     text: str
     tokens: int
-    by: Literal["compactor", "model", "age"] = "compactor"
+    by: RetainedBy = "compactor"
     kind: Literal["retained"] = "retained"
 
 

@@ -4,7 +4,7 @@ What is saved is what cannot be had elsewhere: messages without the texts the st
 replays the same events, so the standing (and with it the view) is the same as before, without being saved itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
 from ..messages import Address, message_from_json, message_to_json, with_texts
-from .entries import Cleared, Decision, Entry, Offloaded, Part, PlannedCompaction
+from .entries import Cleared, Decision, Entry, Offloaded, Part, PartId, PlannedCompaction, Retained
 from .transcript import Transcript
 
 __all__ = ["STATE_VERSION", "load_transcript", "save_transcript"]
@@ -29,14 +29,22 @@ def save_transcript(transcript: Transcript) -> dict[str, Any]:
     first = transcript.standing.start
     log = transcript.log
     cleared = max((i for i, (_, decision) in enumerate(log) if isinstance(decision, Cleared)), default=-1)
+    retained = [one for _, one in log if isinstance(one, Retained) and one.position >= first]
+    chosen = {(one.position, one.address): one for one in retained}  # the last choice is the one in force
     return {
         "version": STATE_VERSION,
         "first_position": first,
         "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first)],
         "decisions": [
-            [at, escape_json(_decision_to_json(decision, transcript))]
-            for at, decision in log[cleared + 1 :]
-            if not isinstance(decision, Offloaded) or decision.position >= first
+            [at, escape_json(_decision_to_json(decision, transcript, chosen))]
+            for number, (at, decision) in enumerate(log)
+            if (
+                decision is chosen.get((decision.position, decision.address))
+                if isinstance(decision, Retained)
+                else decision.position >= first  # a message may have come, and been stored, before the clear
+                if isinstance(decision, Offloaded)
+                else number > cleared
+            )
         ],
     }
 
@@ -53,7 +61,7 @@ def load_transcript(saved: Mapping[str, Any]) -> Transcript:
     try:
         transcript = _replayed(saved)
         if version == 1 and transcript.standing.answered_whole:  # an answer compacted results by itself then
-            transcript.decide(PlannedCompaction(tuple(transcript.standing.answered_whole), "late"))
+            transcript.decide(PlannedCompaction(tuple(sorted(transcript.standing.answered_whole)), "late"))
         return transcript
     except (LookupError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
@@ -73,12 +81,14 @@ def _replayed(saved: Mapping[str, Any]) -> Transcript:
     return transcript
 
 
-def _decision_to_json(decision: Decision, transcript: Transcript) -> dict[str, Any]:
+def _decision_to_json(decision: Decision, transcript: Transcript, chosen: Container[PartId]) -> dict[str, Any]:
     if isinstance(decision, Offloaded):
         # the log has no excerpt; the part has it as long as it is needed
         stored = transcript[decision.position].part(decision.address).stored
         if stored is not None:
             kept = replace(decision.stored, excerpt=stored.excerpt, excerpt_tokens=stored.excerpt_tokens)
+            if (decision.position, decision.address) in chosen:  # what stays is saved there
+                kept = replace(kept, compacted="", compacted_tokens=0)
             decision = Offloaded(decision.position, decision.address, kept)
     return asdict(decision)
 
@@ -96,7 +106,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
         "parts": None
         if entry.parts is None
         else [{key: value for key, value in asdict(part).items() if key != "stored"} for part in entry.parts],
-        "missing": [asdict(address) for address in sorted(missing, key=lambda address: (address.kind, address.index))],
+        "missing": [asdict(address) for address in sorted(missing)],
     }
 
 

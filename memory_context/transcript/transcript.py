@@ -24,8 +24,10 @@ from .entries import (
     PlannedCompaction,
     Redelivered,
     Retained,
+    RetainedBy,
     Shortened,
     Shown,
+    Stored,
     Withdrawn,
 )
 
@@ -48,6 +50,7 @@ class Standing:
         compacted: Parts that are shown compacted.
         shortened: Parts that are shown as a shorter text.
         answered_whole: Consumed results that are stored and not compacted yet: because that does not pay, or not yet.
+        retained: Parts of which it was chosen what they are compacted to, with who chose last.
         fold: The fold in force.
         expanded: The expansions that are shown, by their places.
         unseen: Those of them that no view has shown yet.
@@ -63,6 +66,7 @@ class Standing:
     compacted: set[PartId] = field(default_factory=set[PartId])
     shortened: dict[PartId, Shortened] = field(default_factory=dict[PartId, Shortened])
     answered_whole: set[PartId] = field(default_factory=set[PartId])
+    retained: dict[PartId, RetainedBy] = field(default_factory=dict[PartId, RetainedBy])
     fold: Folded | None = None
     expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
@@ -112,6 +116,8 @@ class Transcript:
         return self._first
 
     def __getitem__(self, position: int) -> Entry:
+        if position < self._first:
+            raise IndexError(f"message {position + 1} is not held; the oldest is {self._first + 1}")
         return self._entries[position - self._first]
 
     def entries(self, start: int | None = None, end: int | None = None) -> list[Entry]:
@@ -186,7 +192,7 @@ class Transcript:
         """Let a decision take effect again that was taken when there were `at` entries."""
         self._apply(decision)
         if isinstance(decision, Offloaded):  # its texts are with the part, and only as long as they are shown
-            decision = replace(decision, stored=replace(decision.stored, excerpt=None, excerpt_tokens=0))
+            decision = replace(decision, stored=_without_excerpt(decision.stored))
         self.log.append((at, decision))
 
     def _apply(self, decision: Decision) -> None:
@@ -198,7 +204,8 @@ class Transcript:
             standing.shown = decision.upto
             standing.unseen.clear()
         elif isinstance(decision, Retained):
-            self._retain(decision)
+            if decision.position >= self._first:
+                self._retain(decision)
         elif isinstance(decision, PlannedCompaction):
             self._compact(decision.parts)
         elif isinstance(decision, Folded):
@@ -275,6 +282,7 @@ class Transcript:
         if entry.position < self.standing.start or self.standing.is_folded(entry.position):
             self._drop_stored_texts(entry, [part])
         elif part.is_result and entry.position < self.standing.consumed:
+            part.stored = _without_excerpt(part.stored)  # stored late: the agent has read it whole
             self.standing.answered_whole.add((entry.position, part.address))
 
     def _consume(self, message: LLMMessage) -> None:
@@ -299,6 +307,7 @@ class Transcript:
         part = entry.part(decision.address)
         if part.stored is not None:
             part.stored = replace(part.stored, compacted=decision.text, compacted_tokens=decision.tokens)
+            self.standing.retained[decision.position, decision.address] = decision.by
             entry.revision += 1
             if part.stored.excerpt is not None:
                 entry.drop_texts([decision.address])  # the view goes on with the excerpt
@@ -320,7 +329,7 @@ class Transcript:
         # only the strings in them are stored, not how a call's arguments are written
         entry.drop_texts(part.address for part in stored if part.address.kind != "arguments")
         for part in stored:
-            part.stored = replace(part.stored, excerpt=None, excerpt_tokens=0) if part.stored else None
+            part.stored = _without_excerpt(part.stored) if part.stored else None
 
     def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
         gone = [self.standing.expanded.pop(place) for place in places if place in self.standing.expanded]
@@ -342,6 +351,10 @@ class Transcript:
 
 def _standing_at(position: int) -> Standing:
     return Standing(start=position, shown=position, consumed=position, answered_from=position, answered=position)
+
+
+def _without_excerpt(stored: Stored) -> Stored:
+    return replace(stored, excerpt=None, excerpt_tokens=0)
 
 
 def _equal(entry: Entry, message: LLMMessage) -> bool:

@@ -65,7 +65,7 @@ def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: Cont
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     """Whether the view shows the whole of a part."""
     standing, part_id = transcript.standing, (entry.position, part.address)
-    if part.stored is not None and part.is_result and policy.first_view == "placeholder":
+    if part.stored is not None and part.is_result and policy.shown_first == "placeholder":
         return False
     is_cut = part_id in standing.shortened or (part.stored is not None and part.stored.excerpt is not None)
     is_gone = standing.is_folded(entry.position) or part_id in standing.compacted or part.address in entry.dropped

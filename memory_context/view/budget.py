@@ -9,7 +9,7 @@ transcript, so the next view starts from it, and a replay of the transcript come
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from autogen_core.models import SystemMessage
@@ -18,7 +18,7 @@ from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, Folded, PartId, PlannedCompaction, Transcript, Withdrawn
-from .economics import ageing_changes, arithmetic_of, expected_calls, saving_changes
+from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 from .history import fold_key, fold_text
 from .render import Renderer, View, current_task, text_in_view
 from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
@@ -83,10 +83,8 @@ class Budget:
             (self._fold_all, limit),
         ]
         for take_decisions, enough in steps:
-            decisions = take_decisions(transcript, view)
-            for decision in decisions:
-                transcript.decide(decision)
-            if decisions:
+            if decisions := take_decisions(transcript, view):
+                _record(transcript, decisions)
                 view = self._renderer.render(transcript)
             if view.tokens <= enough:
                 break
@@ -97,14 +95,26 @@ class Budget:
 
         Called before a turn decides what to open, too: what is compacted for the next view is not in sight.
         """
-        standing = transcript.standing
-        if standing.answered_whole and self._policy.first_view == "placeholder":  # nothing changes in the view
-            transcript.decide(PlannedCompaction(tuple(standing.answered_whole), "consumed"))
-        if self._policy.compaction.enabled and (standing.answered_whole or standing.expanded):
-            for change in saving_changes(transcript, self._renderer.render(transcript), self._policy, is_held):
-                transcript.decide(change)
-            for change in ageing_changes(transcript, self._renderer.render(transcript), self._policy, self._counter):
-                transcript.decide(change)
+        standing, policy = transcript.standing, self._policy
+        if at_once := self._shown_compacted(transcript):  # nothing changes in the view
+            transcript.decide(PlannedCompaction(at_once, "consumed"))
+        if not policy.compaction.enabled or not (standing.answered_whole or standing.expanded):
+            return
+        _record(transcript, saving_changes(transcript, self._renderer.render(transcript), policy, is_held))
+        if aged := aged_results(transcript, policy, self._counter):
+            ageing = ageing_of(aged, transcript, self._renderer.render(transcript), policy)
+            _record(transcript, [*aged, ageing])
+
+    def _shown_compacted(self, transcript: Transcript) -> tuple[PartId, ...]:
+        """Return the answered results that were shown by their placeholders from the first view on."""
+        if self._policy.shown_first != "placeholder":
+            return ()
+        return tuple(
+            (position, address)
+            for position, address in sorted(transcript.standing.answered_whole)
+            for stored in (transcript[position].part(address).stored,)
+            if stored is not None and stored.refs
+        )
 
     # --- steps: each returns the decisions it takes
 
@@ -299,3 +309,8 @@ class Budget:
 
     def _fold_text_limit(self) -> int:
         return min(FOLD_TEXT_LIMIT_TOKENS, (self._policy.view_limit_tokens or 0) // 4)
+
+
+def _record(transcript: Transcript, decisions: Sequence[Decision]) -> None:
+    for decision in decisions:
+        transcript.decide(decision)

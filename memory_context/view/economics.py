@@ -10,7 +10,7 @@ saves anything. One further back waits until enough has come together.
             stands before them if that alone is too short to be cached)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..policy import CachePolicy, ContextPolicy
@@ -28,7 +28,7 @@ from ..transcript import (
 )
 from .render import View, ViewMessage
 
-__all__ = ["ageing_changes", "arithmetic_of", "expected_calls", "saving_changes"]
+__all__ = ["aged_results", "ageing_of", "arithmetic_of", "expected_calls", "saving_changes"]
 
 FACTS_SHARE_KEPT = 0.4
 """Of `facts_in_view_tokens`, when the oldest facts go: like folds, this is to happen rarely."""
@@ -98,8 +98,8 @@ def saving_changes(
     return [] if best is None else _decisions(changes[best[1] :], best[0], standing)
 
 
-def ageing_changes(transcript: Transcript, view: View, policy: ContextPolicy, counter: TokenCounter) -> list[Decision]:
-    """Return the decisions that let the oldest results lose their facts, if those of all results have become too many.
+def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[Retained]:
+    """Return what stays of the oldest results if the facts of all have become too many: none of their facts.
 
     The facts of one result are worth their room as long as it is likely to be asked for; in a run of hundreds they
     would fill the view.
@@ -107,28 +107,32 @@ def ageing_changes(transcript: Transcript, view: View, policy: ContextPolicy, co
     standing, limit = transcript.standing, policy.compaction.facts_in_view_tokens
     with_facts = [
         (position, address, part.stored)
-        for position, address in sorted(standing.compacted, key=lambda part: part[0])
+        for position, address in sorted(standing.compacted)
         if position >= standing.start and not standing.is_folded(position)
         for part in (transcript[position].part(address),)
         if part.is_result and part.stored is not None and part.stored.refs and "\n" in part.stored.compacted
     ]
     total = sum(_facts_tokens(stored) for _, _, stored in with_facts)
-    if total <= limit:
-        return []
-    retained: list[Retained] = []
-    removed = 0
-    for position, address, stored in with_facts:
-        if total - removed <= limit * FACTS_SHARE_KEPT:
-            break
-        bare = stored.compacted.partition("\n")[0]
-        tokens = counter.count(bare)
-        removed += stored.compacted_tokens - tokens
-        retained.append(Retained(position, address, bare, tokens, "age"))
-    first = retained[0].position
-    behind = sum(m.tokens for m in view.messages if first <= m.position < standing.shown) - removed
-    arithmetic = arithmetic_of(removed, max(behind, 0), expected_calls(transcript, policy.cache), policy.cache)
-    parts = tuple((one.position, one.address) for one in retained)
-    return [*retained, PlannedCompaction(parts, "aged", arithmetic)]
+    aged: list[Retained] = []
+    if total > limit:
+        for position, address, stored in with_facts:
+            if total <= limit * FACTS_SHARE_KEPT:
+                break
+            bare = stored.compacted.partition("\n")[0]
+            total -= _facts_tokens(stored)
+            aged.append(Retained(position, address, bare, counter.count(bare), "age"))
+    return aged
+
+
+def ageing_of(aged: Sequence[Retained], transcript: Transcript, view: View, policy: ContextPolicy) -> PlannedCompaction:
+    """Return the decision that shows results without the facts they still have, with its sum."""
+    parts = tuple((one.position, one.address) for one in aged)
+    stored = [transcript[position].part(address).stored for position, address in parts]
+    before = sum(one.compacted_tokens for one in stored if one is not None)
+    removed = before - sum(one.tokens for one in aged)
+    behind = sum(m.tokens for m in view.messages if aged[0].position <= m.position < transcript.standing.shown)
+    calls = expected_calls(transcript, policy.cache)
+    return PlannedCompaction(parts, "aged", arithmetic_of(removed, max(behind - removed, 0), calls, policy.cache))
 
 
 def _facts_tokens(stored: Stored) -> int:

@@ -149,7 +149,7 @@ def text_in_view(
         shortened = standing.shortened[part_id]
         return "shortened", shortened.text, shortened.tokens
     if part.stored is not None and part.is_result:
-        if policy.first_view == "placeholder":
+        if policy.shown_first == "placeholder" and part.stored.refs:  # what it looked up itself is to be read once
             return "placeholder", part.stored.compacted, part.stored.compacted_tokens
         if part.stored.excerpt is not None:
             return "excerpt", part.stored.excerpt, part.stored.excerpt_tokens

@@ -18,7 +18,7 @@ class SegmentChange:
         kind: result, text, thought, arguments, image, fold or expansion.
         before: Its state in the view before; None if it was not there.
         after: Its state now; None if it is not there.
-        reason: The decision behind it, such as `consumed`, `budget`, `late`, `folded`, `cleared`, `added`.
+        reason: The decision behind it, such as `consumed`, `saves`, `aged`, `budget`, `folded`, `added`.
     """
 
     position: int

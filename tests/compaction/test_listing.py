@@ -203,3 +203,33 @@ def test_spoiled_lists_are_read_soundly(content: str, command: str) -> None:
 def test_hostile_lists_cost_bounded_facts(content: str, command: str) -> None:
     reading = read_soundly(read_listing, bash(content, command))
     assert reading is None or len("".join(reading.facts)) <= 12 * 200
+
+
+def test_counts_of_hits_are_added_up() -> None:
+    reading = read(bash("shop/cart.py:12\nshop/main.py:3\nshop/empty.py:0\n", "grep -rc total shop"))
+    assert reading.facts[0] == "15 hits in 2 files"
+    assert reading.facts[1] == "shop/cart.py: 12 hits"
+
+
+def test_search_that_shows_every_line_of_a_file_is_a_search() -> None:
+    reading = read(bash("1:class A:\n2-    pass\n3:class B:\n4-    pass\n", "grep -n -C1 class shop.py"))
+    assert reading.facts[0] == "2 hits in 1 file"
+
+
+def test_folder_with_many_files_before_the_next_one_is_told() -> None:
+    content = "app:\n" + "".join(f"m{n}.py\n" for n in range(40)) + "\napp/data:\nprices.csv\n"
+    reading = read(bash(content, "ls -R app"))
+    assert reading.facts[0] == "41 entries, 2 of them folders"
+    assert not any("app:" in name for name in reading.names)
+
+
+def test_folders_right_below_the_root_are_told_apart() -> None:
+    reading = read(bash("/etc\n/etc/ssh\n/etc/xml\n/usr\n/usr/lib\n/opt\n", "find / -maxdepth 2"))
+    assert any("etc (2)" in line and "usr (1)" in line for line in reading.facts)
+
+
+def test_columns_and_dates_are_no_paths() -> None:
+    table = "NAME  READY\n" + "".join(f"web-{n}  1/1  Running\n" for n in range(30))
+    dates = "id,price,day\n" + "".join(f"{n},8{n}.5,2026-03-17\n" for n in range(30))
+    assert read_soundly(read_listing, Result(table, "run")) is None
+    assert read_soundly(read_listing, Result(dates, "run")) is None

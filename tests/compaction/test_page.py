@@ -203,3 +203,8 @@ def test_of_an_html_bomb_only_some_tags_are_examined(monkeypatch: pytest.MonkeyP
 def test_any_text_is_read_soundly(content: str) -> None:
     read_soundly(read_page, Result(content, "fetch"))
     read_soundly(read_page, Result("<html></p>" + content, "fetch"))
+
+
+def test_comments_of_a_configuration_are_no_headings() -> None:
+    block = "# What this is for\n# and how it is set\n# by those who know\n\nlevel = 3\n\n"
+    assert read_soundly(read_page, Result(block * 20, "read_file")) is None

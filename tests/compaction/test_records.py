@@ -228,3 +228,11 @@ def test_of_a_huge_document_only_a_window_is_parsed(monkeypatch: pytest.MonkeyPa
 def test_any_text_is_read_soundly(content: str) -> None:
     read_soundly(read_json, Result(content, "api"))
     read_soundly(read_json, Result("[{" + content, "api"))
+
+
+def test_large_document_is_not_called_cut_off() -> None:
+    whole = json.dumps([{"id": number, "note": "x" * 900} for number in range(1300)])
+    for content, said in ((whole, "the beginning was read"), (whole[: len(whole) // 2], "cut off")):
+        reading = read_json(Result(content, "query"))
+        assert reading is not None
+        assert said in reading.description

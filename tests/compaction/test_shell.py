@@ -227,11 +227,9 @@ def test_progress_bar_shows_its_last_state() -> None:
     assert "last line: done" in reading.facts
 
 
-def test_description_says_tool_command_outcome_and_size() -> None:
+def test_description_says_tool_outcome_and_size() -> None:
     reading = read(PYTEST, "cd /app && python -m pytest tests/unit")
-    assert reading.description == (
-        "pytest log of cd /app && python -m pytest tests/unit, 1 failed, 118 passed, 2 skipped in 3.21s, 16 lines"
-    )
+    assert reading.description == "pytest log, 1 failed, 118 passed, 2 skipped in 3.21s, 16 lines"
 
 
 def test_log_without_a_call_is_known_by_its_shape() -> None:
@@ -270,7 +268,7 @@ def test_spoiled_logs_are_read_soundly(content: str, command: str) -> None:
     ids=range(7),
 )
 def test_hostile_log_costs_bounded_facts(content: str) -> None:
-    reading = read(content, "cat x")
+    reading = read(content, "./x")
     assert len(reading.facts) <= 12
     assert sum(passage.end - passage.start for passage in reading.landmarks) <= 60 * 1000
 
@@ -280,3 +278,38 @@ def test_head_and_tail_of_a_huge_log_are_read() -> None:
     reading = read("start\n" + noise + PYTEST, "make test")
     assert "1 failed, 118 passed, 2 skipped in 3.21s" in reading.facts
     assert "600,017 lines" in reading.description
+
+
+@pytest.mark.parametrize("command", ["cat NOTES.txt", "head -50 NOTES.txt | tail -20", "sed -n 1,20p NOTES.txt"])
+def test_document_that_a_command_prints_reports_no_errors(command: str) -> None:
+    notes = "Changes\nFixed error 183: the file was not found\nWarning: a value may be missing\n" * 9
+    assert read_soundly(read_shell, bash(notes, command)) is None
+
+
+def test_file_that_could_not_be_printed_and_a_log_are_read() -> None:
+    missing = "cat: NOTES.txt: No such file or directory\nexit status 1\n"
+    assert read(missing, "cat NOTES.txt").has_failed is True
+    assert "error: disk full" in read("ok\nerror: disk full\n", "cat /var/log/app.log").facts
+
+
+def test_tests_that_failed_tell_without_a_summary_and_once() -> None:
+    log = (
+        "=== test session starts ===\ntests/test_a.py::test_x FAILED [ 50%]\ntests/test_a.py::test_y PASSED [100%]\n"
+        "FAILED tests/test_a.py::test_x - ValueError: no\n"
+    )
+    reading = read(log, "make test")
+    assert reading.has_failed is True
+    assert reading.description == "pytest log, 1 failures, 4 lines"
+    assert "FAILED tests/test_a.py::test_x - ValueError: no" in reading.facts
+    assert not any("[ 50%]" in line for line in reading.facts[:2])
+
+
+def test_errors_of_a_compiler_are_a_failure_and_its_listing_is_none() -> None:
+    reading = read("a.c:1:20: error: 'x' undeclared\n    1 | Error: x;\n", "cd src && gcc -Wall a.c")
+    assert reading.has_failed is True
+    assert not any("1 |" in line for line in reading.facts[:2])
+
+
+def test_program_that_was_called_wrote_the_summary() -> None:
+    reading = read("x.py:1:1: E501 too long\n --> x.py:1:1\nFound 3 errors.\n", "ruff check x.py")
+    assert reading.description.startswith("ruff log")

@@ -334,3 +334,10 @@ def test_spoiled_source_is_read_soundly(content: str, suffix: str) -> None:
 def test_hostile_source_costs_bounded_facts(line: str, suffix: str) -> None:
     reading = read_soundly(read_source, opened("def a():\n    return 1\n" + line, f"a.{suffix}"))
     assert reading is None or len("".join(reading.facts)) <= 12 * 200
+
+
+def test_methods_with_a_space_before_their_parameters_and_prototypes_are_definitions() -> None:
+    script = "class Command {\n  static async run (args) {\n    return 1\n  }\n\n  name () {\n    return ''\n  }\n}\n"
+    assert any("run 2, name 6" in line for line in read(opened(script, "a.js")).facts)
+    header = "#include <stdint.h>\nint cart_total(struct cart *c);\nvoid cart_free(struct cart *c);\n"
+    assert {"cart_total", "cart_free"} <= set(read(opened(header, "cart.h")).names)

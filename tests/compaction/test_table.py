@@ -147,3 +147,16 @@ def test_rows_beyond_the_window_are_counted_without_being_parsed() -> None:
 @given(spoiled(SAMPLES) | st.text() | st.text(alphabet='ab1,|\t-+ \n"'))
 def test_any_text_is_read_soundly(content: str) -> None:
     read_soundly(read_table, Result(content, "tool"))
+
+
+def test_columns_apart_by_single_spaces_have_the_rest_in_the_last_one() -> None:
+    processes = "USER PID %CPU COMMAND\nroot 1 0.0 /sbin/init --user me\napp 27 4.5 python serve.py\n"
+    reading = read(processes)
+    assert reading.facts[0] == "columns: USER, PID, %CPU, COMMAND"
+    disks = "Filesystem Size Used Use% Mounted on\n/dev/sda 252G 26G 25% /\ntmpfs 12G 0 0% /run/my disk\n"
+    assert "2 rows (Filesystem, Size, Used, Use%, Mounted)" in read(disks).description
+
+
+def test_values_alike_at_their_beginning_are_not_counted_as_one() -> None:
+    rows = "".join(f"{n},{'/a/very/long/path/of/more/than/forty/characters/' + str(n)}\n" for n in range(9))
+    assert not any("forty 9" in line or "characters 9" in line for line in read("id,place\n" + rows).facts)

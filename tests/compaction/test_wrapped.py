@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_context.compaction.compactor import Result
 from memory_context.compaction.excerpt import Passage
 from memory_context.compaction.readers.records import read_json
-from memory_context.compaction.readers.wrapped import has_error_flag, read_wrapped, unwrap
+from memory_context.compaction.readers.wrapped import read_wrapped, unwrap
 from memory_context.compaction.reading import Reading
 
 from .sound import read_soundly, spoiled
@@ -93,7 +93,6 @@ def test_long_escaped_strings_are_unwrapped_and_plain_ones_left() -> None:
 )
 def test_data_that_only_looks_similar_is_left_alone(content: str) -> None:
     assert unwrap(content) is None
-    assert has_error_flag(content) is None
 
 
 @pytest.mark.parametrize(
@@ -108,12 +107,11 @@ def test_data_that_only_looks_similar_is_left_alone(content: str) -> None:
         (contents_repr(as_result("x", True), False), True),
         (as_result("the flag is isError=True"), None),
         ("isError=False and so on, in words", None),
-        ("meta=None content=[] isError=True", True),
-        ('{"content": [], "isError": false}', False),
     ],
 )
 def test_the_error_flag_is_that_of_a_wrapper(content: str, flag: bool | None) -> None:
-    assert has_error_flag(content) is flag
+    reading = read_wrapped(Result(content, "tool"), lambda inner: Reading("anything"))
+    assert (reading.has_failed if reading else None) is flag
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
@@ -182,7 +180,6 @@ def test_records_inside_two_wrappers_are_labelled_in_the_original() -> None:
 )
 def test_hostile_wrappers_are_survived(content: str) -> None:
     unwrap(content)
-    has_error_flag(content)
 
 
 def test_only_so_many_texts_and_layers_are_unwrapped() -> None:

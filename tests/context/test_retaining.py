@@ -65,7 +65,7 @@ async def test_the_answer_decides_what_is_kept(store: MemoryStore):
     assert kept.endswith("asked: I look into write_voucher_journal next.")
     fresh, answered = hints
     assert (fresh.answer, fresh.facts_limit_tokens) == ("", 0)
-    assert (answered.answer, answered.facts_limit_tokens) == ("I look into write_voucher_journal next.", 240)
+    assert (answered.answer, answered.facts_limit_tokens) == ("I look into write_voucher_journal next.", 280)
     assert answered.task == "Please look at what happens with the parcel."
     assert "Please look at" in answered.known
     assert SOURCE not in answered.known

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ..compactor import Result
 from ..reading import Reader, Reading
 from .accessibility import read_accessibility
+from .commits import read_commits
 from .diff import read_diff
 from .listing import read_listing
 from .page import read_page
@@ -24,7 +25,8 @@ __all__ = ["BUILT_IN"]
 
 _PLAIN: Sequence[Reader] = (
     read_accessibility,  # a dash list, so before records and pages
-    read_diff,  # of code, so before source
+    read_diff,  # of code, so before source; of commits, so before their log
+    read_commits,
     read_source,  # numbered, so before listings
     read_listing,  # a search for "Traceback" is a search
     read_trace,

@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
-from .framing import described, fact
+from .framing import LABELS, LANDMARKS, NAMES, described, fact
 
 __all__ = ["read_accessibility"]
 
 _PARSED = 500_000
 _SNIFFED = 6000
 _LEAST_NODES = 4
-_LONGEST_LINE = 600
-_NAMES = 60
-_LANDMARKS = 60
-_LABELS = 200
 _ELEMENTS = 8
 
 _QUOTED = r"(?:\"((?:[^\"\\\n]|\\.){0,300})\"|'([^'\n]{0,300})')"
@@ -98,7 +94,7 @@ def read_accessibility(result: Result) -> Reading | None:
         described("page snapshot", title or url, f"{len(nodes):,}{least} elements", f"{len(content):,} characters"),
         facts=[fact(line) for line in _facts(nodes, title, url) if line] + ([counted] if counted else []),
         names=_names(nodes, url),
-        landmarks=[Passage(node.start, node.end) for node in _ranked(nodes)][:_LANDMARKS],
+        landmarks=[Passage(node.start, node.end) for node in _ranked(nodes)][:LANDMARKS],
         labels=_labels(nodes, min(len(content), _PARSED)),
     )
 
@@ -175,7 +171,7 @@ def _names(nodes: Sequence[_Node], url: str) -> list[str]:
     ranked = [node for node in _ranked(nodes) if node.role not in _AREAS and node.name]
     called = (f"{node.name[:40]} [{node.reference}]" if node.reference else node.name[:60] for node in ranked)
     names = [url, *called] if url else list(called)
-    return [name for name in dict.fromkeys(names) if name.isprintable()][:_NAMES]
+    return [name for name in dict.fromkeys(names) if name.isprintable()][:NAMES]
 
 
 def _ranked(nodes: Sequence[_Node]) -> list[_Node]:
@@ -186,7 +182,7 @@ def _ranked(nodes: Sequence[_Node]) -> list[_Node]:
 def _labels(nodes: Sequence[_Node], end: int) -> list[tuple[Passage, str]]:
     """Name the stretch after each heading and each named area."""
     marks = [node for node in nodes if node.role in _AREAS and (node.name or node.role in ("main", "navigation"))]
-    marks = marks[:_LABELS]
+    marks = marks[:LABELS]
     ends = [*(node.start for node in marks[1:]), end]
     return [
         (Passage(node.start, following), f"{node.role} {node.name[:50]}".strip())

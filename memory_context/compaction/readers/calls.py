@@ -12,7 +12,9 @@ from typing import Any, cast
 
 from ..compactor import Result
 
-__all__ = ["Call", "call_of"]
+__all__ = ["FILE_PRINTERS", "Call", "call_of"]
+
+FILE_PRINTERS = frozenset({"cat", "head", "tail", "sed", "nl", "bat", "batcat", "less", "more", "awk"})
 
 _PARSED_ARGUMENTS = 200_000
 _PARSED_COMMAND = 2000
@@ -54,6 +56,13 @@ class Call:
     def programs(self) -> list[str]:
         """The first program of each pipeline that prints something."""
         return [pipeline[0][0] for pipeline in self.pipelines]
+
+    @property
+    def prints_file(self) -> bool:
+        """Whether it does nothing but print a file that is no log."""
+        words = [words for pipeline in self.pipelines for words in pipeline]
+        is_log = any(word.endswith((".log", ".out")) or "/log/" in word for one in words for word in one)
+        return len(self.pipelines) == 1 and not is_log and all(one[0] in FILE_PRINTERS for one in words)
 
 
 @lru_cache(maxsize=16)

@@ -16,21 +16,11 @@ _NAMING = {
     "id", "key", "name", "title", "path", "url", "uri", "email", "code", "slug", "sku", "file", "filename", "link",
     "login", "username", "user", "symbol", "uuid", "guid", "sha", "ref", "number", "label", "host", "hostname", "tool",
     "pod", "names", "image", "package", "module", "server", "href", "handle", "phone", "isbn", "ticker", "command",
+    "pid",
 }  # fmt: skip
 _NO_MEASURES = (
-    "lat",
-    "lon",
-    "lng",
-    "latitude",
-    "longitude",
-    "zip",
-    "phone",
-    "timestamp",
-    "time",
-    "year",
-    "index",
-    "row",
-)
+    "lat", "lon", "lng", "latitude", "longitude", "zip", "phone", "timestamp", "time", "year", "index", "row",
+)  # fmt: skip
 _KINDS = 5
 _LEAST_ROWS = 3
 _MEASURES = 6
@@ -113,9 +103,11 @@ def categories(columns: Sequence[Column]) -> Iterator[str]:
         kinds: Counter[str] = Counter()
         for value in column.values:
             if isinstance(value, (str, bool)):
-                kinds[str(value)[:40]] += 1
+                kinds[str(value)] += 1
             if len(kinds) > _KINDS:
                 break
         if 0 < len(kinds) <= _KINDS and sum(kinds.values()) >= _LEAST_ROWS and max(kinds.values()) > 1 and any(kinds):
             yielded += 1
-            yield f"{column.name}: " + ", ".join(f"{kind or 'empty'} {count:,}" for kind, count in kinds.most_common())
+            yield f"{column.name}: " + ", ".join(
+                f"{kind[:40] or 'empty'} {count:,}" for kind, count in kinds.most_common()
+            )

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
-from .calls import call_of
-from .framing import LANDMARKS, count_lines, described, fact, frame_of, lines_in, windows
+from .calls import FILE_PRINTERS, call_of
+from .framing import LABELS, LANDMARKS, NAMES, count_lines, described, fact, frame_of, lines_in, windows
 
 __all__ = ["read_diff"]
 
@@ -26,10 +26,7 @@ _CONTEXT_NAME = re.compile(
 _COMMIT = re.compile(r"commit ([0-9a-f]{7,40})\b|From ([0-9a-f]{40}) ")
 _NOTES = ("new file mode", "deleted file mode", "rename to ", "Binary files ", "GIT binary patch", "copy to ")
 _PATCH_SUFFIXES = (".diff", ".patch")
-_READING_PROGRAMS = {"cat", "head", "tail", "sed", "nl", "bat", "less", "more"}
 _FACTS = 10
-_LABELS = 200
-_NAMES = 60
 
 
 @dataclass
@@ -72,8 +69,8 @@ def read_diff(result: Result) -> Reading | None:
     facts += [_fact_of(change) for change in shown]
     if len(shown) < files:
         facts.append(fact("also " + ", ".join(change.path for change in diff.changes[len(shown) :])))
-    paths = [change.path for change in diff.changes[: _NAMES // 2]]
-    names = dict.fromkeys([*paths, *(name for change in diff.changes[:_NAMES] for name in change.names)])
+    paths = [change.path for change in diff.changes[: NAMES // 2]]
+    names = dict.fromkeys([*paths, *(name for change in diff.changes[:NAMES] for name in change.names)])
     first = [change.runs[0] for change in diff.changes if change.runs]
     others = [run for change in diff.changes for run in change.runs[1:]]
     return Reading(
@@ -85,7 +82,7 @@ def read_diff(result: Result) -> Reading | None:
         ),
         has_failed=None,  # `diff` and `git diff --exit-code` end in 1 if there are differences
         facts=facts,
-        names=list(names)[:_NAMES],
+        names=list(names)[:NAMES],
         landmarks=(first + others)[:LANDMARKS],
         labels=diff.hunks,
     )
@@ -97,7 +94,7 @@ def _is_diff(content: str, body: Passage, programs: list[str], path: str) -> boo
     asked = any(program in ("git", "diff") for program in programs)
     if (
         programs
-        and all(program in _READING_PROGRAMS for program in programs)
+        and all(program in FILE_PRINTERS for program in programs)
         and not content.count("\n+++ ", 0, _HEAD_CHARACTERS)
     ):
         return False
@@ -120,7 +117,7 @@ def _parse(lines: list[tuple[int, str]]) -> _Diff:
             change.runs.append(Passage(run_start, run_end))
 
     def end_hunk() -> None:
-        if hunk_start >= 0 and hunk_end > hunk_start and len(diff.hunks) < _LABELS:
+        if hunk_start >= 0 and hunk_end > hunk_start and len(diff.hunks) < LABELS:
             diff.hunks.append((Passage(hunk_start, hunk_end), hunk_label))
 
     for start, text in lines:

@@ -11,8 +11,11 @@ from ...references import shorten
 from ..excerpt import Passage
 
 __all__ = [
+    "FACTS",
     "FACT_LIMIT",
+    "LABELS",
     "LANDMARKS",
+    "NAMES",
     "Frame",
     "count_lines",
     "described",
@@ -27,7 +30,11 @@ ANALYSED_CHARACTERS = 1_000_000
 """Of a longer content this much is looked at, half from each end."""
 FACT_LIMIT = 200
 DESCRIPTION_CHARACTERS = 110
+FACTS = 12
+NAMES = 60
 LANDMARKS = 60
+LABELS = 200
+"""The most of each in a reading."""
 LONGEST_LINE = 1000
 """Of a longer line only its beginning is looked at."""
 

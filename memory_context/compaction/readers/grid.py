@@ -125,7 +125,9 @@ def _cells(line: str) -> list[str]:
 
 
 def _wide_cells(line: str) -> list[str]:
-    return _WIDE.split(line.strip())
+    if "\t" in line:
+        return _WIDE.split(line.strip())
+    return [stripped for cell in line.split("  ") if (stripped := cell.strip())] or [""]
 
 
 def _delimited(lines: Sequence[str], first: int) -> _Found | None:
@@ -177,6 +179,10 @@ def _is_header(cells: Sequence[str], delimiter: str) -> bool:
 def _spaced(lines: Sequence[str], first: int) -> _Found | None:
     """Columns of fixed width under a header in capitals (docker, kubectl), or numbered rows (pandas)."""
     header = _wide_cells(lines[first])
+    if len(names := lines[first].replace("Mounted on", "Mounted").split()) > 3 and (
+        all(name.upper() == name and _is_word(name.lstrip("%")) for name in names) or names[0] == "Filesystem"
+    ):
+        return _in_words(lines, first, names)
     following = [_wide_cells(line) for line in lines[first + 1 : first + _SNIFFED_LINES] if line.strip()]
     if len(header) < 2 or len(following) < 2:
         return None
@@ -195,6 +201,16 @@ def _spaced(lines: Sequence[str], first: int) -> _Found | None:
         else:
             strangers += bool(lines[index].strip()) and not _FOOTER.fullmatch(lines[index][:200].strip())
     return ("table", header, first, rows, indices) if len(rows) > 3 * strangers else None
+
+
+def _in_words(lines: Sequence[str], first: int, header: Sequence[str]) -> _Found | None:
+    """Columns apart by single spaces, whose last one takes the rest of the line (ps, df, lsof, ss)."""
+    indices = [index for index in range(first + 1, len(lines)) if lines[index].strip()]
+    split = [(index, lines[index][:_LONGEST_LINE].split(None, len(header) - 1)) for index in indices]
+    rows = [(index, cells) for index, cells in split if len(cells) == len(header)]
+    if len(rows) < max(2, 0.9 * len(indices)):
+        return None
+    return "table", header, first, [cells for _, cells in rows], [index for index, _ in rows]
 
 
 def _is_word(cell: str) -> bool:

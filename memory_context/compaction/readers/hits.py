@@ -11,12 +11,12 @@ from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
 from .calls import Call, call_of
-from .framing import LANDMARKS, described, fact, frame_of, head_lines, lines_in, windows
+from .framing import LABELS, LANDMARKS, NAMES, described, fact, frame_of, head_lines, lines_in, windows
 
 __all__ = ["is_search", "read_hits"]
 
 _GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep"}
-_FILE_MODES = {"-l", "-L", "--files-with-matches", "--files", "-rl", "-lr", "-ril", "-rli", "-c", "--count"}
+_COUNTS = re.compile(r"-[a-zA-Z]{0,8}c[a-zA-Z]{0,8}$|--count(?:-matches)?$")
 _TOOL_WORDS = ("grep", "search", "ripgrep", "find_in", "codebase", "find_references", "find_usages")
 _QUERY_KEYS = ("pattern", "query", "regex", "search_term", "search", "text", "substring_pattern", "q")
 
@@ -43,8 +43,6 @@ _FACT_FILES = 6
 _SHOWN_HITS = 40
 _FILES = 1000
 """Of further files only the hits are counted."""
-_NAMES = 60
-_LABELS = 200
 
 
 @dataclass
@@ -108,7 +106,7 @@ def read_hits(result: Result) -> Reading | None:
     facts += [fact(f"{_place(content, file, passage)} {text.strip()}") for file, passage, text in defining[:4]]
     facts += [fact(_fact_of(file)) for file in (many_first[:3] if len(files) > _FACT_FILES else many_first)]
     if len(files) > _FACT_FILES:
-        others = few_first[: min(len(files) - 3, _NAMES)]
+        others = [file for file in few_first[:NAMES] if file not in many_first[:3]]
         facts.append(fact("also " + ", ".join(f"{file.path} ({file.count})" for file in others)))
     if counted <= 5:
         facts += [fact(f"{_place(content, file, p)} {text.strip()}") for file in files for p, text in file.hits]
@@ -119,10 +117,10 @@ def read_hits(result: Result) -> Reading | None:
         description=described("search results for" if query else "search results", query, hits),
         has_failed=None if frame.exit_status != 0 else False,  # grep without hits ends in 1
         facts=list(dict.fromkeys(facts))[:12],
-        names=[file.path for file in few_first[:_NAMES] if file.path],
+        names=[file.path for file in few_first[:NAMES] if file.path],
         landmarks=list(dict.fromkeys(landmarks))[:LANDMARKS],
         labels=[
-            (Passage(f.start, f.end), f"{f.path or 'hits'} ({f.count})") for f in files[:_LABELS] if f.end > f.start
+            (Passage(f.start, f.end), f"{f.path or 'hits'} ({f.count})") for f in files[:LABELS] if f.end > f.start
         ],
     )
 
@@ -155,12 +153,15 @@ def _is_hits(head: list[tuple[int, str]], asked: bool, call: Call) -> bool:
         return asked or marked >= 3
     if not asked or marked + numbered + headed < _LEAST_SHARE * seen:
         return False
-    return (headed > 0 and numbered + counted > 0) or (bool(_query_of(call)) and numbered > 0 and not is_range)
+    return (headed > 0 and numbered + counted > 0) or (
+        bool(_query_of(call)) and numbered > 0 and (bool(call.pipelines) or not is_range)
+    )
 
 
 def _parse(lines: list[tuple[int, str]], asked: bool, call: Call) -> _Found:
     found = _Found()
     files, current = found.files, None
+    counts = any(_COUNTS.match(word) for pipeline in call.pipelines[-1:] for word in pipeline[0])
     single = call.path or (_last_path(call) if asked else "")
     for start, text in lines:
         if match := _hit(text, asked):
@@ -184,7 +185,10 @@ def _parse(lines: list[tuple[int, str]], asked: bool, call: Call) -> _Found:
             found.total = text.strip()[:80]
         elif asked and (match := _PATH_ONLY_HIT.match(text)):
             current = files.setdefault(match[1], _File(match[1], start))
-            current.add(start, text, "", text[match.end() :])
+            if not counts:
+                current.add(start, text, "", text[match.end() :])
+            elif (number := text[match.end() :].strip()[:9]).isdecimal():
+                current.count, current.end = int(number), start + len(text)
         elif (match := _HEADING.match(text)) and _is_path(match[1]):
             current = files.setdefault(match[1], _File(match[1], start))
             if match[2]:

@@ -50,7 +50,7 @@ SCRIPT = Language(
         r"|[ \t]{0,8}(?:export +)?(?:const|let|var) +(?P<value>[\w$]+)(?:: [^=]{1,120})? = (?:async +)?(?:function\b"
         r"|\([^)]{0,300}\)(?:: [^=]{1,80})? =>|\w+ =>|\($)"
         rf"|(?:  |    |\t){_MODIFIERS}{{0,4}}(?:get +|set +|\*"
-        rf"|#)?(?P<method>{_NOT_METHOD}[\w$]+)(?:<[^>]{{0,60}}>)?\([^)]{{0,300}}\)(?:: [^{{]{{1,120}})? *\{{"
+        rf"|#)?(?P<method>{_NOT_METHOD}[\w$]+)(?:<[^>]{{0,60}}>)? ?\([^)]{{0,300}}\)(?:: [^{{]{{1,120}})? *\{{"
     ),
     re.compile(
         r"(?:import|export)\b[^'\"\n]{0,300}['\"]([^'\"]+)['\"]|(?:const|let|var) [^=]{1,200}= require\(['\"]([^'\"]+)"
@@ -85,7 +85,7 @@ NATIVE = Language(
     re.compile(
         r"(?:typedef +)?(?P<kind>struct|class|enum|union|namespace) +(?P<name>\w+)(?=[^;]*$)|#define +(?P<macro>\w+)"
         r"|(?!return\b|else\b|typedef\b"
-        r"|using\b)[A-Za-z_][\w:<>,*& ]{0,120}[ *&](?P<function>~?[\w:~]{1,80})\([^;]{0,300}$"
+        r"|using\b)[A-Za-z_][\w:<>,*& ]{0,120}[ *&](?P<function>~?[\w:~]{1,80})\([^;]{0,300};?$"
     ),
     re.compile(r"#\s{0,4}include\s{1,4}[<\"]([^>\"]+)"),
 )

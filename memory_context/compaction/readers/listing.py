@@ -12,7 +12,7 @@ from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
 from .calls import Call, call_of
-from .framing import LANDMARKS, described, fact, frame_of, head_lines, lines_in, windows
+from .framing import LANDMARKS, NAMES, described, fact, frame_of, head_lines, lines_in, windows
 from .hits import read_hits
 
 __all__ = ["read_listing"]
@@ -20,18 +20,8 @@ __all__ = ["read_listing"]
 _PROGRAMS = {"ls", "ll", "dir", "find", "fd", "fdfind", "tree", "du", "locate", "exa", "eza", "lsd"}
 _FILTERS = {"grep", "egrep", "rg", "sort", "head", "tail", "uniq", "sed", "cut", "tee", "cat", "awk", "wc"}
 _TOOL_WORDS = (
-    "list",
-    "tree",
-    "glob",
-    "find_file",
-    "ls",
-    "search_files",
-    "view",
-    "folder",
-    "directory",
-    "find",
-    "files",
-)
+    "list", "tree", "glob", "find_file", "ls", "search_files", "view", "folder", "directory", "find", "files",
+)  # fmt: skip
 
 _LONG = re.compile(r"([dlbcps-])[rwxsStTl-]{9}[.+@]? +\d")
 _LONG_NAME = re.compile(
@@ -42,7 +32,6 @@ _BRANCH = re.compile(
     r"|[├└]─) ?(?:\[[^\]]{0,40}\] +)?(\S[^\n]{0,400})"
 )
 _MARKED = re.compile(r"\s*(?:[-*] |\[(?:FILE|DIR|F|D|dir|file)\] |[📁📄📂] ?)(\S[^\n]{0,400})$")
-_SIZED = re.compile(r"[\d.]+[KMGTB]?\s+(\S[^\n]{0,400})$")
 _FOLDER = re.compile(r"((?:\.{0,2}/|[\w.])[^\n:]{0,400}):$")
 _PATH = re.compile(
     r"(?:\.{0,2}/|[A-Za-z]:\\|~/)?[\w.@+~()\[\]{}$,=# -]{0,200}(?:[/\\][\w.@+~()\[\]{}$,=# -]{1,200})*[/\\*@=|]?$"
@@ -54,7 +43,6 @@ _HEADLINE = re.compile(
 _LEAST_SHARE = 0.8
 _LEAST_ENTRIES = 3
 _LONGEST_PATH = 400
-_NAMES = 60
 _LABELS = 100
 
 
@@ -108,7 +96,7 @@ def _read_entries(result: Result) -> Reading | None:
         description=described("file listing of" if subject else "file listing", subject, size),
         has_failed=frame.has_failed,
         facts=facts,
-        names=listing.names[:_NAMES],
+        names=listing.names[:NAMES],
         landmarks=listing.first[:LANDMARKS],
         labels=[(Passage(start, end), name) for start, end, name in listing.stretches[:_LABELS] if end > start],
     )
@@ -139,7 +127,7 @@ def _form_of(head: list[str], asked: bool) -> str:
     for form, count in shapes.items():
         if count >= max(1 if asked else _LEAST_ENTRIES, _LEAST_SHARE * (counted - folders - 3)):
             return form if asked or form != "marked" else ""
-    if asked and folders and "/" in "".join(head[:20]):
+    if asked and folders and ("/" in "".join(head[:20]) or _FOLDER.match(head[0])):
         return "columns"
     paths = sum(_is_path(text, asked) for text in head)
     enough = paths >= max(1, _LEAST_SHARE * (counted - 2)) if asked else paths >= max(10, counted - 1)
@@ -220,9 +208,9 @@ def _add(listing: _Listing, start: int, text: str, name: str, folder: str, is_fo
     stem, dot, extension = base.rpartition(".")
     if dot and stem and len(extension) <= 8 and not is_folder:
         listing.extensions["." + extension] += 1
-    place = folder or head
+    place = folder or head or name[: name.startswith("/")]
     listing.tops[place or "."] += 1
-    if len(listing.names) < _NAMES and base and "__pycache__" not in name and ".git/" not in name:
+    if len(listing.names) < NAMES and base and "__pycache__" not in name and ".git/" not in name:
         listing.names.append(name)
     end = start + len(text)
     if listing.stretches and listing.stretches[-1][2] == place:

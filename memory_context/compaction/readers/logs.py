@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...patterns import LinePattern
 
-__all__ = ["INTERESTING", "SECTION", "Noted", "classify", "outcome_of", "tool_of"]
+__all__ = ["COMPILERS", "INTERESTING", "SECTION", "Noted", "classify", "outcome_of", "runs_others", "tool_of"]
 
 INTERESTING = LinePattern(
     r"\b\d+ (?:pass|fail|error|skipped|warning|example|problem|pending|vulnerab|upgraded|files? |packages?\b)"
@@ -85,6 +85,7 @@ _FAILED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (tool, re.compile(pattern))
     for tool, pattern in (
         ("pytest", r"(?:FAILED|ERROR) ((\S{1,300}?)(?:::\S{1,200}(?:\[[^\]]{0,100}\])?)?)(?: - .{0,600}|)$"),
+        ("pytest", r"(\S{1,300}::\S{1,200}) (?:FAILED|ERROR)(?: +\[ *\d+%\])?$"),
         ("unittest", r"(?:FAIL|ERROR): (\w{1,150}) \(([\w.<> ]{1,200})\)"),
         ("go test", r" *--- FAIL: (\S{1,200}) \("),
         ("jest", r" ?FAIL +(\S{1,300}\.\w{1,5})(?: > .{1,200})?"),
@@ -109,7 +110,8 @@ _ERROR = re.compile(
 )
 _WARNING = re.compile(r".{0,200}?(?:\b\w{0,40}Warning\b|\bwarning\b|\bWARN(?:ING)?\b)")
 _NO_ERROR = re.compile(
-    r"\s*(?:except\b|raise\b|#|//|\*|0 errors?\b|no errors?\b|>|<|def |class )|.{0,60}\b(?:0|no) (?:errors?|failed)\b",
+    r"\s*(?:\d{1,6} +[|+-](?: |$)|except\b|raise\b|#|//|\*|0 errors?\b|no errors?\b|>|<|def |class )"
+    r"|.{0,60}\b(?:0|no) (?:errors?|failed)\b",
     re.IGNORECASE,
 )
 _FAILED_COUNT = re.compile(
@@ -137,7 +139,7 @@ def classify(text: str) -> Noted | None:
         kind = "warning" if match[2] in ("warning", "note", "info", "hint") else "error"
         return Noted(kind, (match[1],), "diagnostics")
     if match := _RUSTC_PLACE.match(text):
-        return Noted("place", (match[1],), "cargo")
+        return Noted("place", (match[1],))
     if _ERROR.match(text) and not _NO_ERROR.match(text):
         return Noted("error")
     return Noted("warning") if _WARNING.match(text) else None
@@ -160,60 +162,24 @@ def tool_of(program: str, arguments: tuple[str, ...]) -> str:
     return program if program in _TOOLS else ""
 
 
-_WITH_SUBCOMMAND = {
-    "npm",
-    "pip",
-    "pip3",
-    "yarn",
+def runs_others(tool: str) -> bool:
+    """Whether a tool, as `tool_of` names it, mostly runs other ones, whose summaries it prints."""
+    return " " in tool or tool in _RUNNERS
+
+
+_RUNNERS = {
+    "make", "cmake", "ninja", "tox", "nox", "pre-commit", "node", "gradle", "gradlew", "mvn", "npm", "yarn",
     "pnpm",
-    "go",
-    "cargo",
-    "docker",
-    "kubectl",
-    "git",
-    "apt",
-    "apt-get",
-    "conda",
-    "uv",
-    "poetry",
-    "dotnet",
-    "terraform",
-    "helm",
-    "gh",
-}
+}  # fmt: skip
+COMPILERS = frozenset({"gcc", "g++", "cc", "c++", "clang", "clang++", "javac", "tsc", "rustc", "mypy", "pyright"})
+"""Programs that fail if they report an error."""
+_WITH_SUBCOMMAND = {
+    "npm", "pip", "pip3", "yarn", "pnpm", "go", "cargo", "docker", "kubectl", "git", "apt", "apt-get", "conda",
+    "uv", "poetry", "dotnet", "terraform", "helm", "gh",
+}  # fmt: skip
 _TOOLS = {
-    "pytest",
-    "jest",
-    "vitest",
-    "mocha",
-    "mvn",
-    "gradle",
-    "gradlew",
-    "make",
-    "cmake",
-    "ninja",
-    "gcc",
-    "g++",
-    "clang",
-    "tsc",
-    "eslint",
-    "ruff",
-    "mypy",
-    "pyright",
-    "tox",
-    "nox",
-    "rspec",
-    "phpunit",
-    "ctest",
-    "journalctl",
-    "curl",
-    "wget",
-    "psql",
-    "node",
-    "javac",
-    "flake8",
-    "pylint",
-    "black",
-    "pre-commit",
+    "pytest", "jest", "vitest", "mocha", "mvn", "gradle", "gradlew", "make", "cmake", "ninja", "gcc", "g++",
+    "clang", "tsc", "eslint", "ruff", "mypy", "pyright", "tox", "nox", "rspec", "phpunit", "ctest",
+    "journalctl", "curl", "wget", "psql", "node", "javac", "flake8", "pylint", "black", "pre-commit",
     "systemctl",
-}
+}  # fmt: skip

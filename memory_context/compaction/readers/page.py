@@ -8,22 +8,19 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ...references import shorten
 from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
-from .framing import described, fact
+from .framing import FACTS, LABELS, LANDMARKS, NAMES, described, fact
 from .markup import scan_html
 
 __all__ = ["read_page"]
 
 _PARSED = 500_000
 _SNIFFED = 6000
-_NAMES = 60
-_FACTS = 12
-_LANDMARKS = 60
-_LABELS = 200
 _HITS = 10
 _LEAST_HITS = 3
 _LONGEST_LINE = 2000
@@ -107,11 +104,11 @@ def _read_hits(content: str, hits: Sequence[tuple[Passage, str, str]]) -> Readin
     return Reading(
         described(f"{len(hits):,}{least} search results", "", size),
         facts=[fact(line) for line in (first_line, *(f"{shorten(t, 60)} {url}" for _, t, url in hits[:_HITS])) if line],
-        names=list(dict.fromkeys(url for _, _, url in hits))[:_NAMES],
-        landmarks=[passage for passage, _, _ in hits][:_LANDMARKS],
+        names=list(dict.fromkeys(url for _, _, url in hits))[:NAMES],
+        landmarks=[passage for passage, _, _ in hits][:LANDMARKS],
         labels=[
             (Passage(passage.start, end), shorten(title, 60))
-            for (passage, title, _), end in zip(hits[:_LABELS], ends, strict=False)
+            for (passage, title, _), end in zip(hits[:LABELS], ends, strict=False)
         ],
     )
 
@@ -129,12 +126,12 @@ def _reading(kind: str, content: str, page: _Page, paragraphs: Sequence[Passage]
     counted = ", ".join(f"{count:,} {what}{'s' if count > 1 else ''}" for count, what in counts if count)
     return Reading(
         described(kind, page.title or page.url, counted),
-        facts=[fact(line) for line in lines if line][:_FACTS],
+        facts=[fact(line) for line in lines if line][:FACTS],
         names=_targets(page),
         landmarks=_landmarks(content, page.headings, paragraphs),
         labels=[
             (Passage(passage.start, end), shorten(text, 60))
-            for (passage, text), end in zip(page.headings[:_LABELS], ends, strict=False)
+            for (passage, text), end in zip(page.headings[:LABELS], ends, strict=False)
             if end > passage.start
         ],
     )
@@ -151,7 +148,7 @@ def _targets(page: _Page) -> list[str]:
 
     targets = sorted(counts, key=rank)
     names = [page.url, *targets] if page.url else targets
-    return [name for name in dict.fromkeys(names) if len(name) < 300][:_NAMES]
+    return [name for name in dict.fromkeys(names) if len(name) < 300][:NAMES]
 
 
 def _hits(window: str) -> list[tuple[Passage, str, str]]:
@@ -170,6 +167,9 @@ def _headings(window: str) -> list[tuple[Passage, str]]:
     if "\n---" in window or "\n===" in window:
         found += [(Passage(*match.span()), match[1]) for match in _UNDERLINED.finditer(window)]
     found.sort(key=lambda heading: heading[0].start)
+    in_rows = sum(b.start == a.end + 1 for (a, _), (b, _) in pairwise(found))
+    if in_rows * 3 > len(found):
+        return []  # comments of a script or a configuration
     return [(passage, _LINK.sub(r"\1", text).strip("# *")) for passage, text in found if len(text.strip("# *")) > 1]
 
 
@@ -195,7 +195,7 @@ def _landmarks(content: str, headings: Sequence[tuple[Passage, str]], paragraphs
     """Return the title, the first paragraphs, those under headings, the headings, and banners last."""
     after: list[Passage] = []
     index = 0
-    for passage, _ in headings[:_LABELS]:
+    for passage, _ in headings[:LABELS]:
         while index < len(paragraphs) and paragraphs[index].start < passage.end:
             index += 1
         if index < len(paragraphs):
@@ -207,7 +207,7 @@ def _landmarks(content: str, headings: Sequence[tuple[Passage, str]], paragraphs
         *(p for p, _ in headings),
         *paragraphs,
     ]
-    unique = list(dict.fromkeys(ranked))[: _LANDMARKS * 3]
+    unique = list(dict.fromkeys(ranked))[: LANDMARKS * 3]
     banners = [p for p in unique if _BANNER.search(content, p.start, min(p.end, p.start + 300))]
     hidden = set(banners)
-    return [*(p for p in unique if p not in hidden), *banners][:_LANDMARKS]
+    return [*(p for p in unique if p not in hidden), *banners][:LANDMARKS]

@@ -16,11 +16,13 @@ from .cut_json import Member, assembled, decode, members_at, skip_space
 from .literals import plain_text
 from .yaml_lists import read_yaml
 
-__all__ = ["Document", "find_document", "passages_of"]
+__all__ = ["PARSED", "Document", "find_document", "passages_of"]
 
-_PARSED = 1_000_000
+PARSED = 1_000_000
+"""Of a longer content so many characters are read."""
 _MEMBERS = 20_000
 _PARSED_LITERAL = 400_000
+_LONGEST_RECORD = 200_000
 _PREFACE = 300
 _REST = 600
 _LEAST_ITEMS = 20
@@ -65,7 +67,7 @@ def find_document(content: str) -> Document | None:
     if start is None:
         found = read_yaml(content)
         return Document("YAML", found.value, 0, found.is_whole, found.items) if found else None
-    window = content[:_PARSED]
+    window = content[:PARSED]
     return _json_lines(window, start) or _json(window, start) or _python_literal(window, start)
 
 
@@ -78,7 +80,7 @@ def passages_of(content: str, document: Document, path: Sequence[str], limit: in
         path: The keys that lead to the container; an empty key stands for each member of an array of arrays.
         limit: The most members.
     """
-    window = content[:_PARSED]
+    window = content[:PARSED]
     if document.kind == "JSON Lines":
         members = _lines(window, document.start, limit)
         return [Passage(member.start, member.end) for member in members]
@@ -155,7 +157,7 @@ def _json_lines(window: str, start: int) -> Document | None:
     end = members[-1].end
     if len(members) < _MEMBERS and len(window) - end > max(_REST, end):
         return None
-    is_whole = len(window) - end < _REST and len(window) < _PARSED
+    is_whole = len(window) - end < _REST and len(window) < PARSED
     return Document("JSON Lines", [member.value for member in members], start, is_whole)
 
 
@@ -165,7 +167,8 @@ def _lines(window: str, start: int, limit: int = _MEMBERS) -> list[Member]:
     while len(members) < limit and misses < 3 and position < len(window):
         line_end = window.find("\n", position)
         line_end = len(window) if line_end < 0 else line_end
-        if window[position : position + 1] in ("{", "["):
+        is_short = line_end - position <= _LONGEST_RECORD  # decoding holds the interpreter
+        if window[position : position + 1] in ("{", "[") and is_short:
             try:
                 value, end = decode(window, position)
             except ValueError:

@@ -13,7 +13,7 @@ from ...references import shorten
 from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
-from .framing import described, fact
+from .framing import LABELS, LANDMARKS, NAMES, described, fact
 
 __all__ = ["read_prose"]
 
@@ -22,9 +22,6 @@ _NAMED = 60_000
 _SENTENCES = 400
 _SNIFFED = 4000
 _LEAST = 200
-_NAMES = 60
-_LANDMARKS = 60
-_LABELS = 200
 _LEAST_SENTENCE = 30
 _LEAST_WIDE_SENTENCE = 10
 _LONGEST_PARAGRAPH = 600
@@ -91,7 +88,7 @@ def _is_prose(sample: str) -> bool:
     if not dense:
         return False
     letters = sum(map(str.isalpha, dense))
-    symbols = sum(character in _SYMBOLS for character in dense)
+    symbols = sum(map(dense.count, _SYMBOLS))
     if letters < _LEAST_LETTERS * len(dense) or symbols > _MOST_SYMBOLS * len(dense):
         return False
     if sum(character > "⺀" for character in dense) * 3 > len(dense):  # scripts without spaces
@@ -153,20 +150,20 @@ def _names(content: str, told: Sequence[Passage]) -> list[str]:
     named.sort(key=lambda name: (" " not in name, -counts[name]))
     figures = [
         match[0]
-        for passage in told[:_NAMES]
+        for passage in told[:NAMES]
         for pattern in (_DATE, _AMOUNT)
         for match in pattern.finditer(content, passage.start, min(passage.end, passage.start + _LONGEST_PARAGRAPH))
         if len(match[0]) > 2
     ]
-    return list(dict.fromkeys([*named[: _NAMES // 2], *figures[: _NAMES // 2]]))
+    return list(dict.fromkeys([*named[: NAMES // 2], *figures[: NAMES // 2]]))
 
 
 def _landmarks(
     paragraphs: Sequence[Passage], headings: Sequence[tuple[Passage, str]], told: Sequence[Passage]
 ) -> list[Passage]:
     marks = [*paragraphs[:2], *paragraphs[-1:], *(passage for passage, _ in headings[:20]), *told[:20], *paragraphs]
-    short = (Passage(mark.start, min(mark.end, mark.start + _LONGEST_PARAGRAPH)) for mark in marks[: 2 * _LANDMARKS])
-    return list(dict.fromkeys(short))[:_LANDMARKS]
+    short = (Passage(mark.start, min(mark.end, mark.start + _LONGEST_PARAGRAPH)) for mark in marks[: 2 * LANDMARKS])
+    return list(dict.fromkeys(short))[:LANDMARKS]
 
 
 def _labels(
@@ -176,7 +173,7 @@ def _labels(
     if len(headings) > 1:
         ends = [*(passage.start for passage, _ in headings[1:]), paragraphs[-1].end]
         return [(Passage(p.start, end), shorten(text, 60)) for (p, text), end in zip(headings, ends, strict=True)][
-            :_LABELS
+            :LABELS
         ]
     long = [passage for passage in paragraphs if passage.end - passage.start > _LEAST]
-    return [(passage, shorten(content[passage.start : passage.start + 40], 30)) for passage in long[:_LABELS]]
+    return [(passage, shorten(content[passage.start : passage.start + 40], 30)) for passage in long[:LABELS]]

@@ -14,17 +14,14 @@ from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
 from .columns import Column, categories, is_naming, ranges
-from .framing import described, fact
+from .framing import LABELS, LANDMARKS, NAMES, described, fact
 from .outcome import errors_in, is_failed, text_of
-from .parsing import Document, find_document, passages_of
+from .parsing import PARSED, Document, find_document, passages_of
 from .tools_listed import ListedTool, tools_in
 
 __all__ = ["read_json"]
 
 _VISITED = 5000
-_LABELS = 200
-_LANDMARKS = 60
-_NAMES = 60
 _COLUMNS = 12
 _SAMPLED = 50
 _SCALARS = 12
@@ -140,15 +137,15 @@ def _names(value: Any, records: _Records | None, columns: Sequence[Column], tool
     """Return tools, keys, ids and names, by columns, those that tell most records apart first."""
     found: list[str] = [*(tool.name for tool in tools), *(tool.server for tool in tools)]
     if records and not tools:
-        found += records.keys[:_NAMES]
+        found += records.keys[:NAMES]
         naming = [column for column in columns if is_naming(column.name)]
         naming.sort(key=lambda column: -len(set(column.texts)))
-        share = max(_NAMES // max(len(naming), 1), 10)
+        share = max(NAMES // max(len(naming), 1), 10)
         for column in naming:
             found += dict.fromkeys(islice((text for text in column.texts if text), share))
-    if len(found) < _NAMES and not tools:
+    if len(found) < NAMES and not tools:
         found += [text for key, text in _leaves(value) if is_naming(key)]
-    return [name for name in dict.fromkeys(found) if 1 < len(name) <= 120 and name.isprintable()][:_NAMES]
+    return [name for name in dict.fromkeys(found) if 1 < len(name) <= 120 and name.isprintable()][:NAMES]
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, str]]:
@@ -186,20 +183,20 @@ def _places(
         value: Any = document.value
         keys = list(cast("dict[str, Any]", value)) if isinstance(value, dict) else ()
         labels = [(passage, key[:60]) for passage, key in zip(passages, keys, strict=False)]
-        return passages[:_LANDMARKS], labels[:_LABELS]
+        return passages[:LANDMARKS], labels[:LABELS]
     labels = [(passage, name[:60]) for passage, name in zip(passages, named, strict=False) if name]
     placed = zip(passages, records.rows, strict=False)
     bad = [passage for passage, row in placed if is_failed(row)]
     extremes = sorted({index for column in columns for index in column.extremes if index < len(passages)})
-    marks = [*bad[: _LANDMARKS // 2], *passages[:2], *(passages[index] for index in extremes)]
-    return list(dict.fromkeys(marks))[:_LANDMARKS], labels[:_LABELS]
+    marks = [*bad[: LANDMARKS // 2], *passages[:2], *(passages[index] for index in extremes)]
+    return list(dict.fromkeys(marks))[:LANDMARKS], labels[:LABELS]
 
 
 def _description(
     content: str, document: Document, records: _Records | None, columns: Sequence[Column], tools: Sequence[ListedTool]
 ) -> str:
     size = f"{len(content):,} characters"
-    cut = "" if document.is_whole else "cut off"
+    cut = "" if document.is_whole else "cut off" if len(content) <= PARSED else "of which the beginning was read"
     if tools:
         return described(f"list of {len(tools):,} tools", "", cut, size)
     if records and len(records.rows) > 1:

@@ -14,8 +14,8 @@ from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
 from .calls import Call, call_of
-from .framing import LANDMARKS, count_lines, described, fact, frame_of, lines_in, windows
-from .logs import INTERESTING, SECTION, classify, outcome_of, tool_of
+from .framing import LABELS, LANDMARKS, count_lines, described, fact, frame_of, lines_in, windows
+from .logs import COMPILERS, INTERESTING, SECTION, classify, outcome_of, runs_others, tool_of
 from .stack import find_traces
 
 __all__ = ["read_shell"]
@@ -38,7 +38,6 @@ _EXAMINED = 4000
 _TAIL_CHARACTERS = 20_000
 _LEAST_REPEATS = 5
 _LONGEST_SHOWN = 120
-_LABELS = 200
 
 
 @dataclass
@@ -61,13 +60,14 @@ def read_shell(result: Result) -> Reading | None:
     frame = frame_of(content, call.command)
     if not call.command and frame.exit_status is None and not _is_log(content, frame.body):
         return None
+    if call.prints_file and not frame.exit_status and not _is_log(content, frame.body):
+        return None  # a document that speaks of errors reports none
     passages = windows(content, frame.body)
     log = _read(content, passages)
-    verdicts = [verdict for verdict in map(outcome_of, log.summaries) if verdict is not None]
-    has_failed = frame.has_failed if frame.exit_status is not None else (any(verdicts) if verdicts else None)
+    has_failed = frame.has_failed if frame.exit_status is not None else _verdict(call, log)
     traces = find_traces(log.lines) if any(content.find("raceback (", p.start, p.end) >= 0 for p in passages) else []
     facts = [f"exit status {frame.exit_status}"] if frame.exit_status else []
-    facts += list(log.summaries)[-4:]
+    facts += list(log.summaries)[-4:] or ([f"{len(log.failures):,} failures"] if log.failures else [])
     facts += list(log.failures)[:5]
     facts += [trace.line() for trace in traces[-2:]]
     facts += [f"{text} ×{count}" if (count := log.error_counts[text]) > 1 else text for text in list(log.errors)[:4]]
@@ -94,6 +94,16 @@ def read_shell(result: Result) -> Reading | None:
     )
 
 
+def _verdict(call: Call, log: _Log) -> bool | None:
+    """Whether a command failed, by what it printed: its summaries, its failed tests, the errors of a compiler."""
+    verdicts = [verdict for verdict in map(outcome_of, log.summaries) if verdict is not None]
+    if verdicts:
+        return any(verdicts)
+    has_failures = any("::" in text and ("FAILED" in text or text.startswith("ERROR ")) for text in log.failures)
+    has_errors = bool(log.errors) and not COMPILERS.isdisjoint(call.programs[-1:])
+    return True if has_failures or has_errors else None
+
+
 def _is_log(content: str, body: Passage) -> bool:
     head = _SHAPES.search(content, body.start, min(body.end, body.start + _SNIFFED_CHARACTERS))
     return bool(head or _SHAPES.search(content, max(body.start, body.end - _SNIFFED_CHARACTERS), body.end))
@@ -101,12 +111,14 @@ def _is_log(content: str, body: Passage) -> bool:
 
 def _read(content: str, passages: list[Passage]) -> _Log:
     log = _Log(lines_in(content, passages))
+    told: dict[str, str] = {}
     for index in _interesting(content, passages, log.lines):
         start, raw = log.lines[index]
         text = _as_shown(raw)
         passage = Passage(start, start + len(raw))
-        if (section := SECTION.match(text)) and len(log.sections) < _LABELS:
+        if (section := SECTION.match(text)) and len(log.sections) < LABELS:
             log.sections.append((start, next(group for group in section.groups() if group)))
+            log.tools["pytest"] += log.sections[-1][1] == "test session starts"
         noted = classify(text)
         if noted is None:
             continue
@@ -117,6 +129,10 @@ def _read(content: str, passages: list[Passage]) -> _Log:
             log.summaries.pop(bare, None)  # the last place counts
             log.summaries[bare] = passage
         elif noted.kind == "failed":
+            test = noted.names[0]
+            if bare.startswith("FAILED") and test in told:  # in the progress, without the reason
+                log.failures.pop(told[test], None)
+            told[test] = bare
             log.failures.setdefault(bare, passage)
             log.names += [name for name in noted.names if name not in log.names[-10:] and len(log.names) < 200]
         elif noted.kind == "warning":
@@ -190,8 +206,10 @@ def _description(call: Call, log: _Log, exit_status: int | None, line_count: int
     tool = tool_of(program[0], program[1:]) if program else ""
     wrote = next((name for name, _ in log.tools.most_common() if name != "diagnostics"), "")
     what = f"{tool or wrote} output" if tool or wrote else "output"
-    if log.failures or any(outcome_of(summary) is not None for summary in log.summaries):
-        what = f"{wrote or tool} log" if wrote or tool else "test log"
+    if log.failures or log.tools["pytest"] or any(outcome_of(summary) is not None for summary in log.summaries):
+        writer = tool if tool and not runs_others(tool) else wrote or tool  # two tools write some summaries alike
+        what = f"{writer} log" if writer else "test log"
     summary = next((text for text in reversed(log.summaries) if any(map(str.isdigit, text))), "")
+    summary = summary or (f"{len(log.failures):,} failures" if log.failures else "")
     status = f"exit status {exit_status}" if exit_status else ""
-    return described(what, f"of {call.command}" if call.command else "", summary[:44], status, f"{line_count:,} lines")
+    return described(what, "", summary[:44], status, f"{line_count:,} lines")

@@ -11,14 +11,13 @@ from typing import Any, cast
 from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
-from .calls import Call, call_of
-from .framing import LANDMARKS, described, fact, frame_of, head_lines, lines_in, windows
+from .calls import FILE_PRINTERS, Call, call_of
+from .framing import LABELS, LANDMARKS, NAMES, described, fact, frame_of, head_lines, lines_in, windows
 from .languages import Language, language_by_shape, language_of
 from .numbering import Code, codes_in, numbering_of
 
 __all__ = ["read_source"]
 
-_PRINTERS = {"cat", "head", "tail", "sed", "nl", "bat", "batcat", "less", "more", "awk"}
 _FILTERS = {"head", "tail", "sed", "nl", "cat", "less"}
 _NO_READING = ("exec", "bash", "shell", "run", "terminal", "diff", "grep", "search", "list")
 _HEADLINE = re.compile(
@@ -35,8 +34,6 @@ _KIND_WORDS = {"class", "interface", "struct", "trait", "enum", "record", "type"
 _DOCUMENT = re.compile(r"^\s{0,3}```|\]\(https?://|^#{2,6} \w")
 _FIRST_LINE_KEYS = ("offset", "start_line", "line_start", "startLine")
 _HEADLINES = 3
-_LABELS = 200
-_NAMES = 60
 _SIGNATURE = 110
 _DEFINITIONS = 2000
 _CONTINUES = (")", "]", "{", "(", "|", "->", "=>", "throws", "where")
@@ -96,10 +93,10 @@ def read_source(result: Result) -> Reading | None:
         description=described(what, path, f"lines {first}-{last}"),
         has_failed=frame.has_failed,
         facts=facts[:12],
-        names=list(dict.fromkeys([*(d.name for d in outer_first[:40]), *imports]))[:_NAMES],
+        names=list(dict.fromkeys([*(d.name for d in outer_first[:40]), *imports]))[:NAMES],
         landmarks=[d.passage for d in outer_first][:LANDMARKS],
         labels=[(span, d.signature) for span, d in zip(spans, definitions, strict=True) if span.end > span.start][
-            :_LABELS
+            :LABELS
         ],
     )
 
@@ -110,10 +107,10 @@ def _path_read(call: Call, source: str) -> str | None:
         return None if any(word in source.lower() for word in _NO_READING) and not call.path else call.path
     if len(call.pipelines) != 1:
         printing = [pipeline for pipeline in call.pipelines if pipeline[0][0] != "echo"]
-        if not printing or any(pipeline[0][0] not in _PRINTERS for pipeline in printing):
+        if not printing or any(pipeline[0][0] not in FILE_PRINTERS for pipeline in printing):
             return None
     pipeline = call.pipelines[0] if call.pipelines else ()
-    if not pipeline or pipeline[0][0] not in _PRINTERS or any(words[0] not in _FILTERS for words in pipeline[1:]):
+    if not pipeline or pipeline[0][0] not in FILE_PRINTERS or any(words[0] not in _FILTERS for words in pipeline[1:]):
         return None
     words = [word for word in pipeline[0][1:] if not word.startswith(("-", "<", ">"))]
     named = [word for word in words if language_of(word)]

@@ -12,7 +12,7 @@ from ..excerpt import Passage
 from ..reading import Reading
 from .calls import call_of
 from .columns import Column, categories, is_naming, ranges
-from .framing import described, fact, frame_of
+from .framing import FACTS, LANDMARKS, NAMES, described, fact, frame_of
 from .grid import Grid, find_grid
 
 __all__ = ["read_table"]
@@ -20,9 +20,6 @@ __all__ = ["read_table"]
 _LONGEST_NAME = 60
 _COLUMNS = 40
 _LABELS = 50
-_LANDMARKS = 60
-_NAMES = 60
-_FACTS = 12
 
 _NOTHING = {"", "NULL", "null", "NaN", "N/A", "-", "<none>"}
 _NUMBER_STARTS = set("-+.0123456789")
@@ -50,14 +47,14 @@ def read_table(result: Result) -> Reading | None:
     return Reading(
         described(f"{table.kind}, {count}", f"({', '.join(table.header[:8])})", f"{len(content):,} characters"),
         has_failed=frame.has_failed,
-        facts=[fact(line) for line in facts][:_FACTS],
-        names=[name for name in names if 1 < len(name) <= 2 * _LONGEST_NAME and name.isprintable()][:_NAMES],
+        facts=[fact(line) for line in facts][:FACTS],
+        names=[name for name in names if 1 < len(name) <= 2 * _LONGEST_NAME and name.isprintable()][:NAMES],
         landmarks=[
             table.head,
             *(Passage(*place) for place in table.places[:2]),
             *(Passage(*table.places[index]) for index in extremes),
             *(Passage(*place) for place in table.places[-2:]),
-        ][:_LANDMARKS],
+        ][:LANDMARKS],
         labels=list(_labels(table, named)),
     )
 
@@ -65,7 +62,7 @@ def read_table(result: Result) -> Reading | None:
 def _values(cells: Sequence[str]) -> "Sequence[str | float | int | None]":
     """Return what the cells of a column mean; a whole column of one sort at once."""
     head = next((cell for cell in cells if cell.strip()), "")
-    if head.lstrip()[:1] in _NUMBER_STARTS:
+    if isinstance(_value(head), (int, float)):
         for sort in (int, float):
             with suppress(ValueError):
                 return [None if (number := sort(cell)) != number else number for cell in cells]

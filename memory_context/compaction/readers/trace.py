@@ -11,7 +11,7 @@ from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
 from .calls import call_of
-from .framing import LANDMARKS, count_lines, described, fact, frame_of, lines_in, windows
+from .framing import FACTS, LABELS, LANDMARKS, count_lines, described, fact, frame_of, lines_in, windows
 from .stack import find_traces
 
 __all__ = ["read_trace"]
@@ -32,8 +32,6 @@ _TEST_LOG = re.compile(
 )
 _LEAST_SHARE = 0.3
 _REST_CHARACTERS = 1000
-_FACTS = 12
-_LABELS = 200
 
 
 def read_trace(result: Result) -> Reading | None:
@@ -58,7 +56,7 @@ def read_trace(result: Result) -> Reading | None:
     facts = [_counted(last.line(), counts), *(fact(f"at {at}") for at in last.own_frames[1:4])]
     facts += [
         _counted(f"cause: {line}" if is_cause else line, counts)
-        for line, is_cause in list(others.items())[:_FACTS]
+        for line, is_cause in list(others.items())[:FACTS]
         if line != last.line()
     ]
     names = [last.name, *(at.file for at in last.own_frames[:12]), *(at.function for at in last.own_frames[:12])]
@@ -69,14 +67,14 @@ def read_trace(result: Result) -> Reading | None:
     return Reading(
         description=described(
             f"stack trace, {last.name}" if len(traces) == 1 else f"{len(traces)} stack traces, last {last.name}",
-            f"of {call.command}" if call.command else "",
+            "",
             f"{count_lines(content, frame.body):,} lines",
         ),
         has_failed=frame.has_failed if frame.exit_status is not None else (True if ends else None),
-        facts=list(dict.fromkeys(facts))[:_FACTS],
+        facts=list(dict.fromkeys(facts))[:FACTS],
         names=[name for name in dict.fromkeys(names) if name and name != "<module>"][:60],
         landmarks=list(dict.fromkeys(landmarks))[:LANDMARKS],
-        labels=[(Passage(trace.start, trace.end), f"trace of {trace.name}") for trace in traces[:_LABELS]],
+        labels=[(Passage(trace.start, trace.end), f"trace of {trace.name}") for trace in traces[:LABELS]],
     )
 
 

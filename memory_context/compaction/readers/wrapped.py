@@ -14,7 +14,7 @@ from ..excerpt import Passage
 from ..reading import Reading
 from .literals import Literal, escape_pattern, read_literal
 
-__all__ = ["has_error_flag", "read_wrapped", "unwrap"]
+__all__ = ["read_wrapped", "unwrap"]
 
 _LAYERS = 4
 _HEAD = 600
@@ -24,7 +24,6 @@ _SHORT = 200
 
 _FLAG = r"[\"']?is_?error[\"']?\s{0,4}[=:]\s{0,4}(true|false)\b"
 _FLAG_AT_END = re.compile(_FLAG + r"[^\w]{0,40}$", re.IGNORECASE)
-_EMPTY = re.compile(rf"\s{{0,40}}(?:meta=\w{{1,20}} |\{{)?[\"']?content[\"']?[=:] ?\[\],? ?{_FLAG}", re.IGNORECASE)
 _FLAG_AT_START = re.compile(r"\s{0,40}\{[^\[]{0,60}?" + _FLAG, re.IGNORECASE)
 
 _SCALAR = r"(?:null|None|true|True|false|False|\{\}|[\"'][^\"'\\]{0,60}[\"'])"
@@ -63,11 +62,6 @@ def unwrap(content: str) -> str | None:
     return layers[-1].inner if layers else None
 
 
-def has_error_flag(content: str) -> bool | None:
-    """Return what the wrappers' `isError` says: True if one of them is set, False if none is, None without a flag."""
-    return _flag_of(content, _layers(content))
-
-
 def read_wrapped(result: Result, read: Callable[[Result], Reading | None]) -> Reading | None:
     """Return what another reader sees in the text inside; None if there is no wrapper or it sees nothing.
 
@@ -85,7 +79,7 @@ def read_wrapped(result: Result, read: Callable[[Result], Reading | None]) -> Re
     for layer in reversed(layers):
         outside = _outer_offsets(layer, outside)
     placed = dict(zip(inside, outside, strict=True))
-    flag = _flag_of(result.content, layers)
+    flag = _flag_of(layers)
     return replace(
         reading,
         has_failed=flag or (flag if reading.has_failed is None else reading.has_failed),
@@ -94,7 +88,7 @@ def read_wrapped(result: Result, read: Callable[[Result], Reading | None]) -> Re
     )
 
 
-def _flag_of(content: str, layers: Sequence[_Layer]) -> bool | None:
+def _flag_of(layers: Sequence[_Layer]) -> bool | None:
     """Return what is said beside the texts; what stands in them is content."""
     flags: list[bool] = []
     for layer in layers:
@@ -102,8 +96,6 @@ def _flag_of(content: str, layers: Sequence[_Layer]) -> bool | None:
         end = layer.content[max(last.end + 1, len(layer.content) - 120) :]
         if match := _FLAG_AT_END.search(end) or _FLAG_AT_START.match(layer.content[: first.start]):
             flags.append(match[1].lower() == "true")
-    if not layers and (match := _EMPTY.match(content)):
-        flags.append(match[1].lower() == "true")
     return any(flags) if flags else None
 
 

@@ -1,0 +1,67 @@
+"""The benchmark of compacting measures what it says: contents of each sort, and an event loop that is held."""
+
+import asyncio
+import time
+
+import pytest
+
+from benchmarks.compacting import measure_compacting, watched_loop
+from benchmarks.contents import CALLS, KINDS, content_of
+from memory_context.compaction import Result
+from memory_context.compaction.readers import BUILT_IN
+
+READERS = {
+    "source code": "Python source",
+    "numbered source": "Python source",
+    "test log": "pytest log",
+    "service log": "journalctl output",
+    "diff": "diff of",
+    "search in files": "search results",
+    "file list": "file listing",
+    "stack traces": "stack traces",
+    "JSON": "JSON",
+    "JSON Lines": "JSON Lines",
+    "CSV": "CSV",
+    "columns": "table",
+    "Markdown page": "page",
+    "HTML page": "HTML page",
+    "page snapshot": "page snapshot",
+    "prose": "text:",
+    "one long line": "",
+    "MCP wrapper": "JSON Lines",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("length", [4_000, 40_000])
+def test_contents_are_of_the_sort_that_they_are_named_after(kind: str, length: int):
+    content = content_of(kind, length, 1)
+    result = Result(content, "run", CALLS.get(kind, "{}"))
+    reading = next((found for read in BUILT_IN if (found := read(result))), None)
+    assert READERS[kind] in (reading.description if reading else "")
+    assert reading or not READERS[kind]
+
+
+def test_contents_are_the_same_for_a_seed_and_fresh_for_another():
+    for kind in KINDS:
+        assert len(content_of(kind, 3_000, 1)) == 3_000
+        assert content_of(kind, 3_000, 1) == content_of(kind, 3_000, 1) != content_of(kind, 3_000, 2)
+
+
+async def test_a_held_loop_is_noticed():
+    with watched_loop() as held:
+        for _ in range(100):
+            if held.seconds:
+                break
+            await asyncio.sleep(0)
+            until = time.perf_counter() + 0.03
+            while time.perf_counter() < until:
+                pass
+    assert held.seconds > 0.02
+
+
+async def test_figures_are_told_for_each_kind_and_length():
+    measured = await measure_compacting(rounds=1, largest=5_000)
+    assert len(measured) == len(KINDS) * 3 * 2 + 2
+    assert sum(one.is_met is not None for one in measured) == len(KINDS) * 2 + 2
+    assert all(one.value > 0 for one in measured)
