@@ -1,6 +1,7 @@
 """A real Postgres with pgvector for every test: one server per test process, one migrated template, a copy per test."""
 
 import asyncio
+import gc
 import os
 import shutil
 import sys
@@ -18,6 +19,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from memory_context.store import MemoryStore, embedded
 
 REPOSITORY = Path(__file__).parents[1]
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of collected tests and imported modules out of the garbage collector's rounds."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)

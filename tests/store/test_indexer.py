@@ -694,7 +694,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         most_tasks.append(most)
         if is_last:
             await until(is_other_stopped.is_set)
-            assert await asyncio.wait_for(store.flush_index(), 20) == IndexReport(0, 0)
+            assert await asyncio.wait_for(store.flush_index(), 55) == IndexReport(0, 0)
         await store.close()
         is_other_stopped.set()
 
