@@ -1,6 +1,5 @@
 """The benchmark of compacting measures what it says: contents of each sort, and an event loop that is held."""
 
-import asyncio
 import time
 
 import pytest
@@ -9,6 +8,8 @@ from benchmarks.compacting import measure_compacting, watched_loop
 from benchmarks.contents import CALLS, KINDS, content_of
 from memory_context.compaction import Result
 from memory_context.compaction.readers import BUILT_IN
+
+from .context.steps import a_turn_of_the_loop
 
 READERS = {
     "source code": "Python source",
@@ -53,7 +54,7 @@ async def test_a_held_loop_is_noticed():
         for _ in range(100):
             if held.seconds:
                 break
-            await asyncio.sleep(0)
+            await a_turn_of_the_loop()
             until = time.perf_counter() + 0.03
             while time.perf_counter() < until:
                 pass

@@ -28,6 +28,8 @@ from memory_context import light_model
 from memory_context.errors import LightModelError
 from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, LightModel
 
+from .context.steps import a_turn_of_the_loop
+
 PROMPT = [SystemMessage(content="Answer in JSON."), UserMessage(content="my private words", source="user")]
 GOOD = '{"expand": ["a"], "ambiguous": false}'
 
@@ -282,7 +284,7 @@ async def test_a_client_that_swallows_its_cancellation_holds_nobody(caplog: pyte
         gc.collect()
         release.set()
         await ended.wait()
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         gc.collect()
     assert [record.name for record in caplog.records] == ["memory_context"]
 

@@ -88,7 +88,8 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
     content = unwrap(result.content) or result.content  # an MCP wrapper has names of its own
     ranked = ranked_names(content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
     known = "\n".join([text, hint.known, hint.answer, shown])
-    names = _names_within(ranked, known, limit, hint.counter)
+    verbatim = (name for name in ranked if name in result.content)  # what a wrapper escapes cannot be searched for
+    names = _names_within(verbatim, known, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
     return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
 

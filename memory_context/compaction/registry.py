@@ -1,11 +1,14 @@
 """Which compactor takes a result: one registered for its tool, else one for its sort of content, else the generic one.
 
 A compactor of somebody else's never stands in the agent's way: one that raises, or gives back more than it may, is
-passed over, which is logged.
+passed over, which is logged; one that takes too long is not asked again.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
@@ -22,6 +25,9 @@ _logger = logging.getLogger("memory_context")
 
 CompactFunction = Callable[[Result, Hint], Compacted]
 _Given = TypeVar("_Given", bound="Compactor | CompactFunction")
+_Answer = TypeVar("_Answer")
+_SECONDS = 2.0
+"""The longest a registered compactor may take; a hung one must not hang the agent."""
 _STATUS_LIMIT_CHARACTERS = 300
 _TOLERATED_TOKENS = 8  # what was counted line by line may count a little more together
 
@@ -81,9 +87,14 @@ class Compactors:
         self._registered.insert(0, _Registered(takes, cast(CompactFunction, compact), name))
         return compactor
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether `compact` may wait for code that is not ours: call it off the event loop then."""
+        return bool(self._registered)
+
     def compact(self, result: Result, hint: Hint) -> Compacted:
         """Return what survives of a result, within the limits of the hint; never raises."""
-        for one in self._registered:
+        for one in tuple(self._registered):
             compacted = self._tried(one, result, hint)
             if compacted is not None:
                 return compacted
@@ -95,14 +106,20 @@ class Compactors:
             return Compacted(f"{result.source[:60]} {outcome}.", f"{len(result.content):,} characters", "")
 
     def _tried(self, one: _Registered, result: Result, hint: Hint) -> Compacted | None:
+        def asked() -> tuple[bool, Any]:
+            return (True, one.compact(result, hint)) if one.takes(result) else (False, None)
+
         try:
-            if not one.takes(result):
+            is_taken, compacted = _within(_SECONDS, asked)
+            if not is_taken:
                 return None
-            compacted = one.compact(result, hint)
             problem = _problem_with(compacted, result, hint)
             if problem is None:
                 return self._whole(compacted, result, hint)
             self._complain(one.name, ValueError(problem))
+        except _TooSlowError as error:
+            self._registered = [other for other in self._registered if other is not one]
+            self._complain(one.name, error)
         except Exception as error:
             self._complain(one.name, error)
         return None
@@ -134,6 +151,34 @@ class Compactors:
         if name not in self._complained:
             self._complained.add(name)
             _logger.warning("compactor %s is passed over: %s: %s", name, type(error).__name__, error)
+
+
+class _TooSlowError(Exception):
+    """A function did not come back in time."""
+
+
+def _within(seconds: float, function: Callable[[], _Answer]) -> _Answer:
+    """Return what a function returns; one that takes too long keeps its thread, and not the one that asked.
+
+    Raises:
+        _TooSlowError: It did not return in time.
+    """
+    answer: Future[_Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    # a daemon, so that a program can end although it hangs
+    threading.Thread(target=run, name="memory_context compactor", daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except FutureTimeoutError as error:
+        if answer.done():  # it is the function's own
+            raise
+        raise _TooSlowError(f"it took longer than {seconds:g} s and is not asked again") from error
 
 
 def _takes_tool(pattern: str) -> Callable[[Result], bool]:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from ..compaction import Compactor
+from ..compaction import Compactors, Hint, Result
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
@@ -38,7 +38,7 @@ class Offloader:
         memory: Where items go.
         policy: Thresholds, limits, waits.
         counter: Counts tokens.
-        compactor: Says what survives of a result.
+        compactors: Say what survives of a result.
         summariser: Has large results summarised once they are stored; None for never.
 
     Attributes:
@@ -51,7 +51,7 @@ class Offloader:
         memory: AgentMemory,
         policy: ContextPolicy,
         counter: TokenCounter,
-        compactor: Compactor,
+        compactors: Compactors,
         summariser: Summariser | None = None,
     ) -> None:
         self._summariser = summariser
@@ -59,7 +59,8 @@ class Offloader:
         self._memory = memory
         self._policy = policy
         self._counter = counter
-        self._packer = Packer(policy, counter, compactor)
+        self._compactors = compactors
+        self._packer = Packer(policy, counter, compactors)
         self._unmeasured: list[Entry] = [entry for entry in transcript.entries() if entry.parts is None]
         self._inline_for_good: set[PartId] = set()
         self._waiting: dict[int, Entry] = {
@@ -184,27 +185,34 @@ class Offloader:
     async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
         """Pack every large part; off the event loop when that takes long. What cannot be packed stays inline."""
         work = [
-            (entry, part, text)
+            (entry, part, text, self._told(entry, part, text))
             for entry in entries
             for part in self._large_parts(entry)
             if (text := entry.text(part.address)) is not None
         ]
 
-        def pack_all() -> list[_Packed]:
+        def pack_all() -> list[_Packed]:  # it may run in a thread, so it does not look at the transcript
             packed: list[_Packed] = []
-            for entry, part, text in work:
+            for entry, part, text, told in work:
                 try:
                     if is_too_large(text):
                         raise ValueError(f"{len(text):,} characters are too large to be stored")
-                    if pieces := self._packer.pack(self._transcript, entry, part, text):
+                    if pieces := self._packer.pack(entry, part, text, told):
                         packed.append((entry, part, pieces))
                 except Exception as error:  # one odd content must not keep the others from being stored
                     self._keep_inline(entry, part, error)
             return packed
 
-        if sum(len(text) for _, _, text in work) > _OFF_LOOP_CHARACTERS:
+        if self._compactors.may_wait or sum(len(text) for _, _, text, _ in work) > _OFF_LOOP_CHARACTERS:
             return await asyncio.to_thread(pack_all)
         return pack_all()
+
+    def _told(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint] | None:
+        """Return what the compactor is told of a result; None for any other part."""
+        if not part.is_result:
+            return None
+        hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=False)
+        return result_of(self._transcript, entry, part, text), hint
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
         """Store packed parts in one transaction and record it.

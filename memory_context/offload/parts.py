@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from autogen_core.models import AssistantMessage
 
-from ..compaction import Compacted, Compactor, render_passages
+from ..compaction import Compacted, Compactors, Hint, Result, render_passages
 from ..memory import Draft, MemoryType
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef, shorten
 from ..tokens import TokenCounter
-from ..transcript import Entry, Part, Stored, Transcript
-from .hints import hint_for, result_of
+from ..transcript import Entry, Part, Stored
 
 __all__ = ["Packer", "Piece", "compacted_text"]
 
@@ -49,20 +48,27 @@ class Packer:
     Args:
         policy: Thresholds and limits.
         counter: Counts tokens.
-        compactor: Says what survives of a result.
+        compactors: Say what survives of a result.
     """
 
-    def __init__(self, policy: ContextPolicy, counter: TokenCounter, compactor: Compactor) -> None:
+    def __init__(self, policy: ContextPolicy, counter: TokenCounter, compactors: Compactors) -> None:
         self._policy = policy
         self._counter = counter
-        self._compactor = compactor
+        self._compactors = compactors
 
-    def pack(self, transcript: Transcript, entry: Entry, part: Part, text: str) -> list[Piece]:
-        """Return the pieces of a part: none for arguments without a long string."""
+    def pack(self, entry: Entry, part: Part, text: str, told: tuple[Result, Hint] | None) -> list[Piece]:
+        """Return the pieces of a part: none for arguments without a long string.
+
+        Args:
+            entry: Its entry.
+            part: The part.
+            text: What it says.
+            told: What the compactor is told of a tool's result; None for any other part.
+        """
         if part.address.kind == "arguments":
             return self._pack_arguments(entry, part, text)
-        if part.is_result:
-            return [self._pack_result(transcript, entry, part, text)]
+        if told is not None:
+            return [self._pack_result(entry, part, *told)]
         source = source_of(entry.message) or "system"
         is_thought = part.address.kind == "thought"
         return [
@@ -127,15 +133,12 @@ class Packer:
         draft = Draft(text, description, tokens, "custom", source, metadata=metadata)
         return Piece(text, Compacted("", description, ""), draft, pointer)
 
-    def _pack_result(self, transcript: Transcript, entry: Entry, part: Part, text: str) -> Piece:
-        result = result_of(transcript, entry, part, text)
-        hint = hint_for(transcript, entry, part, self._policy, self._counter, is_answered=False)
-        survives = self._compactor.compact(result, hint)
+    def _pack_result(self, entry: Entry, part: Part, result: Result, hint: Hint) -> Piece:
+        survives = self._compactors.compact(result, hint)
         type_: MemoryType = "command_output" if entry.carries_result else "action_result"
-        draft = Draft(
-            text, survives.description, part.tokens, type_, result.source, metadata=_audit(entry, part, result.is_error)
-        )
-        return Piece(text, survives, draft)
+        metadata = _audit(entry, part, result.is_error)
+        draft = Draft(result.content, survives.description, part.tokens, type_, result.source, metadata=metadata)
+        return Piece(result.content, survives, draft)
 
 
 def compacted_text(survives: Compacted, ref: MemoryRef) -> str:

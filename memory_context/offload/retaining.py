@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..compaction import Compactor, Hint, Result
+from ..compaction import Compactors, Hint, Result
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
@@ -43,7 +43,7 @@ class Retainer:
         transcript: The transcript; choices are recorded in it.
         policy: Limits.
         counter: Counts tokens.
-        compactor: Says what survives of a result.
+        compactors: Say what survives of a result.
         summariser: Makes summaries of large results, which are recorded here.
     """
 
@@ -52,13 +52,13 @@ class Retainer:
         transcript: Transcript,
         policy: ContextPolicy,
         counter: TokenCounter,
-        compactor: Compactor,
+        compactors: Compactors,
         summariser: Summariser,
     ) -> None:
         self._transcript = transcript
         self._policy = policy
         self._counter = counter
-        self._compactor = compactor
+        self._compactors = compactors
         self._summaries = SummaryRecorder(transcript, summariser, policy, counter)
         self._chooses = policy.compaction.enabled and policy.shown_first != "placeholder"
         self._failed: set[PartId] = set()
@@ -66,7 +66,8 @@ class Retainer:
     async def settle(self) -> None:
         """Choose for every result that was answered since, long ones off the event loop; then record summaries."""
         choices = self._choices()
-        if sum(len(choice.result.content) for choice in choices) > _OFF_LOOP_CHARACTERS:
+        characters = sum(len(choice.result.content) for choice in choices)
+        if choices and (self._compactors.may_wait or characters > _OFF_LOOP_CHARACTERS):
             retained = await asyncio.to_thread(self._chosen, choices)
         else:
             retained = self._chosen(choices)
@@ -114,7 +115,7 @@ class Retainer:
         for choice in choices:
             position, address = choice.part
             try:
-                text = compacted_text(self._compactor.compact(choice.result, choice.hint), choice.ref)
+                text = compacted_text(self._compactors.compact(choice.result, choice.hint), choice.ref)
                 retained.append(Retained(position, address, text, self._counter.count(text)))
             except Exception as error:  # what stays then is the placeholder
                 self._failed.add(choice.part)

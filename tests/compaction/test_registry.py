@@ -1,6 +1,8 @@
 """Which compactor takes a result, and that a bad one never stands in the agent's way."""
 
+import asyncio
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -8,10 +10,10 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result
+from memory_context.compaction import Compacted, Compactors, Hint, Passage, Result, registry
 
 from ..agents.scripted import calls, model, report, seen
-from ..context.steps import ALWAYS_PAYS
+from ..context.steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 
 LONG = "\n".join(f"row {i}: some words of it" for i in range(2000))
 
@@ -155,6 +157,53 @@ def test_a_reader_that_raises_leaves_the_others(caplog: pytest.LogCaptureFixture
     compacted = Compactors([read_badly]).compact(Result("a\nb", "survey"), Hint())
     assert compacted.description == "output of survey, 2 lines"
     assert "compactor read_badly is passed over: RecursionError: too deep" in caplog.text
+
+
+def hanging(compactors: Compactors) -> threading.Event:
+    """Register a compactor that does not come back until the event is set."""
+    release = threading.Event()
+
+    @compactors.register("*")
+    def hangs(result: Result, hint: Hint) -> Compacted:
+        release.wait(60)
+        return Compacted("Late.", "late", "late")
+
+    return release
+
+
+def test_a_compactor_that_hangs_is_passed_over_and_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(registry, "_SECONDS", 0.05)
+    compactors = Compactors()
+    compactors.register("*", says("of the one before"))
+    release = hanging(compactors)
+    try:
+        with caplog.at_level(logging.WARNING, "memory_context"):
+            assert [facts(compactors), facts(compactors)] == ["of the one before"] * 2
+    finally:
+        release.set()
+    assert [record.getMessage().count("not asked again") for record in caplog.records] == [1]
+
+
+async def test_a_context_goes_on_while_a_compactor_hangs(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """The message is taken in, and other tasks run meanwhile."""
+    monkeypatch.setattr(registry, "_SECONDS", 0.5)
+    compactors = Compactors()
+    release = hanging(compactors)
+    context = MemoryContext("alice", "coder", None, store, compactors=compactors)
+    adding = asyncio.create_task(add_step(context, report("owls")))
+    turns = 0
+    try:
+        while not adding.done():
+            await a_turn_of_the_loop()
+            turns += 1
+    finally:
+        release.set()
+    await adding
+    assert turns > 100, "the event loop was free"
+    (placeholder,) = [part for entry in context.transcript.entries() for part in entry.measured if part.stored]
+    assert placeholder.is_result
 
 
 async def test_an_agent_sees_what_its_own_compactor_keeps(store: MemoryStore):

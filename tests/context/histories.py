@@ -59,6 +59,7 @@ from memory_context.view.economics import saving_changes
 from memory_context.view.render import ViewMessage
 
 from .lights import Light, choose
+from .steps import a_turn_of_the_loop
 
 counter = default_token_counter()
 
@@ -369,7 +370,7 @@ class Life:
         """A run that is cancelled while the context takes a message in."""
         message = UserMessage(content=text, source="user")
         adding = asyncio.ensure_future(self.add(message))
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         if not adding.cancel():
             return
         with suppress(asyncio.CancelledError):

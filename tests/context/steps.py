@@ -1,5 +1,7 @@
 """Single events in the life of a context."""
 
+import asyncio
+
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 
@@ -25,3 +27,11 @@ async def add_step(context: MemoryContext, *contents: str, name: str = "survey",
             ]
         )
     )
+
+
+async def a_turn_of_the_loop() -> None:
+    """Let everything that is ready to run go on by one step."""
+    loop = asyncio.get_running_loop()
+    turned = loop.create_future()
+    loop.call_soon(turned.set_result, None)
+    await turned

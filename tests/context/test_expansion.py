@@ -25,7 +25,7 @@ from ..agents.scripted import report, text_of
 from ..conftest import Server
 from ..store.test_outages import hanging
 from .lights import STRUCTURED, Light, Reads, choose
-from .steps import ALWAYS_PAYS, NEVER_PAYS, add_step
+from .steps import ALWAYS_PAYS, NEVER_PAYS, a_turn_of_the_loop, add_step
 
 HEAD = re.compile(r"^\[…\] lines (\d+)-(\d+):$")
 WHEN = re.compile(r"<(memory-[0-9a-f]{8})>")
@@ -590,7 +590,7 @@ async def test_several_messages_before_a_view_are_one_question(store: MemoryStor
     await context.add_message(UserMessage(content="Tell me more on the first one." + more, source="user"))
     if is_sent:
         await asyncio.wait_for(light.asked.wait(), 5)
-        await asyncio.sleep(0)  # its answer comes now
+        await a_turn_of_the_loop()  # its answer comes now
     await context.add_message(UserMessage(content=f"And on {other}." + more, source="user_proxy"))
     await context.add_message(UserMessage(content="Quick, quick." + more, source="user"))
     view = await context.get_messages()
@@ -635,7 +635,7 @@ async def test_words_of_an_agent_leave_a_call_under_way_alone(store: MemoryStore
     await asyncio.wait_for(light.asked.wait(), 5)
     words = f"I would look into {bats}." if is_key else "I would use snake_case names."
     await context.add_message(UserMessage(content=words, source="critic"))
-    await asyncio.sleep(0)
+    await a_turn_of_the_loop()
     light.release.set()
     view = await asyncio.wait_for(context.get_messages(), 5)
     assert len(light.prompts) == 1
@@ -816,7 +816,7 @@ async def test_a_cancelled_message_is_decided_about_too(store: MemoryStore):
     task = asyncio.create_task(
         context.add_message(UserMessage(content=f"What of {key}?\n{report('plan', 600)}", source="user"))
     )
-    await asyncio.sleep(0)
+    await a_turn_of_the_loop()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -22,7 +22,7 @@ from memory_context.tools import ReadHistoryTool
 
 from ..agents.scripted import report, text_of
 from .histories import check_pairing
-from .steps import add_step
+from .steps import a_turn_of_the_loop, add_step
 
 IMAGE = Image(PILImage.new("RGB", (2, 2)))
 
@@ -358,7 +358,7 @@ async def test_a_load_that_is_cancelled_changes_nothing(store: MemoryStore):
         await later.add_message(user("before"))
         loading = asyncio.ensure_future(later.load_state(state))
         for _ in range(turns):
-            await asyncio.sleep(0)
+            await a_turn_of_the_loop()
         while_loading = [m.content for m in await later.get_messages()]
         loading.cancel()
         await asyncio.wait([loading])

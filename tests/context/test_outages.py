@@ -17,7 +17,7 @@ from memory_context.transcript import PlannedCompaction
 from ..agents.scripted import calls, model, report, seen, text_of
 from ..conftest import Server
 from ..store.test_outages import hanging
-from .steps import ALWAYS_PAYS, add_step
+from .steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 
 LONGEST_STEP_SECONDS = 1.5
 
@@ -101,7 +101,7 @@ async def test_a_cancelled_add_message_loses_nothing(store: MemoryStore):
     context = MemoryContext("alice", "coder", memory_store=store)
     message = UserMessage(content=report("owls", 2000), source="user")
     task = asyncio.create_task(context.add_message(message))
-    await asyncio.sleep(0)
+    await a_turn_of_the_loop()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 
 from memory_context.embeddings import EmbeddingError, OpenAIEmbedder, embed_checked
 
+from ..context.steps import a_turn_of_the_loop
 from .openai_stub import EmbeddingStub, running_embedding_stub
 
 KEY = "key-that-nobody-should-see"
@@ -204,7 +205,7 @@ def test_a_loop_that_ended_without_closing_does_not_disturb_the_next(
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         await asyncio.gather(*(embedder.embed(["a"], "document") for _ in range(3)))
         gc.collect()
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         assert len(embedder._own) == 1
 
     for _ in range(3):

@@ -12,6 +12,8 @@ import pytest
 
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked, wordllama
 
+from ..context.steps import a_turn_of_the_loop
+
 TEXTS = [
     "The cat sat on the mat.",
     "def add(a: int, b: int) -> int:\n    return a + b\n",
@@ -94,7 +96,7 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
     task = asyncio.create_task(WordLlamaEmbedder().embed(["some words " * 100] * 500, "document"))
     turns = 0
     while not task.done():
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         turns += 1
     assert len(await task) == 500
     assert turns > 100

@@ -23,6 +23,7 @@ from memory_context.memory import AgentMemory
 from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, index_rows, indexer
 from memory_context.store.indexer import IndexReport
 from tests.conftest import Server, StartPython, database_of
+from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder
 
 ANY = MemoryCriteria()
@@ -626,7 +627,7 @@ async def test_close_ends_the_background_at_once(database_url: str, database: Da
     for number in range(12):
         await store.insert_memories("bob", [memory(f"k{number}", f"text {number}")])
         for _ in range(number):
-            await asyncio.sleep(0)  # a few steps of the background
+            await a_turn_of_the_loop()  # a few steps of the background
         store._indexer.nudge("alice")
         await asyncio.wait_for(store.close(), 5)
     assert database("SELECT count(*) FROM memory_context.index_jobs WHERE user_id = 'alice'") == [(1,)]
