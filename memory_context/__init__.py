@@ -12,6 +12,8 @@ from .errors import (
     LightModelError,
     MemoryContextError,
     SchemaError,
+    SessionBusyError,
+    SessionGoneError,
     StoreError,
     StoreUnavailableError,
     TransformError,
@@ -32,7 +34,7 @@ from .memory import (
 from .policy import CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
 from .references import MemoryRef
 from .stats import ContextStats
-from .store import IndexReport, MemoryStore
+from .store import ChatMessage, IndexReport, MemoryStore, PruneProgress, PruneReport, SessionInfo
 from .tokens import TokenCounter
 from .view import Decided, Segment, SegmentChange, ViewReport
 
@@ -40,6 +42,7 @@ __all__ = [
     "AgentMemory",
     "AuditEvent",
     "CachePolicy",
+    "ChatMessage",
     "Compacted",
     "CompactionPolicy",
     "Compactor",
@@ -69,12 +72,17 @@ __all__ = [
     "OpenAIEmbedder",
     "PostgresMemory",
     "PostgresMemoryConfig",
+    "PruneProgress",
+    "PruneReport",
     "RecallPolicy",
     "SchemaError",
     "SearchHit",
     "SearchScore",
     "Segment",
     "SegmentChange",
+    "SessionBusyError",
+    "SessionGoneError",
+    "SessionInfo",
     "Sharing",
     "StoreError",
     "StoreUnavailableError",

@@ -1,10 +1,11 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
     add_message:   transcript.deliver -> offloader.settle (measure, compact, store) -> retainer.settle (choose facts)
-                   -> budget.plan (decide) -> expander.begin (decide, read)
+                   -> budget.plan (decide) -> expander.begin (decide, read) -> archiver.note (write in batches)
     get_messages:  expander.settle -> retainer.settle -> offloader.measure -> budget.fit (decide) -> view -> copies
 
-Read this file first: every arrow of the data flow is one line here.
+A known session is taken up from its archive at first use. Read this file first: every arrow of the data flow is one
+line here.
 """
 
 import logging
@@ -15,24 +16,23 @@ from typing import Any
 from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
-from pydantic import TypeAdapter
 from typing_extensions import Self
 
+from .archive import Archiver, Progress, ResumeReport, Session, TakenUp, saved_session
 from .compaction import Compactors
-from .context_config import MemoryContextConfig
+from .context_config import MemoryContextConfig, arguments_of, config_of
+from .context_memory import ContextMemory
 from .errors import MemoryContextError
 from .identifiers import checked_identifier, subagent_session
-from .light_model import LightModel
-from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit, Sharing
-from .messages import message_from_json, message_to_json
+from .memory import AgentMemory, Sharing
 from .offload import Offloader, Retainer, Summariser, restore_texts, summary_model
 from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
 from .tokens import TokenCounter, count_off_loop, default_token_counter
-from .tools import INSTRUCTIONS, MemoryTool, announce, retrieve_item, tools_of
-from .transcript import Cleared, Shown, Transcript, load_transcript, save_transcript
-from .turn import Expander, replacing_memories
+from .tools import MemoryTool, announce, tools_of
+from .transcript import Cleared, Shown, Transcript
+from .turn import Expander, decision_model, replacing_memories
 from .view import Budget, Renderer, ViewReport, folded_text, report, session_tag
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
@@ -40,10 +40,9 @@ __all__ = ["MemoryContext", "MemoryContextConfig"]
 _logger = logging.getLogger("memory_context")
 
 _CLOSE_SECONDS = 5.0
-_MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
 
 
-class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
+class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that stays small: large content goes to Postgres, a placeholder stays, and nothing is lost.
 
     Creating one does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
@@ -61,6 +60,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         initial_messages: Messages it begins with.
         compactors: Say what survives of a result, by tool; None for the built-in ones. Not part of a component dump.
         sharing: Whether the user's agents read each other's items; see `for_subagent`.
+        resume: Whether a known session goes on where it ended; else it begins anew, and its archive stays.
     """
 
     component_config_schema = MemoryContextConfig
@@ -79,6 +79,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         initial_messages: list[LLMMessage] | None = None,
         compactors: Compactors | None = None,
         sharing: Sharing = "shared",
+        resume: bool = True,
     ) -> None:
         super().__init__(initial_messages)
         self.user_id = checked_identifier("user_id", user_id)
@@ -90,21 +91,36 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         self.memory_store = memory_store or MemoryStore.default()
         self._compactors = compactors or Compactors()
         self._model_client = model_client
-        self._light_model = None if model_client is None else _light_model(model_client, self.policy)
+        self._light_model = None if model_client is None else decision_model(model_client, self.policy)
         self._summary_model = None if model_client is None else summary_model(model_client, self.policy)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
         self._has_handed_out_tools = False
-        self._start(Transcript.of(initial_messages or ()))
+        self.resumes = resume
+        self._is_used = False
+        self._session = Session(
+            self.memory_store.conversations,
+            self.policy,
+            self._go_on,
+            self._settle,
+            self._summary_model,
+            is_new=session_id is None,
+            begins_anew=not resume,
+        )
+        self._start(Transcript.of(initial_messages or ()), self._session.progress)
 
-    def _start(self, transcript: Transcript) -> None:
-        """Wire everything to a transcript."""
+    @property
+    def _identity(self) -> tuple[str, str, str]:
+        return self.user_id, self.agent_id, self.session_id
+
+    def _start(self, transcript: Transcript, progress: Progress, report: ResumeReport | None = None) -> None:
+        """Wire everything to a transcript that is archived as far as `progress` says."""
+        self._session.begin(self._identity, transcript, progress, report)
         tag = session_tag(self.session_id)
         self._transcript = transcript
-        identity = (self.user_id, self.agent_id, self.session_id)
         self._agent_memory = AgentMemory(
-            self.memory_store, *identity, sharing=self.sharing, token_counter=self.token_counter
+            self.memory_store, *self._identity, sharing=self.sharing, token_counter=self.token_counter
         )
         transcript.on_decision = self._agent_memory.trail.note_decision
         compact = (self.policy, self.token_counter, self._compactors)
@@ -122,7 +138,8 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, tag)
         self._meter = Meter(transcript, self.policy)
-        self._expander.agent_has_tools = announce(self) or self._has_handed_out_tools
+        self._has_handed_out_tools |= announce(self)
+        self._expander.agent_has_tools = self._has_handed_out_tools
 
     # --- the chat context ---------------------------------------------------------------------------------------
 
@@ -132,21 +149,34 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
         stored later. The message itself is neither changed nor kept.
         """
-        entry = self._transcript.deliver(message)
-        if entry is not None:
-            self._offloader.add(entry)
-        self._expander.hold(entry)
-        await self._offloader.settle()
+        self._take_in(message)
+        await self._settle()
         await self._retainer.settle()
         await self._offloader.measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
         self._budget.plan(self._transcript, self._retainer.is_held)
         self._expander.begin()
+        self._session.archiver.note()
+
+    def _take_in(self, message: LLMMessage) -> None:
+        self._is_used = True
+        entry = self._transcript.deliver(message)
+        if entry is not None:
+            self._offloader.add(entry)
+        self._expander.hold(entry)
+
+    async def _settle(self) -> bool:
+        """Have the session's history, and have stored what waits; False without the history: nothing is stored yet."""
+        has_history = await self._session.settle()
+        await (self._offloader.settle() if has_history else self._offloader.measure())
+        return has_history
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return the view: what the model is to see, within the budget; fresh copies.
 
         No I/O of its own: it waits for nothing but what this turn began to open, and for that within its limits.
         """
+        self._is_used = True
+        await self._session.settle()
         await self._expander.settle()
         await self._retainer.settle()
         await self._offloader.measure()  # last: from here on nothing waits, so that no other task comes in between
@@ -159,9 +189,11 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         return view.copies()
 
     async def clear(self) -> None:
-        """Empty the view. Items stay readable by their keys; messages that were too small to be stored do not."""
+        """Empty the view. Items stay readable by their keys, and the archive keeps what was said."""
+        await self._session.settle()
         self._expander.forget()
         self._transcript.decide(Cleared(self._transcript.end))
+        self._session.archiver.note()
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, instead of what was shown so before; "" shows none.
@@ -197,6 +229,7 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
             token_counter=self.token_counter,
             compactors=self._compactors,
             sharing=sharing,
+            resume=False,
         )
         if self._uses_default_store:
             context._uses_default_store = True
@@ -207,127 +240,57 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     async def save_state(self) -> Mapping[str, Any]:
         """Return the session, JSON-native; committed results are references, so loading needs the same database."""
-        await self._offloader.settle()
+        await self._settle()
         await self._expander.settle(for_view=False)
-        return {
-            "user_id": self.user_id,
-            "session_id": self.session_id,
-            "transcript": save_transcript(self._transcript),
-        }
+        session = await self._session.to_state(self._transcript)
+        return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue a saved session, or take over what one of AutoGen's own contexts saved.
 
-        If the store cannot be reached, what only it has is shown compacted. A load that fails or is cancelled changes
-        nothing.
+        A context that was not used yet takes the archive of the session instead, if that is newer; one that was goes
+        back to what it is told. If the store cannot be reached, what only it has is shown compacted. A load that fails
+        or is cancelled changes nothing.
 
         Raises:
             ValueError: The state belongs to another user, comes from a newer version, or is none.
         """
-        if "transcript" in state:
-            if state.get("user_id") != self.user_id:
-                raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {self.user_id!r}")
-            transcript = load_transcript(state["transcript"])
-            session_id = checked_identifier("session_id", state.get("session_id"))
-            await restore_texts(transcript, self._agent_memory)
-            self._expander.forget()
-            self._summariser.forget()
-            self.session_id = session_id
-            self._start(transcript)
-        elif "messages" in state:
-            transcript = Transcript.of(_MESSAGES.validate_python(state["messages"]))
-            self._expander.forget()
-            self._summariser.forget()
-            self._start(transcript)
-            await self._offloader.settle()
-        else:
-            raise ValueError(
-                f"this is no state of a chat context: it has neither transcript nor messages, but {[*state]!r}"
-            )
+        session_id, saved = saved_session(state, self.user_id, self.session_id)
+        identity = (self.user_id, self.agent_id, session_id)
+        begun = await self._session.newest(identity, saved, may_be_archived=not self._is_used)
+        await restore_texts(begun.transcript, self._agent_memory)
+        await self._session.archiver.settled()
+        self.session_id = session_id
+        self._begin(begun)
+        await self._offloader.settle()
+
+    async def _go_on(self, found: TakenUp) -> None:
+        """Go on with what the archive has, and behind it with what was said meanwhile."""
+        await restore_texts(found.transcript, self._agent_memory)
+        if not self._session.is_pending:
+            return  # a state was loaded meanwhile
+        if found.report.outcome != "resumed":
+            self._session.begin(self._identity, self._transcript, found.progress, found.report)
+            return
+        said = self._transcript.entries(start=len(self._initial_messages or ()))
+        self._begin(found)
+        for entry in said:
+            self._take_in(entry.message)
+
+    def _begin(self, taken_up: TakenUp) -> None:
+        self._expander.forget()
+        self._summariser.forget()
+        self._start(taken_up.transcript, taken_up.progress, taken_up.report)
 
     def _to_config(self) -> MemoryContextConfig:
-        return MemoryContextConfig(
-            user_id=self.user_id,
-            agent_id=self.agent_id,
-            session_id=self.session_id,
-            policy=self.policy.model_dump(mode="json"),
-            memory_store={} if self._uses_default_store else self.memory_store.url_for_config,
-            model_client=None if self._model_client is None else self._model_client.dump_component(),
-            initial_messages=[message_to_json(message) for message in self._initial_messages or ()],
-            sharing=self.sharing,
-        )
+        store = {} if self._uses_default_store else self.memory_store.url_for_config
+        return config_of(self, store, self._model_client, self._initial_messages or ())
 
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
-        return cls(
-            user_id=config.user_id,
-            agent_id=config.agent_id,
-            session_id=config.session_id,
-            memory_store=MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
-            model_client=ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
-            policy=ContextPolicy.model_validate(config.policy),
-            initial_messages=[message_from_json(message) for message in config.initial_messages] or None,
-            sharing=config.sharing,
-        )
+        return cls(**arguments_of(config))
 
-    # --- memory -------------------------------------------------------------------------------------------------
-
-    @property
-    def agent_memory(self) -> AgentMemory:
-        """The items this context stores and reads."""
-        return self._agent_memory
-
-    @property
-    def transcript(self) -> Transcript:
-        """The messages and decisions; read it, do not write to it."""
-        return self._transcript
-
-    async def store(
-        self,
-        content: Any,
-        description: str,
-        type: MemoryType = "custom",
-        *,
-        source: str | None = None,
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Store a content and return its memory_key, once it is durable.
-
-        Raises:
-            ValueError: The content is neither a str nor JSON-able, or too large.
-            StoreUnavailableError: The store cannot be reached now.
-        """
-        ref = await self._agent_memory.store(
-            content, description=description, type=type, source=source, tags=tags, metadata=metadata
-        )
-        return ref.key
-
-    async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
-        """Return the content behind a key, whole and byte for byte, or cut by a transform.
-
-        Args:
-            memory_key: The key of a placeholder; also that of folded steps.
-            transform: full, excerpt, summary, first_n, last_n or filtered.
-            **params: What the transform takes, such as `pattern="error"`.
-
-        Raises:
-            ItemNotFoundError: This user has no such item; offers the nearest keys.
-            TransformError: The transform cannot be applied; says what to send instead.
-            StoreUnavailableError: The store cannot be reached now.
-        """
-        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params)))[0]
-
-    async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
-        """Return the items of this user that answer a query best, each with its best passage; the best first.
-
-        Raises:
-            ValueError: The limit is less than 1.
-            StoreUnavailableError: The store cannot be reached now.
-        """
-        hits = await self._agent_memory.search(query, limit=limit, criteria=criteria or MemoryCriteria())
-        self._agent_memory.trail.note("searched", [hit.item.key for hit in hits], f"search: {query!r}")
-        return hits
+    # --- memory and insight -------------------------------------------------------------------------------------
 
     def tools(self) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory.
@@ -337,12 +300,6 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
         """
         self._has_handed_out_tools = self._expander.agent_has_tools = True
         return tools_of(self)
-
-    def instructions(self) -> str:
-        """Return what teaches a model the placeholder, to be appended to the system message."""
-        return INSTRUCTIONS
-
-    # --- insight ------------------------------------------------------------------------------------------------
 
     async def explain(self) -> ViewReport:
         """Return what the last view held and why. Hands out nothing and changes nothing."""
@@ -356,11 +313,38 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 
+    async def resume(self) -> ResumeReport:
+        """Read the history of a known session now rather than at first use, and say what is there and what is missing.
+
+        Raises:
+            StoreError: The store refused or cannot be reached; call it again.
+        """
+        return await self._session.resume()
+
+    @property
+    def resume_report(self) -> ResumeReport:
+        """How the session was taken up; `pending` before its history was read."""
+        return self._session.report
+
+    async def archive(self) -> None:
+        """Write what is not archived yet now rather than with the next batch.
+
+        Raises:
+            StoreError: The store refused or cannot be reached; it waits for the next batch.
+        """
+        await self._session.archiver.flush()
+
+    @property
+    def archiver(self) -> Archiver:
+        """What archives the session: chat messages go through it, and it knows what is not written yet."""
+        return self._session.archiver
+
     async def close(self) -> None:
-        """Store what is still waiting; the last to leave the default store closes it, one passed in stays open."""
+        """Store and archive what still waits; the last to leave the default store closes it, others stay open."""
         self._expander.forget()
         await self._offloader.flush(_CLOSE_SECONDS)
         await self._summariser.close()
+        await self._session.archiver.close(_CLOSE_SECONDS)
         if self._uses_default_store:
             await self.memory_store.leave(self)
 
@@ -374,12 +358,3 @@ class MemoryContext(ChatCompletionContext, Component[MemoryContextConfig]):
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
-
-
-def _light_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightModel:
-    return LightModel(
-        client,
-        timeout_seconds=policy.expansion.timeout_seconds,
-        retry_seconds=policy.expansion.retry_seconds,
-        answer_limit_tokens=policy.expansion.answer_limit_tokens,
-    )

@@ -4,7 +4,9 @@ MemoryContextError
 ├ StoreError                 the driver's error is its __cause__; never a password in its text
 │ ├ StoreUnavailableError    retryable: the database is down, starting, or too slow
 │ ├ SchemaError              the schema is missing, too old or too new; says which command mends it
-│ └ ConflictError            a conditional write lost
+│ ├ ConflictError            a conditional write lost
+│ └ SessionGoneError         the session was deleted; says when
+├ SessionBusyError           somebody else is at work on the session; try again
 ├ ItemNotFoundError          no such item in this scope, or it was forgotten
 ├ TransformError             the transform, pattern or range is unusable; says what to send instead
 ├ EmbeddingError             the embedder failed, or answered with something that is no vector
@@ -20,6 +22,8 @@ __all__ = [
     "LightModelError",
     "MemoryContextError",
     "SchemaError",
+    "SessionBusyError",
+    "SessionGoneError",
     "StoreError",
     "StoreUnavailableError",
     "TransformError",
@@ -44,6 +48,14 @@ class SchemaError(StoreError):
 
 class ConflictError(StoreError):
     """A conditional write lost: the key is taken by something else."""
+
+
+class SessionGoneError(StoreError):
+    """The session was deleted; the text says when."""
+
+
+class SessionBusyError(MemoryContextError):
+    """Another request, or another process, is at work on the session; try again."""
 
 
 class ItemNotFoundError(MemoryContextError):

@@ -1,12 +1,20 @@
 """The ids by which users, agents and sessions are told apart: what they may be, and what those of sub-agents are."""
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["checked_identifier", "subagent_session"]
+__all__ = ["SessionKey", "checked_identifier", "subagent_session"]
 
 _CHARACTERS = 128
 _HASH_CHARACTERS = 12
+
+
+class SessionKey(NamedTuple):
+    """What tells one agent's conversation with one user from all others."""
+
+    user_id: str
+    agent_id: str
+    session_id: str
 
 
 def checked_identifier(name: str, value: Any) -> str:

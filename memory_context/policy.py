@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 __all__ = [
+    "ArchivePolicy",
     "CachePolicy",
     "CompactionMode",
     "CompactionPolicy",
@@ -119,6 +120,27 @@ class CachePolicy(BaseModel):
     expected_calls: int | None = Field(default=None, ge=1)
 
 
+class ArchivePolicy(BaseModel):
+    """How a session is archived, so that it can be taken up again.
+
+    Attributes:
+        enabled: Whether it is; without, a session lasts as long as its process or its saved state.
+        batch_messages: How many messages wait at most before they are written.
+        batch_seconds: How long they wait at most. What a process that is killed has not written is lost with it.
+        resume_timeout_seconds: The longest the first use of a known session waits for its history; what is said without
+            it is added to it later.
+        titles: Whether the light model names sessions; without, or without one, the first words of the user do.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    batch_messages: int = Field(default=40, ge=1)
+    batch_seconds: float = Field(default=60.0, gt=0)
+    resume_timeout_seconds: float = Field(default=10.0, gt=0)
+    titles: bool = True
+
+
 class ContextPolicy(BaseModel):
     """When content leaves the view, how it is shown first, and how large the view may grow.
 
@@ -141,6 +163,7 @@ class ContextPolicy(BaseModel):
         recall: What an ambiguous request brings from the user's memory.
         compaction: How an answered result becomes shorter.
         cache: What tokens cost, which decides when that pays.
+        archive: How the session is archived.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -159,6 +182,7 @@ class ContextPolicy(BaseModel):
     recall: RecallPolicy = RecallPolicy()
     compaction: CompactionPolicy = CompactionPolicy()
     cache: CachePolicy = CachePolicy()
+    archive: ArchivePolicy = ArchivePolicy()
 
     @model_validator(mode="after")
     def _leaves_room_for_a_view(self) -> Self:

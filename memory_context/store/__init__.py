@@ -5,21 +5,34 @@ another's rows, by row-level security and under a login that owns nothing; no re
 scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavailableError` when trying again can help.
 """
 
+from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
 from .indexer import IndexReport
 from .memory_store import MemoryStore
+from .pruning import PruneProgress, PruneReport
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import Reach, ReadScope
 from .search import StoredPassage
+from .sessions import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 
 __all__ = [
+    "Appended",
+    "Archived",
+    "ChatMessage",
+    "ChatSender",
+    "ConversationArchive",
     "IndexReport",
     "MemoryCriteria",
     "MemoryOrder",
     "MemoryStore",
+    "NewBatch",
     "NewMemory",
+    "PruneProgress",
+    "PruneReport",
     "Reach",
     "ReadScope",
+    "SessionInfo",
+    "StoredBatch",
     "StoredMemory",
     "StoredPassage",
     "Whereabouts",

@@ -1,7 +1,8 @@
 """Forgetting items, which leaves tombstones, and erasing a user, which leaves nothing.
 
-Both take what an item is found by away first, and lock in the order of those who store and index: jobs, items, the
-rest, the list of users at last. So nobody waits for each other, and a worker that holds a claim finds it gone.
+Both take what an item is found by away first, and lock in the order of those who store, index and archive: jobs, items,
+sessions, the rest, the list of users at last. So nobody waits for each other, and a worker that holds a claim finds it
+gone.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ from .database import Database
 from .pool import Statement
 from .sqlfiles import load_queries
 
-__all__ = ["erase_user", "forget_memories"]
+__all__ = ["erase_user", "forget_memories", "forgetting"]
 
 _ITEMS = load_queries("agent_memories")
 _USERS = load_queries("index")
+_SESSIONS = load_queries("conversations")
 
 _UNFIND = ("subtract_statistics", "delete_chunks", "delete_terms", "delete_index_jobs")
 _PASSES = 10
@@ -40,11 +42,17 @@ async def forget_memories(
     return [unescape(row["memory_key"]) for row in forgotten]
 
 
+def forgetting(user_id: str, memory_ids: Sequence[int]) -> list[Statement]:
+    """Return the statements that forget items, in the order in which they lock."""
+    params: dict[str, object] = {"user_id": escape(user_id), "memory_ids": list(memory_ids)}
+    return _statements(("lock_jobs", "lock_memories", *_UNFIND, "update_memories_forgotten"), params)
+
+
 async def erase_user(database: Database, user_id: str) -> int:
     """Erase every row of a user; return how many items there were, forgotten ones not counted.
 
-    All items that are there go in one transaction; then, if nobody stored anything meanwhile, the rest in another. What
-    was stored meanwhile goes in the next pass. Interrupted between the two it leaves no item, and can be run again.
+    All items that are there go in one transaction; then the sessions and, if nobody stored anything meanwhile, the rest
+    in another. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
     """
     params: dict[str, object] = {"user_id": escape(user_id)}
     erased = 0
@@ -55,10 +63,15 @@ async def erase_user(database: Database, user_id: str) -> int:
             steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
             *_, gone = await database.write(user_id, *_statements(steps, params))
             erased += sum(row["is_active"] for row in gone)
-        lock = Statement(_USERS["lock_user"], params)
-        last = ("delete_events", "delete_statistics", "delete_user", "select_ids")
-        *_, left = await database.write(user_id, lock, *_statements(last, params))
-        if not left:
+        *_, items, sessions = await database.write(
+            user_id,
+            Statement(_SESSIONS["lock_sessions"], params),
+            Statement(_SESSIONS["delete_sessions"], params),
+            Statement(_USERS["lock_user"], params),
+            *_statements(("delete_events", "delete_statistics", "delete_user", "select_ids"), params),
+            Statement(_SESSIONS["select_session_ids"], params),
+        )
+        if not items and not sessions:
             break
     return erased
 

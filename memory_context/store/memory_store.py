@@ -1,44 +1,45 @@
 """MemoryStore: what the layers above see of the database.
 
-Reading items is done here, writing them in `storing` and `forgetting`; making them findable is the indexer's work,
-finding them the search's, filling in another model's embeddings that of `reindexing`. Every operation acts as one user,
-and every read takes the scope it is done in: without one it shows what is private to nobody.
+The work is done elsewhere: reading items in `reading`, writing them in `storing` and `forgetting`; making them findable
+is the indexer's, finding them the search's, filling in another model's embeddings that of `reindexing`, retention that
+of `pruning`. Every operation acts as one user, and every read takes the scope it is done in: without one it shows what
+is private to nobody.
 """
 
-import logging
 import threading
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import ClassVar
 from weakref import WeakSet
 
-from memory_context.embeddings import Embedder, EmbeddingError, WordLlamaEmbedder, check_embedder, embed_checked
-from memory_context.escaping import escape, unescape
+from memory_context.embeddings import Embedder, WordLlamaEmbedder, check_embedder
+from memory_context.escaping import escape
 from memory_context.indexing import Candidate, QueryProfile
 from memory_context.references import LookupRegister
 
-from .criteria import MemoryCriteria, criteria_params
+from . import reading
+from .advisory import AdvisoryClaims
+from .conversations import ConversationArchive
+from .criteria import MemoryCriteria
 from .database import Database
 from .events import EventLog
 from .forgetting import erase_user, forget_memories
-from .indexer import Indexer, IndexReport, model_of
+from .indexer import Indexer, IndexReport
 from .location import Location
 from .pool import Statement
+from .pruning import PruneProgress, PruneReport, prune
 from .reindexing import Progress, reindex
-from .rows import NewMemory, StoredMemory, Whereabouts, content_of, memory_from_row, whereabouts_from_row
-from .scope import ReadScope, scope_params
-from .search import PassageSearch, Place, QueryVector, StoredPassage, related_keys
+from .rows import NewMemory, StoredMemory, Whereabouts
+from .scope import ReadScope
+from .search import PassageSearch, Place, StoredPassage, embed_query
 from .sqlfiles import load_queries
 from .storing import insert_memories
 
 __all__ = ["MemoryStore"]
 
 _QUERIES = load_queries("agent_memories")
-_KEYS_COMPARED = 1000  # some 10 ms of comparing
-_EMBED_QUERY_SECONDS = 5.0
 _NOBODY = ReadScope()
-_logger = logging.getLogger("memory_context")
 
 
 class MemoryStore:
@@ -57,6 +58,7 @@ class MemoryStore:
     Attributes:
         lookups: What memory tools answered from this store.
         events: What happened to items, on its way into the audit trail.
+        conversations: What was said in sessions.
 
     Raises:
         ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
@@ -81,6 +83,7 @@ class MemoryStore:
         self._database = Database(Location.in_force(url, owner_url), pool_size)
         self._indexer = Indexer(self._database, embedder)
         self.events = EventLog(self._database)
+        self.conversations = ConversationArchive(self._database, self.events)
         self._search = PassageSearch(self._database)
         self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()
@@ -156,6 +159,10 @@ class MemoryStore:
         if not self._owners:
             await self.close()
 
+    def advisory_claims(self) -> AdvisoryClaims:
+        """Return claims of sessions for one cache, which the processes that use this database then share."""
+        return AdvisoryClaims(self._database)
+
     async def __aenter__(self) -> "MemoryStore":
         await self.open()
         return self
@@ -187,29 +194,17 @@ class MemoryStore:
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> StoredMemory | None:
         """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
-        params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_memory"], params))
-        return memory_from_row(rows[0]) if rows else None
+        return await reading.fetch_memory(self._database, user_id, memory_key, scope)
 
     async def fetch_whereabouts(self, user_id: str, memory_key: str) -> Whereabouts | None:
         """Return whose the item behind a key is, in whatever scope: to say why it cannot be read, and whom to ask."""
-        params = {"user_id": escape(user_id), "memory_key": escape(memory_key)}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_whereabouts"], params))
-        return whereabouts_from_row(rows[0]) if rows else None
+        return await reading.fetch_whereabouts(self._database, user_id, memory_key)
 
     async def fetch_contents(
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = _NOBODY
     ) -> dict[str, str]:
         """Return the contents of those of these keys that exist in this scope."""
-        if not memory_keys:
-            return {}
-        params = {
-            "user_id": escape(user_id),
-            "memory_keys": [escape(key) for key in memory_keys],
-            **scope_params(scope),
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_contents"], params))
-        return {unescape(row["memory_key"]): content_of(row) for row in rows}
+        return await reading.fetch_contents(self._database, user_id, memory_keys, scope)
 
     async def select_keys(
         self, user_id: str, *, like: str | None = None, scope: ReadScope = _NOBODY, limit: int | None = 50
@@ -222,14 +217,7 @@ class MemoryStore:
             scope: Who reads, and how far.
             limit: How many at most; None for all.
         """
-        params = {
-            "user_id": escape(user_id),
-            "limit": limit if like is None else _KEYS_COMPARED,
-            **scope_params(scope),
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys"], params))
-        keys = [unescape(row["memory_key"]) for row in rows]
-        return keys if like is None else get_close_matches(like, keys, n=limit or len(keys) or 1)
+        return await reading.select_keys(self._database, user_id, like, scope, limit)
 
     async def forget_memories(
         self, user_id: str, *, agent_id: str, session_id: str, memory_key: str | None = None
@@ -262,29 +250,44 @@ class MemoryStore:
         self, user_id: str, criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
     ) -> list[StoredMemory]:
         """Return the items that meet criteria, without their content, in the order and number asked for."""
-        params = {
-            **criteria_params(criteria, await related_keys(self._database, user_id, criteria, scope)),
-            **scope_params(scope),
-            "user_id": escape(user_id),
-            "order_by": criteria.order_by,
-            "oldest_first": criteria.oldest_first,
-            "limit": criteria.limit,
-            "offset": criteria.offset,
-        }
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_memories"], params))
-        return [memory_from_row(row) for row in rows]
+        return await reading.select_memories(self._database, user_id, criteria, scope)
 
     async def fetch_model_summary(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> str | None:
         """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
-        params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_model_summary"], params))
-        return unescape(rows[0]["model_summary"]) if rows else None
+        return await reading.fetch_model_summary(self._database, user_id, memory_key, scope)
 
     async def update_model_summary(self, user_id: str, memory_key: str, summary: str) -> bool:
         """Keep what a model said of an item, instead of what one said before; whether the item is there."""
         params = {"user_id": escape(user_id), "memory_key": escape(memory_key), "model_summary": escape(summary)}
         (rows,) = await self._database.write(user_id, Statement(_QUERIES["update_model_summary"], params))
         return bool(rows)
+
+    async def prune(
+        self,
+        older_than: timedelta | datetime,
+        *,
+        types: Sequence[str] | None = None,
+        conversations: bool = True,
+        progress: Callable[[PruneProgress], None] | None = None,
+    ) -> PruneReport:
+        """Forget what was neither stored nor used for some time, of all users, and return how much that was.
+
+        Items leave a tombstone. Those of a session that is still active stay, and those that its archive refers to.
+        Events of the audit trail go, too. It works in small transactions beside everything else; interrupted, call it
+        again.
+
+        Args:
+            older_than: How long, or since when.
+            types: Only items of these types; None for all but user_preference, user_fact and user_secret, which are
+                never pruned.
+            conversations: Whether what was said in sessions goes, too, where nothing was archived for so long.
+            progress: Called after each transaction.
+
+        Raises:
+            ValueError: The age is not positive, the time not past or without a timezone, or a type may not be pruned.
+            StoreError: The database failed.
+        """
+        return await prune(self._database, older_than, types, conversations, progress)
 
     # --- index and search
 
@@ -308,7 +311,7 @@ class MemoryStore:
             criteria: Which items count, in both rankings.
             scope: Who reads, and how far.
         """
-        return await self._search.candidates(user_id, terms, await self._query_vector(query), criteria, scope)
+        return await self._search.candidates(user_id, terms, await embed_query(self.embedder, query), criteria, scope)
 
     async def fetch_passages(
         self, user_id: str, places: Sequence[Place], *, scope: ReadScope = _NOBODY
@@ -359,15 +362,6 @@ class MemoryStore:
         self._indexer.embedder = embedder
         # what was stored while the last users were embedded has the former model's embeddings only
         return embedded + await reindex(self._database, self._indexer, embedder, None)
-
-    async def _query_vector(self, query: str) -> QueryVector | None:
-        embedder = self.embedder
-        try:
-            (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
-        except EmbeddingError as error:
-            _logger.warning("searching by terms alone: %s", error)
-            return None
-        return None if vector is None else QueryVector(model_of(embedder), vector)
 
     @classmethod
     def _share(cls, location: Location) -> "MemoryStore":

@@ -4,20 +4,20 @@ Models live side by side: each has rows and an index of its own. A new one is fi
 is there already is left out, so it can be interrupted anywhere and begun again.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 from memory_context.embeddings import Embedder
-from memory_context.escaping import escape, unescape
+from memory_context.escaping import escape
 
 from .database import Database
 from .indexer import EMBED_TEXTS, Indexer, write_embeddings
 from .pool import Statement
 from .sqlfiles import load_queries
+from .users import every_user
 
 __all__ = ["Progress", "reindex"]
 
 _QUERIES = load_queries("index")
-_USERS_PER_PAGE = 500
 
 Progress = Callable[[int, int], None]
 """Told how many passages are done, and how many there are."""
@@ -34,7 +34,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
     """
     done = total = embedded = 0
     users: list[str] = []
-    async for user_id in _users(database):
+    async for user_id in every_user(database):
         model = await indexer.ensure_model(user_id, embedder)
         params = {"user_id": escape(user_id), "embedding_model": model}
         ((counts,),) = await database.read(user_id, Statement(_QUERIES["fetch_embedding_counts"], params))
@@ -66,15 +66,3 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
     if progress is not None and done < total:  # the rest was forgotten meanwhile
         progress(total, total)
     return embedded
-
-
-async def _users(database: Database) -> AsyncIterator[str]:
-    after = ""
-    while True:
-        params = {"after": after, "limit": _USERS_PER_PAGE}
-        (rows,) = await database.read(None, Statement(_QUERIES["select_users"], params))
-        for row in rows:
-            yield unescape(row["user_id"])
-        if len(rows) < _USERS_PER_PAGE:
-            return
-        after = rows[-1]["user_id"]

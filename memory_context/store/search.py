@@ -5,27 +5,31 @@ of what was found; the scores of all these; the passages that were chosen. How t
 here (`memory.ranking`).
 """
 
+import logging
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Candidate, QueryProfile
 
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .index_rows import vector_literal
+from .indexer import model_of
 from .pool import Statement
 from .recall import RecallCheck
 from .rows import StoredMemory, content_of, memory_from_row
 from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
 
-__all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
+__all__ = ["PassageSearch", "QueryVector", "StoredPassage", "embed_query"]
 
 _QUERIES = load_queries("search")
+_logger = logging.getLogger("memory_context")
 
 CANDIDATES = 200
 PASSAGES_AN_ITEM = 20  # of which one item may provide so many, that a long log does not crowd out the notes on it
@@ -34,6 +38,7 @@ EXACT_UP_TO_PASSAGES = 20_000  # comparing them all takes some 10 ms
 NEAREST_DIMENSIONS_LIMIT = 4000  # of pgvector's index on halfvec
 EF_SEARCH = 400
 POSTINGS_LIMIT = 10_000
+_EMBED_QUERY_SECONDS = 5.0
 _USERS_REMEMBERED = 1000
 _UNINDEXED_CHARACTERS = 2000
 
@@ -54,6 +59,16 @@ class QueryVector:
 
     model: str
     values: Sequence[float]
+
+
+async def embed_query(embedder: Embedder, query: str) -> QueryVector | None:
+    """Return a query's embedding; None if it has none, or the embedder fails, which is logged."""
+    try:
+        (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
+    except EmbeddingError as error:
+        _logger.warning("searching by terms alone: %s", error)
+        return None
+    return None if vector is None else QueryVector(model_of(embedder), vector)
 
 
 @dataclass(frozen=True)

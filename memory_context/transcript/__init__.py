@@ -19,7 +19,14 @@ from .entries import (
     Stored,
     Withdrawn,
 )
-from .saved import load_transcript, save_transcript
+from .saved import (
+    append_saved,
+    count_saved_decisions,
+    joined_events,
+    load_transcript,
+    save_events,
+    save_transcript,
+)
 from .transcript import Standing, Transcript
 
 __all__ = [
@@ -42,6 +49,10 @@ __all__ = [
     "Stored",
     "Transcript",
     "Withdrawn",
+    "append_saved",
+    "count_saved_decisions",
+    "joined_events",
     "load_transcript",
+    "save_events",
     "save_transcript",
 ]

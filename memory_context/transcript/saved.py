@@ -4,7 +4,7 @@ What is saved is what cannot be had elsewhere: messages without the texts the st
 replays the same events, so the standing (and with it the view) is the same as before, without being saved itself.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -13,12 +13,21 @@ from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
 from ..messages import Address, message_from_json, message_to_json, with_texts
-from .entries import Cleared, Decision, Entry, Offloaded, Part, PartId, PlannedCompaction, Retained
+from .entries import Cleared, Decision, Entry, Offloaded, Part, PartId, PlannedCompaction, Retained, Shown
 from .transcript import Transcript
 
-__all__ = ["STATE_VERSION", "load_transcript", "save_transcript"]
+__all__ = [
+    "STATE_VERSION",
+    "append_saved",
+    "count_saved_decisions",
+    "joined_events",
+    "load_transcript",
+    "save_events",
+    "save_transcript",
+]
 
 STATE_VERSION = 2
+_UNREFERRED = "[This text is stored, but what referred to it is missing; a search finds it.]"
 
 _DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
@@ -26,26 +35,63 @@ _PART: TypeAdapter[Part] = TypeAdapter(Part)
 
 def save_transcript(transcript: Transcript) -> dict[str, Any]:
     """Return the transcript since its last clear, JSON-native; what is committed is references only."""
-    first = transcript.standing.start
-    log = transcript.log
+    return _saved(transcript, transcript.standing.start, _since_clear(transcript))
+
+
+def save_events(transcript: Transcript, first_position: int, first_decision: int) -> dict[str, Any]:
+    """Return what happened from an entry and a decision (by its number in the log) on, in the form of a whole one.
+
+    Put together in their order, such stretches are a saved transcript (`joined_events`). All entries must be measured.
+    """
+    return _saved(transcript, first_position, _last_choices(transcript.log[first_decision:], transcript.first))
+
+
+def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the saved transcript that stretches add up to, from the first entry of the first one on."""
+    first, *others = stretches
+    return {
+        **first,
+        "entries": [entry for one in (first, *others) for entry in one["entries"]],
+        "decisions": [decision for one in (first, *others) for decision in one["decisions"]],
+    }
+
+
+def count_saved_decisions(transcript: Transcript, first_decision: int) -> int:
+    """Return how many decisions of `save_transcript` come before that number in the log."""
+    before = {id(decision) for _, decision in transcript.log[:first_decision]}
+    return sum(id(decision) in before for _, decision in _since_clear(transcript))
+
+
+def _since_clear(transcript: Transcript) -> list[tuple[int, Decision]]:
+    first, log = transcript.standing.start, transcript.log
     cleared = max((i for i, (_, decision) in enumerate(log) if isinstance(decision, Cleared)), default=-1)
-    retained = [one for _, one in log if isinstance(one, Retained) and one.position >= first]
-    chosen = {(one.position, one.address): one for one in retained}  # the last choice is the one in force
+    kept = [
+        (at, decision)
+        for number, (at, decision) in enumerate(log)
+        # a message may have come, and been stored, before the clear
+        if isinstance(decision, (Offloaded, Retained)) or number > cleared
+    ]
+    return _last_choices(kept, first)
+
+
+def _last_choices(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
+    """Leave out what concerns entries before `first`, and choices that were replaced by later ones."""
+    last = {(one.position, one.address): one for _, one in log if isinstance(one, Retained)}
+    return [
+        (at, one)
+        for at, one in log
+        if not (isinstance(one, (Offloaded, Retained)) and one.position < first)
+        and (not isinstance(one, Retained) or one is last[one.position, one.address])
+    ]
+
+
+def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tuple[int, Decision]]) -> dict[str, Any]:
+    chosen = {(one.position, one.address) for _, one in decisions if isinstance(one, Retained)}
     return {
         "version": STATE_VERSION,
-        "first_position": first,
-        "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first)],
-        "decisions": [
-            [at, escape_json(_decision_to_json(decision, transcript, chosen))]
-            for number, (at, decision) in enumerate(log)
-            if (
-                decision is chosen.get((decision.position, decision.address))
-                if isinstance(decision, Retained)
-                else decision.position >= first  # a message may have come, and been stored, before the clear
-                if isinstance(decision, Offloaded)
-                else number > cleared
-            )
-        ],
+        "first_position": first_position,
+        "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first_position)],
+        "decisions": [[at, escape_json(_decision_to_json(decision, transcript, chosen))] for at, decision in decisions],
     }
 
 
@@ -67,10 +113,44 @@ def load_transcript(saved: Mapping[str, Any]) -> Transcript:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
 
 
+def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
+    """Add messages that were saved elsewhere, or after a gap, to the end of a transcript, wherever they stood there.
+
+    What was stored of them stays stored, and what was shown of them was shown; how else they were rendered is decided
+    anew.
+
+    Raises:
+        ValueError: The data is no saved transcript.
+    """
+    shift = transcript.end - saved["first_position"]
+    try:
+        decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
+        entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
+    first = transcript.end
+    _replay(transcript, entries, [(at + shift, moved) for at, one in decisions if (moved := _moved(one, shift, first))])
+    for entry in entries:
+        lost = [part.address for part in entry.measured if part.stored is None and part.address in entry.dropped]
+        entry.restore_texts(dict.fromkeys(lost, _UNREFERRED))
+
+
+def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
+    """Return what holds for entries from `first` on after the move; None for the rest, and for what is decided anew."""
+    if isinstance(decision, (Offloaded, Retained, Cleared)):
+        return replace(decision, position=decision.position + shift) if decision.position + shift >= first else None
+    return replace(decision, upto=decision.upto + shift) if isinstance(decision, Shown) else None
+
+
 def _replayed(saved: Mapping[str, Any]) -> Transcript:
     transcript = Transcript(first_position=saved["first_position"])
     decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
     entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]
+    _replay(transcript, entries, decisions)
+    return transcript
+
+
+def _replay(transcript: Transcript, entries: Sequence[Entry], decisions: Sequence[tuple[int, Decision]]) -> None:
     upcoming = 0
     for entry in [*entries, None]:
         while upcoming < len(decisions) and (entry is None or decisions[upcoming][0] <= transcript.end):
@@ -78,7 +158,6 @@ def _replayed(saved: Mapping[str, Any]) -> Transcript:
             upcoming += 1
         if entry is not None:
             transcript.take(entry)
-    return transcript
 
 
 def _decision_to_json(decision: Decision, transcript: Transcript, chosen: Container[PartId]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a turn needs of the store: which references to open, what to search for; decided, read, fenced as data."""
 
-from .deciding import EXPANSIONS_LIMIT, decide
+from .deciding import EXPANSIONS_LIMIT, decide, decision_model
 from .expander import Expander
 from .memories import replacing_memories
 from .opening import Piece, fenced
@@ -22,6 +22,7 @@ __all__ = [
     "check_template",
     "decide",
     "decide_by_rules",
+    "decision_model",
     "fenced",
     "named_keys",
     "replacing_memories",

@@ -56,7 +56,7 @@ def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: Cont
     """Yield the texts of these entries that the view shows in full, and what is opened."""
     for entry in entries:
         for part in entry.measured:
-            if _is_visible(transcript, entry, part, policy):
+            if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
                 yield entry.text(part.address) or ""
     for expanded in transcript.standing.expanded.values():
         yield expanded.text

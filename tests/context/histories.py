@@ -166,6 +166,7 @@ def any_policy(seed: int) -> ContextPolicy:
         reserved_tokens=rng.choice([0, 0, 700]),
         fold_to_ratio=rng.choice([0.6, 0.3, 0.9]),
         image_tokens=rng.choice([1100, 85, 0]),
+        store_timeout_seconds=20,  # on a busy machine too, what is stored is stored before the next event
         expansion=ExpansionPolicy(limit_tokens=rng.choice([200, 2000, 2000]), retry_seconds=0),
         recall=RecallPolicy(limit_tokens=rng.choice([200, 800])),
         compaction=CompactionPolicy(
@@ -219,6 +220,7 @@ policies = st.builds(
     first_view=st.sampled_from(["full", "excerpt", "placeholder"]),
     first_view_limit_tokens=st.sampled_from([200, 1000, 4000]),
     token_budget=st.sampled_from([None, 1000, 2000, 8000, 100_000]),
+    store_timeout_seconds=st.just(20),
     expansion=st.builds(ExpansionPolicy, limit_tokens=st.sampled_from([200, 2000]), retry_seconds=st.just(0)),
     compaction=st.builds(
         CompactionPolicy,
@@ -275,6 +277,7 @@ class Life:
     light: Light | None = None
     compactors: Compactors | None = None
     questions: int = 0
+    saves: int = 0
     compacted: set[tuple[int, str, int]] = field(default_factory=set)
 
     async def live(self, history: Iterable[tuple[Any, ...]]) -> None:
@@ -387,18 +390,26 @@ class Life:
         await self.context.clear()
 
     async def save_and_load(self) -> None:
+        """Go on in another context: from the saved state and from the archive by turns."""
+        self.saves += 1
+        from_archive = self.saves % 2 == 0
         state = json.loads(json.dumps(await self.context.save_state()))
         before = await self.context.get_messages()
+        if from_archive:
+            await self.context.archive()
         loaded = MemoryContext(
             self.context.user_id,
             "coder",
-            None,
+            self.context.session_id if from_archive else None,
             self.context.memory_store,
             model_client=self.light,
             policy=self.context.policy,
             compactors=self.compactors,
         )
-        await loaded.load_state(state)
+        if from_archive:
+            assert (await loaded.resume()).is_complete, loaded.resume_report
+        else:
+            await loaded.load_state(state)
         assert same(await loaded.get_messages(), before), "a loaded context shows another view"
         self.context = loaded
         self.view = before

@@ -10,6 +10,7 @@ from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsag
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import MemoryStore
+from memory_context.archive.titles import TITLE_INSTRUCTIONS
 from memory_context.compaction import INSTRUCTIONS
 
 STRUCTURED = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
@@ -40,6 +41,8 @@ class Light(ReplayChatCompletionClient):
         summary_prompts: What it was to summarise, as one text each.
         summary_asked: Set when it is to summarise.
         summary_release: Cleared, it does not answer that until it is set.
+        title: What it answers when it is to name the session, which counts apart too.
+        title_prompts: What it was to name, as one text each.
     """
 
     def __init__(self, answer: Answer = '{"expand": []}', model_info: ModelInfo = STRUCTURED) -> None:
@@ -56,6 +59,8 @@ class Light(ReplayChatCompletionClient):
         self.summary_asked = asyncio.Event()
         self.summary_release = asyncio.Event()
         self.summary_release.set()
+        self.title: Answer = '{"title": "Named by the model"}'
+        self.title_prompts: list[str] = []
 
     async def create(
         self,
@@ -66,6 +71,9 @@ class Light(ReplayChatCompletionClient):
         **others: Any,
     ) -> CreateResult:
         """Answer."""
+        if messages[0].content == TITLE_INSTRUCTIONS:
+            self.title_prompts.append(str(messages[1].content))
+            return self._result(self.title, self.title_prompts)
         is_summary = messages[0].content == INSTRUCTIONS
         prompts, wanted = (self.summary_prompts, self.summary) if is_summary else (self.prompts, self.answer)
         prompts.append("\n".join(str(message.content) for message in messages))
@@ -81,6 +89,10 @@ class Light(ReplayChatCompletionClient):
             except asyncio.CancelledError:
                 if not self.is_deaf:
                     raise
+        return self._result(wanted, prompts)
+
+    @staticmethod
+    def _result(wanted: Answer, prompts: Sequence[str]) -> CreateResult:
         answer = wanted(prompts[-1]) if callable(wanted) else wanted
         if isinstance(answer, Exception):
             raise answer

@@ -133,8 +133,11 @@ async def test_small_messages_touch_no_database(caplog: pytest.LogCaptureFixture
     for i in range(20):
         await context.add_message(UserMessage(content=f"hello {i}", source="user"))
         await context.get_messages()
-    await context.close()
     assert [record for record in caplog.records if record.name.startswith("memory_context")] == []
+    await context.close()
+    assert [record.args[0] for record in caplog.records if record.name.startswith("memory_context")] == [
+        context.session_id
+    ], "only what would be lost with the process is told, at its end"
     assert context.stats.write_transactions == 0
 
 

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime, timezone
 
+import psycopg
 import pytest
 
-from memory_context import AgentMemory, MemoryCriteria, MemoryStore
-from memory_context.store import indexer
+from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
+from memory_context.store import NewBatch, indexer
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
+from tests.store.test_sql import login_of
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def rows_of(server: Server, url: str, user: str) -> dict[str, int]:
 
 
 async def fill(store: MemoryStore, user: str) -> None:
-    """Give a user rows in every table: three items, a forgotten one, indexed and not."""
+    """Give a user rows in every table: three items, a forgotten one, indexed and not; a session and a deleted one."""
     memory = AgentMemory(store, user, "coder", "s")
     for number in range(3):
         await memory.store(f"the harbour {number}\n" * 100)
@@ -43,6 +46,17 @@ async def fill(store: MemoryStore, user: str) -> None:
     await memory.store("not indexed yet")
     memory.trail.note("retrieved", [forgotten.key], "full")
     await store.events.flush(user)
+    await archive(store, user, "s", 0)
+    await archive(store, user, "gone", 0)
+    assert await store.conversations.delete_session(user, "gone")
+
+
+async def archive(store: MemoryStore, user: str, session: str, number: int) -> None:
+    """Archive a batch and a chat message."""
+    now = datetime.now(timezone.utc)
+    batch = NewBatch(number, {"number": number}, 1, number == 0, (), (), now, now)
+    chat = [ChatMessage(f"m{number}", "hello", "user", now)]
+    await store.conversations.append(user, session, "coder", batch=batch, chat=chat)
 
 
 async def test_nothing_of_the_user_is_left(store: MemoryStore, server: Server, database_url: str) -> None:
@@ -111,6 +125,59 @@ async def test_an_indexer_of_another_process_that_holds_a_claim_finds_it_gone(
     assert set(rows_of(server, database_url, "alice").values()) == {0}
     _, errors = await asyncio.wait_for(process.communicate(b"\n" * 50), 60)
     assert (process.returncode, errors) == (0, b"")
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
+
+
+async def test_a_user_of_conversations_only_is_erased_too(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """There is no item; tombstones of sessions go as well, so that the session may begin anew."""
+    await archive(store, "alice", "s", 0)
+    assert rows_of(server, database_url, "alice")["memory_users"] == 1
+    await store.conversations.delete_session("alice", "s")
+    assert await store.erase_user("alice") == 0
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    await archive(store, "alice", "s", 0)
+    assert (await store.conversations.read("alice", "s", "coder")).head == 0
+
+
+async def test_what_is_archived_while_a_user_is_erased_goes_too_or_stays_whole(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """All at once, many times: nobody blocks anybody, and whoever has a session is on the list of users."""
+    for round_ in range(10):
+        await asyncio.gather(
+            *(archive(store, "alice", f"s{number}", round_) for number in range(4)),
+            store.erase_user("alice"),
+            *(archive(store, "alice", f"s{number}", round_ + 100) for number in range(4)),
+        )
+        left = rows_of(server, database_url, "alice")
+        sessions = await store.conversations.sessions("alice")
+        assert left["agent_sessions"] == len(sessions)
+        assert bool(left["memory_users"]) or not sessions
+        for session in sessions:
+            read = await store.conversations.read("alice", session.session_id, "coder")
+            assert session.message_count == len(read.batches)
+            assert session.chat_count == len(await store.conversations.chat_page("alice", session.session_id))
+    await store.erase_user("alice")
+    assert set(rows_of(server, database_url, "alice").values()) == {0}
+
+
+async def test_erasing_waits_for_whoever_is_beginning_a_session(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """It would not see the session yet, and leave it without a user on the list."""
+    await archive(store, "alice", "s", 0)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%memory_users%'"
+    with psycopg.connect(server.url(database_of(database_url), user=login_of(database_of(database_url)))) as beginning:
+        beginning.execute("SELECT memory_context.act_as('alice')")
+        beginning.execute("SELECT memory_context.touch_session('alice', 'new', 'coder', NULL, false, NULL)")
+        erasing = asyncio.create_task(store.erase_user("alice"))
+        while not erasing.done() and server.execute(waiting) == [(0,)]:
+            await asyncio.wait([erasing], timeout=0.01)
+        assert not erasing.done()
+        beginning.commit()
+        assert await erasing == 0
     assert set(rows_of(server, database_url, "alice").values()) == {0}
 
 

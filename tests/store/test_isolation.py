@@ -1,13 +1,16 @@
 """One user never sees another's rows, and Postgres enforces it, failing closed."""
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import psycopg
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewMemory
 from tests.conftest import Server, database_of
+
+NOW = datetime.now(timezone.utc)
 
 
 @pytest.fixture
@@ -70,19 +73,51 @@ def test_asking_for_another_user_finds_nothing(pooled: psycopg.Connection) -> No
         )
 
 
+def batch_of(user: str) -> NewBatch:
+    return NewBatch(0, {"of": user}, 1, True, (), (), NOW, NOW)
+
+
+def chat_of(user: str) -> ChatMessage:
+    return ChatMessage("m", f"of {user}", "user", NOW)
+
+
+async def test_one_session_of_two_users_is_two_sessions(store: MemoryStore, database: str) -> None:
+    """Each reads, lists and deletes the own one only."""
+    archive = store.conversations
+    for user in ("alice", "bob"):
+        done = await archive.append(user, "s", "coder", batch=batch_of(user), chat=[chat_of(user)], title=f"of {user}")
+        assert (done.outcome, done.stored_chat_ids) == ("stored", ("m",))
+    for user in ("alice", "bob"):
+        read = await archive.read(user, "s", "coder")
+        assert [batch.body for batch in read.batches] == [{"of": user}]
+        assert [session.title for session in await archive.sessions(user)] == [f"of {user}"]
+        assert await archive.chat_page(user, "s") == [chat_of(user)]
+    assert (await archive.read("carol", "s", "coder")).head == -1
+    assert await archive.session("carol", "s") is None
+    assert await archive.chat_page("carol", "s") == []
+    assert await archive.known_chat_ids("carol", "s", ["m"]) == set()
+    assert not await archive.delete_session("carol", "s")
+    assert await archive.delete_session("alice", "s")
+    assert (await archive.read("bob", "s", "coder")).head == 0
+
+
 INDEX_TABLES = [
     "agent_memory_chunks",
     "agent_memory_terms",
     "agent_memory_embeddings",
     "agent_memory_statistics",
     "index_jobs",
+    "agent_sessions",
+    "recent_conversation_history",
 ]
 
 
 @pytest.fixture
 async def indexed(store: MemoryStore, server: Server, database: str) -> None:
-    """Both users' items are indexed, and each has one job that waits."""
+    """Both users' items are indexed, each has one job that waits, and something was said in a session of each."""
     await store.flush_index()
+    for user in ("alice", "bob"):
+        await store.conversations.append(user, "s", "coder", batch=batch_of(user), chat=[chat_of(user)])
     server.execute(
         "INSERT INTO memory_context.index_jobs SELECT user_id, id FROM memory_context.agent_memories", database
     )

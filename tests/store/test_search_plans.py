@@ -19,7 +19,7 @@ OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
 ANY = MemoryCriteria()
 BIG_TABLES = {
     "agent_memories", "agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings", "index_jobs",
-    "agent_memory_statistics", "memory_users",
+    "agent_memory_statistics", "memory_users", "agent_sessions", "recent_conversation_history",
 }  # fmt: skip
 
 

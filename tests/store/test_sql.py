@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from tests.conftest import REPOSITORY, Server, database_of
 
 FILES = sorted((REPOSITORY / "sql" / "queries").glob("*.sql"))
 BLOCKS = [(path.stem, name) for path in FILES for name in load_queries(path.stem)]
-OF_USERS = [(file, name) for file, name in BLOCKS if file in ("agent_memories", "events", "index", "search")]
+TABLES = ("agent_memories", "conversations", "events", "index", "pruning", "search")
+OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES]
+FUNCTIONS = re.compile(rb"(store_memory|touch_session|append_batch|append_chat)\(\s*%\(user_id\)s")
 ACROSS_USERS = ("select_pending_users", "select_users")
 PARAMS: dict[str, Any] = {
     "user_id": "alice",
@@ -98,6 +101,22 @@ PARAMS: dict[str, Any] = {
     "after_at": None,
     "after_id": "",
     "newest_first": False,
+    "title": "t",
+    "title_is_final": False,
+    "branch": "",
+    "sequence": 0,
+    "message_batch": "{}",
+    "batch_sha256": hashlib.sha256(b"{}").digest(),
+    "message_count": 1,
+    "begins_anew": True,
+    "message_ids": ["m"],
+    "messages": "[]",
+    "started_at": datetime(2024, 1, 1, tzinfo=timezone.utc),
+    "ended_at": datetime(2024, 1, 1, tzinfo=timezone.utc),
+    "only_chats": False,
+    "before_at": None,
+    "before_id": "",
+    "cutoff": datetime(2024, 1, 1, tzinfo=timezone.utc),
     "name": "somebody",
     "version": 1,
     "checksum": "",
@@ -134,7 +153,7 @@ def test_every_statement_names_the_user(file: str, name: str) -> None:
     """That keeps it on one shard and one index; two lists and what is of no table belong to nobody."""
     statement = load_queries(file)[name]
     if name not in (*ACROSS_USERS, "ensure_embedding_index", "set_nearest_scope"):
-        assert b"user_id = %(user_id)s" in statement or b"INSERT" in statement or b"store_memory(" in statement
+        assert b"user_id = %(user_id)s" in statement or b"INSERT" in statement or FUNCTIONS.search(statement)
         assert b"%(user_id)s" in statement
 
 

@@ -1,0 +1,9 @@
+"""The archive of sessions: written in batches, read to go on where a session ended."""
+
+from .archiver import Archiver
+from .progress import Progress
+from .report import ResumeReport
+from .session import Session, saved_session
+from .taking_up import TakenUp
+
+__all__ = ["Archiver", "Progress", "ResumeReport", "Session", "TakenUp", "saved_session"]

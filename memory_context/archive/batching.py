@@ -1,0 +1,55 @@
+"""What goes into a batch: the next stretch of a transcript, or all of it."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timezone
+
+from ..store import NewBatch
+from ..transcript import Decision, Entry, Expanded, Offloaded, Transcript, save_events, save_transcript
+from .progress import Line
+
+__all__ = ["batch_after", "holds"]
+
+
+def batch_after(line: Line, transcript: Transcript, *, new_messages: int, chat_ids: Collection[str]) -> NewBatch:
+    """Return the batch that follows a place in the archive.
+
+    Args:
+        line: How far the transcript is archived.
+        transcript: The transcript; every entry is measured.
+        new_messages: How many of its messages no batch has had.
+        chat_ids: The chat messages whose words are in it.
+    """
+    if line.begins_anew:
+        body, entries, log = save_transcript(transcript), transcript.entries(), transcript.log
+    else:
+        body = save_events(transcript, line.position, line.decision)
+        entries, log = transcript.entries(start=line.position), transcript.log[line.decision :]
+    now = datetime.now(timezone.utc)
+    return NewBatch(
+        sequence=line.sequence + 1,
+        body=body,
+        message_count=new_messages,
+        begins_anew=line.begins_anew,
+        memory_keys=_keys_in(decision for _, decision in log),
+        chat_ids=tuple(sorted(chat_ids)),
+        started_at=entries[0].added_at if entries else now,
+        ended_at=entries[-1].added_at if entries else now,
+    )
+
+
+def holds(transcript: Transcript, entries: Sequence[Entry]) -> bool:
+    """Whether a transcript has these entries of another one: at the same places, taken in at the same time."""
+    return all(
+        transcript.first <= entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at
+        for entry in entries
+    )
+
+
+def _keys_in(decisions: Iterable[Decision]) -> tuple[str, ...]:
+    keys: dict[str, None] = {}
+    for decision in decisions:
+        if isinstance(decision, Offloaded):
+            keys.update(dict.fromkeys(ref.key for ref in decision.stored.refs))
+        elif isinstance(decision, Expanded):
+            keys.update(dict.fromkeys(one.key for one in decision.opened))
+    return tuple(keys)

@@ -1,0 +1,134 @@
+"""One session of one agent as its context sees it: taken up at first use, archived from then on."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from autogen_core.models import LLMMessage
+from pydantic import TypeAdapter
+
+from ..identifiers import checked_identifier
+from ..light_model import LightModel
+from ..policy import ContextPolicy
+from ..store import ConversationArchive
+from ..transcript import Transcript, load_transcript, save_transcript
+from .archiver import Archiver
+from .progress import Progress
+from .report import ResumeReport
+from .resuming import Resumption
+from .taking_up import TakenUp, take_up
+from .titles import Titles
+
+__all__ = ["Identity", "Session", "saved_session"]
+
+Identity = tuple[str, str, str]
+"""User, agent, session."""
+
+_MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
+
+
+class Session:
+    """Where a context's session comes from, and where it goes.
+
+    Args:
+        conversations: The archive of all sessions.
+        policy: How it is archived, whose words name it, how long a store that failed is left alone.
+        go_on: A method that lets the context go on with what the archive has.
+        settle: A method that stores what waits to be stored, before a batch is written; False if that has to wait.
+        model: Names the session; None for the first words of the user.
+        is_new: Whether nothing can be in the archive.
+        begins_anew: Whether it goes on without what is there.
+
+    Attributes:
+        archiver: Writes what happens.
+        progress: How far it is archived before anything is known of it.
+    """
+
+    def __init__(
+        self,
+        conversations: ConversationArchive,
+        policy: ContextPolicy,
+        go_on: Callable[[TakenUp], Awaitable[None]],
+        settle: Callable[[], Awaitable[bool]],
+        model: LightModel | None,
+        *,
+        is_new: bool,
+        begins_anew: bool,
+    ) -> None:
+        archive = policy.archive
+        self._resumption = Resumption(
+            lambda identity: take_up(conversations, identity),
+            go_on,
+            ResumeReport("off" if not archive.enabled else "new" if is_new or begins_anew else "pending"),
+            archive.resume_timeout_seconds,
+            policy.store_retry_seconds,
+        )
+        titles = Titles(policy.user_sources, model if archive.titles else None)
+        self.archiver = Archiver(conversations, archive, settle, titles)
+        self.progress = Progress(line=None) if begins_anew and not is_new else Progress()
+
+    @property
+    def report(self) -> ResumeReport:
+        """How it was taken up."""
+        return self._resumption.report
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its history is still to be read."""
+        return self._resumption.is_pending
+
+    async def settle(self) -> bool:
+        """Return whether its history is there; read it at first use. Never raises because of the store."""
+        return await self._resumption.settle(self.archiver.identity)
+
+    async def resume(self) -> ResumeReport:
+        """Read its history if it was not read yet.
+
+        Raises:
+            StoreError: The store refused or cannot be reached; nothing changed.
+        """
+        return await self._resumption.now(self.archiver.identity)
+
+    async def newest(self, identity: Identity, saved: TakenUp, *, may_be_archived: bool) -> TakenUp:
+        """Return what it goes on with when a state is loaded: that, or the archive if that is newer and counts."""
+        return await self._resumption.newest(identity, saved, may_be_archived=may_be_archived)
+
+    def begin(
+        self, identity: Identity, transcript: Transcript, progress: Progress, report: ResumeReport | None
+    ) -> None:
+        """Archive a transcript from now on; with a report it was taken up from somewhere."""
+        if report is not None:
+            self._resumption.report = report
+        has_news = report is not None and report.outcome != "resumed" and transcript.end > 0
+        self.archiver.follow(identity, transcript, progress, has_news=has_news)
+
+    async def to_state(self, transcript: Transcript) -> dict[str, Any]:
+        """Return the transcript and how far it is archived, JSON-native."""
+        await self.archiver.settled()
+        return {"transcript": save_transcript(transcript), "archive": self.archiver.progress.to_state(transcript)}
+
+
+def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tuple[str, TakenUp]:
+    """Return the id of a saved session and what the state has of it, also of the states of AutoGen's own contexts.
+
+    Args:
+        state: What a context saved.
+        user_id: Whose it has to be.
+        session_id: The session it is for, if it does not say.
+
+    Raises:
+        ValueError: The state belongs to another user, comes from a newer version, or is none.
+    """
+    progress = Progress(line=None)
+    if "transcript" in state:
+        if state.get("user_id") != user_id:
+            raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {user_id!r}")
+        transcript, progress = load_transcript(state["transcript"]), Progress.from_state(state.get("archive"))
+        session_id = checked_identifier("session_id", state.get("session_id"))
+    elif "messages" in state:
+        transcript = Transcript.of(_MESSAGES.validate_python(state["messages"]))
+    else:
+        raise ValueError(
+            f"this is no state of a chat context: it has neither transcript nor messages, but {[*state]!r}"
+        )
+    report = ResumeReport("state", transcript.end - transcript.standing.start)
+    return session_id, TakenUp(transcript, progress, report)

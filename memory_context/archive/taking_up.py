@@ -1,0 +1,75 @@
+"""Where a context goes on: from the archive, or from a saved state, whichever is newer."""
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from ..store import ConversationArchive
+from ..transcript import Transcript
+from .progress import Line, Progress
+from .reading import later_keys, restored
+from .report import ResumeReport
+
+__all__ = ["TakenUp", "take_up"]
+
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class TakenUp:
+    """What a session goes on with.
+
+    Attributes:
+        transcript: What was said so far.
+        progress: How far that is archived.
+        report: What is to be said of it.
+    """
+
+    transcript: Transcript
+    progress: Progress
+    report: ResumeReport
+
+    def is_newer_than(self, saved: "TakenUp") -> bool:
+        """Whether the archive has what a saved state does not know of."""
+        known, line = saved.progress.line, self.progress.line
+        if self.report.outcome != "resumed" or line is None or (known is not None and known.branch):
+            return False
+        has_more = known is None or line.sequence > known.sequence
+        return has_more and _last_at(self.transcript) >= _last_at(saved.transcript)
+
+    def continued_by(self, progress: Progress) -> Progress:
+        """Return the progress of a saved transcript that goes on although the archive has something else."""
+        known, line = progress.line, self.progress.line
+        if line is None or (known is not None and (known.branch or known.sequence == line.sequence)):
+            return progress
+        return replace(progress, line=Line(line.sequence, begins_anew=True))
+
+
+async def take_up(conversations: ConversationArchive, identity: tuple[str, str, str]) -> TakenUp:
+    """Return what the archive has of a session of an agent, in one round trip.
+
+    Args:
+        conversations: The archive.
+        identity: User, agent, session.
+
+    Raises:
+        StoreError: The store refused or cannot be reached.
+    """
+    user_id, agent_id, session_id = identity
+    archived = await conversations.read(user_id, session_id, agent_id)
+    if not archived.batches:
+        return TakenUp(Transcript(), Progress(), ResumeReport("new", later_keys=later_keys(archived, 0)))
+    try:
+        found = restored(archived)
+    except ValueError:
+        beside = Line(branch=uuid.uuid4().hex[:12], begins_anew=True)
+        return TakenUp(Transcript(), Progress(beside), ResumeReport("unreadable", branches=archived.branches))
+    end = found.transcript.end
+    line = Line(archived.head, "", end, len(found.transcript.log), begins_anew=found.is_mended)
+    delivered = {id_: end - 1 for batch in archived.batches for id_ in batch.chat_ids}
+    return TakenUp(found.transcript, Progress(line, delivered), found.report)
+
+
+def _last_at(transcript: Transcript) -> datetime:
+    entries = transcript.entries(start=max(transcript.end - 1, transcript.first))
+    return entries[-1].added_at if entries else _NEVER

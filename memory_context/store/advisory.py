@@ -1,0 +1,320 @@
+"""Claims of sessions by Postgres: advisory locks of one connection that lasts, and notifications between processes.
+
+Why advisory locks: the server itself gives them back when a process dies, however it dies; no lease, no clock. They
+belong to a connection, so this is the one place that keeps a connection with something in it. They do not survive a
+pooler in transaction mode, such as PgBouncer's, which lends another server connection to each statement; that is
+noticed, and refused with the remedy.
+
+One connection does both: between statements the event loop watches its socket, so that requests of others and the loss
+of the connection are noticed at once, and nothing runs in the background. All that is asked at one time travels in one
+statement.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.rows import DictRow
+
+from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
+from memory_context.escaping import to_utf8
+from memory_context.identifiers import SessionKey
+
+from .database import Database
+from .failures import driver_errors
+from .pool import Connection, connect
+from .sqlfiles import load_queries
+
+__all__ = ["AdvisoryClaims"]
+
+_QUERIES = load_queries("advisory")
+_ANSWER_SECONDS = 5.0
+_RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
+_PROBES = 3
+_KEEPALIVES = {
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_POOLED = (
+    "the database is reached through a pooler that lends a server connection for one transaction only (such as "
+    "PgBouncer with pool_mode=transaction), which claims of sessions do not survive: give this store a direct address, "
+    "or use RedisClaims"
+)
+_logger = logging.getLogger("memory_context")
+
+
+class _Ask(NamedTuple):
+    key: SessionKey
+    answer: "asyncio.Future[bool]"
+
+
+_Frees = dict[int, "asyncio.Future[None]"]
+
+
+class AdvisoryClaims:
+    """Claims of one cache, as session-level advisory locks of a connection of its own, under the pool's login.
+
+    Made by `MemoryStore.advisory_claims()`; used under one event loop. When the connection is lost all claims are, and
+    the next claim opens another.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: Connection | None = None
+        self._backend = 0
+        self._watched: int | None = None  # the socket, while the event loop watches it
+        self._held: dict[int, SessionKey] = {}
+        self._wanted: set[int] = set()  # of those held
+        self._claiming: dict[int, asyncio.Future[None]] = {}  # done when somebody let go of it
+        self._asks: dict[int, _Ask] = {}
+        self._frees: _Frees = {}
+        self._work: asyncio.Task[None] | None = None
+        self._on_wanted: Callable[[SessionKey], None] = _ignore
+        self._on_lost: Callable[[SessionKey], None] = _ignore
+
+    def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
+        """Call these when another process asks for a session, and for each claim when the connection was lost."""
+        self._on_wanted, self._on_lost = wanted, lost
+
+    async def claim(self, key: SessionKey, wait_seconds: float) -> None:
+        """Return once the session belongs to this process.
+
+        Raises:
+            SessionBusyError: Another process did not let go in time.
+            StoreUnavailableError: The database does not answer.
+            StoreError: Claims cannot work with this database; says why.
+            RuntimeError: The session is claimed here already: the server would count this claim as another.
+        """
+        claim = _number_of(key)
+        if claim in self._held or claim in self._claiming:
+            raise RuntimeError(f"session {key.session_id!r} is claimed here already")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        pause = _RETRY_SECONDS[0]
+        try:
+            while True:
+                released = self._claiming[claim] = loop.create_future()
+                if await self._attempt(claim, key, max(_ANSWER_SECONDS, deadline - loop.time())):
+                    return
+                left = deadline - loop.time()
+                if left <= 0:
+                    raise SessionBusyError(
+                        f"another process is at work on session {key.session_id!r} and did not let go of it within "
+                        f"{wait_seconds:.3g} s; try again"
+                    )
+                await asyncio.wait([released], timeout=min(pause, left))
+                pause = min(2 * pause, _RETRY_SECONDS[1])
+        except BaseException:
+            if self._held.pop(claim, None) is not None:  # cancelled just as it came
+                self._free(claim)
+            raise
+        finally:
+            del self._claiming[claim]
+
+    async def release(self, key: SessionKey) -> None:
+        """Let go of a session; a connection that does not answer is closed, which lets go of all."""
+        claim = _number_of(key)
+        if self._held.pop(claim, None) is not None:
+            await asyncio.wait([self._free(claim)], timeout=2 * _ANSWER_SECONDS)
+
+    async def close(self) -> None:
+        """Let go of everything, with the connection."""
+        if self._work is not None:
+            await asyncio.wait([self._work], timeout=2 * _ANSWER_SECONDS)
+        self._held.clear()
+        self._drop()
+
+    # --- asking: a task, as long as there is something to ask, so that whoever waits for it can be cancelled
+
+    async def _attempt(self, claim: int, key: SessionKey, seconds: float) -> bool:
+        """Whether the lock was free, and is held now."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._asks[claim] = _Ask(key, answer)
+        self._start()
+        try:
+            await asyncio.wait([answer], timeout=seconds)
+            if not answer.done():
+                raise StoreUnavailableError(f"the database does not answer: no claim in {seconds:.3g} s {self._where}")
+            return answer.result() and claim in self._held  # it may have been lost since
+        finally:
+            answer.cancel()
+
+    def _free(self, claim: int) -> "asyncio.Future[None]":
+        """Have a lock given back; done when it is, or when the connection is gone."""
+        done = self._frees[claim] = asyncio.get_running_loop().create_future()
+        self._start()
+        return done
+
+    def _start(self) -> None:
+        if self._work is None or self._work.done():
+            self._work = asyncio.get_running_loop().create_task(self._serve())
+
+    async def _serve(self) -> None:
+        """Ask what is to be asked, all of one moment at once; first let go, then claim."""
+        while self._asks or self._frees:
+            asks, self._asks = self._asks, {}
+            frees, self._frees = self._frees, {}
+            try:
+                await self._release(frees)
+                await self._claim(asks)
+            except Exception as error:
+                self._lose()
+                if not asks:
+                    _logger.warning("claims of sessions are lost: %s", error)
+                for ask in asks.values():
+                    if not ask.answer.done():
+                        ask.answer.set_exception(error)
+            except BaseException:  # the event loop ends
+                self._drop()
+                raise
+            finally:
+                _finish(frees)
+
+    async def _release(self, frees: _Frees) -> None:
+        if frees and self._connection is not None:
+            params = {"claims": [*frees], "wanted": [*self._wanted.intersection(frees)]}
+            self._wanted.difference_update(frees)
+            rows = await self._run(self._connection, "release_sessions", params)
+            if not all(row["was_mine"] for row in rows):
+                raise StoreError(f"{_POOLED} {self._where}")
+
+    async def _claim(self, asks: Mapping[int, _Ask]) -> None:
+        if not asks:
+            return
+        connection = self._connection or await self._connect()
+        rows = await self._run(connection, "claim_sessions", {"claims": [*asks]})
+        if any(row["backend"] != self._backend for row in rows):
+            raise StoreError(f"{_POOLED} {self._where}")
+        for row in rows:
+            key, answer = asks[row["claim"]]
+            if row["is_mine"] and not answer.done():
+                self._held[row["claim"]] = key
+            elif row["is_mine"]:  # who asked was cancelled
+                self._free(row["claim"])
+            if not answer.done():
+                answer.set_result(row["is_mine"])
+
+    # --- the connection
+
+    @property
+    def _where(self) -> str:
+        return f"({self._database.location.describe()})"
+
+    async def _connect(self) -> Connection:
+        _, login = await self._database.ready()
+        try:
+            return await self._open(login)
+        except StoreUnavailableError:
+            self._drop()
+            await self._database.read(None)  # has the store look where its server is now
+            _, login = await self._database.ready()
+            return await self._open(login)
+
+    async def _open(self, login: Mapping[str, str]) -> Connection:
+        with driver_errors(self._database.location.describe()):
+            self._connection = connection = await connect({**login, **_KEEPALIVES})
+        connection.add_notify_handler(lambda heard: self._hear(heard.payload))
+        self._backend = await self._fetch_backend(connection)
+        if self._backend != connection.pgconn.backend_pid:  # a pooler stands between, in whichever mode
+            await self._refuse_lending(connection, login)
+        await self._run(connection, "listen_claims")
+        return connection
+
+    async def _refuse_lending(self, connection: Connection, login: Mapping[str, str]) -> None:
+        """Raise StoreError if another connection can have the same server process: then nothing lasts in it."""
+        for _ in range(_PROBES):
+            with driver_errors(self._database.location.describe()):
+                other = await connect(login)
+            try:
+                cursor = await asyncio.wait_for(other.execute(_QUERIES["fetch_backend"]), _ANSWER_SECONDS)
+                backends = {row["backend"] for row in await cursor.fetchall()}
+            except (psycopg.Error, asyncio.TimeoutError):
+                return  # all are taken, so none is lent
+            finally:
+                other.pgconn.finish()
+            if backends == {self._backend} or await self._fetch_backend(connection) != self._backend:
+                raise StoreError(f"{_POOLED} {self._where}")
+
+    async def _fetch_backend(self, connection: Connection) -> int:
+        return (await self._run(connection, "fetch_backend"))[0]["backend"]
+
+    async def _run(self, connection: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[DictRow]:
+        self._unwatch()
+        try:
+            with driver_errors(self._database.location.describe()):
+                answer = connection.execute(_QUERIES[name], params, binary=True)
+                cursor = await asyncio.wait_for(answer, _ANSWER_SECONDS)
+                rows = await cursor.fetchall() if cursor.description else []
+        except asyncio.TimeoutError:
+            raise StoreUnavailableError(
+                f"the database does not answer: nothing in {_ANSWER_SECONDS:.3g} s {self._where}"
+            ) from None
+        self._watched = connection.fileno()
+        asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
+        self._read(connection)  # what came with the answer wakes nobody
+        if self._connection is not connection:
+            raise StoreUnavailableError(f"the connection to the database was lost {self._where}")
+        return rows
+
+    def _read(self, connection: Connection) -> None:
+        """Take in what the server said unasked: notifications, or that it is gone."""
+        try:
+            connection.pgconn.consume_input()
+            while (heard := connection.pgconn.notifies()) is not None:
+                self._hear(heard.extra.decode())
+        except psycopg.Error as error:
+            _logger.warning("the connection that keeps the claims of sessions was lost: %s %s", error, self._where)
+            self._lose()
+
+    def _hear(self, text: str) -> None:
+        word, _, number = text.partition(" ")
+        with suppress(ValueError):  # anybody in the database may notify
+            claim = int(number)
+            if word == "released" and claim in self._claiming and not self._claiming[claim].done():
+                self._claiming[claim].set_result(None)
+            elif word == "wanted" and claim in self._held:
+                self._wanted.add(claim)
+                self._on_wanted(self._held[claim])
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            asyncio.get_running_loop().remove_reader(self._watched)
+            self._watched = None
+
+    def _lose(self) -> None:
+        self._drop()
+        lost, self._held = self._held, {}
+        for key in lost.values():
+            self._on_lost(key)
+
+    def _drop(self) -> None:
+        self._unwatch()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.pgconn.finish()
+        _finish(self._frees)
+        self._frees = {}
+        self._wanted.clear()
+
+
+def _number_of(key: SessionKey) -> int:
+    """Return the number of a session's lock; locks belong to a database, and to whoever else uses them there."""
+    name = to_utf8("\0".join(("memory_context", *key)))
+    return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
+
+
+def _finish(frees: _Frees) -> None:
+    for done in frees.values():
+        if not done.done():
+            done.set_result(None)
+
+
+def _ignore(key: SessionKey) -> None:
+    pass

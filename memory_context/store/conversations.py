@@ -1,0 +1,240 @@
+"""ConversationArchive: what was said in sessions, durable, in batches.
+
+    append:  session's row held ─▶ batch, if its number is free ─▶ chat messages it does not have     one transaction
+    read:    the last batch that begins anew ─▶ ... ─▶ the head
+
+Promises: the same batch or chat message archived twice is stored once, whoever brings it and from however many places
+at once; a batch never takes the place of another; a deleted session takes nothing any more; what was changed behind
+its back is noticed when it is read.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow
+
+from memory_context.errors import SessionGoneError, StoreError
+from memory_context.escaping import escape, unescape
+from memory_context.identifiers import checked_identifier
+
+from .database import Database
+from .events import EventLog
+from .forgetting import forgetting
+from .pool import Statement
+from .sessions import (
+    Appended,
+    Archived,
+    ChatMessage,
+    NewBatch,
+    SessionInfo,
+    batches_from_rows,
+    chat_from_row,
+    chat_params,
+    checked_place,
+    params_for,
+    session_from_row,
+)
+from .sqlfiles import load_queries
+
+__all__ = ["ConversationArchive"]
+
+_QUERIES = load_queries("conversations")
+_DELETED = "23M01"  # what touch_session raises
+_DELETE = ("lock_session", "delete_session_history", "delete_session_events", "update_session_deleted")
+_PASSES = 10
+
+
+class ConversationArchive:
+    """The sessions of one database; every method acts as one user.
+
+    Args:
+        database: Where they are.
+        events: What happens to their items, as far as it is not written yet.
+
+    Attributes:
+        write_transactions: How many transactions this object committed.
+    """
+
+    def __init__(self, database: Database, events: EventLog) -> None:
+        self._database = database
+        self._events = events
+        self.write_transactions = 0
+
+    async def append(
+        self,
+        user_id: str,
+        session_id: str,
+        agent_id: str,
+        *,
+        batch: NewBatch | None = None,
+        chat: Sequence[ChatMessage] = (),
+        title: str | None = None,
+        title_is_final: bool = False,
+        summary: str | None = None,
+        branch: str = "",
+    ) -> Appended:
+        """Archive a batch of an agent's transcript, chat messages, or both, in one transaction; say what was new.
+
+        The session is made if it is new. After a cancellation or a lost connection it may or may not be archived;
+        archiving it again is harmless.
+
+        Args:
+            user_id: Whose session.
+            session_id: Which one.
+            agent_id: Whose transcript the batch is of.
+            batch: The next stretch of the transcript; None for none.
+            chat: Messages as a person sees them; those the session has already are left out.
+            title: Taken if the session has none yet, or this one is final.
+            title_is_final: Whether the title replaces another.
+            summary: Replaces the one before; None leaves it.
+            branch: The line that the batch is on; "" for the main one.
+
+        Raises:
+            SessionGoneError: The session was deleted; nothing was stored.
+            StoreError: The database refused or cannot be reached; nothing was stored.
+            ValueError: The body of the batch is not JSON-native, a time has no timezone, or the session's id is none.
+        """
+        place = _place(user_id, checked_identifier("session_id", session_id), agent_id, branch)
+        named = {
+            "title": escape(title) if title else None,
+            "title_is_final": title_is_final,
+            "summary": None if summary is None else escape(summary),
+        }
+        statements = [Statement(_QUERIES["touch_session"], {**place, **named})]
+        if batch is not None:
+            statements.append(Statement(_QUERIES["append_batch"], {**place, **await params_for(batch)}))
+        if chat:
+            statements.append(Statement(_QUERIES["append_chat"], {**place, **chat_params(chat)}))
+        statements.append(Statement(_QUERIES["fetch_head"], place))
+        try:
+            _, *done, (head,) = await self._write(user_id, statements)
+        except StoreError as error:
+            cause = error.__cause__
+            if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
+                raise SessionGoneError(f"session {session_id!r} was {cause.diag.message_primary}") from cause
+            raise
+        return Appended(
+            outcome="stored" if batch is None else done[0][0]["outcome"],
+            head=head["head"],
+            stored_chat_ids=tuple(unescape(one) for one in done[-1][0]["stored_ids"]) if chat else (),
+        )
+
+    async def read(self, user_id: str, session_id: str, agent_id: str, *, branch: str = "") -> Archived:
+        """Return what an agent's transcript in a session can be resumed from, in one round trip.
+
+        Raises:
+            StoreError: The database refused or cannot be reached.
+        """
+        place = _place(user_id, session_id, agent_id, branch)
+        names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
+        batches, (head,), branches, later, sessions = await self._database.read(
+            user_id, *(Statement(_QUERIES[name], place) for name in names)
+        )
+        others = (unescape(row["branch"]) for row in branches)
+        return Archived(
+            batches=await batches_from_rows(batches),
+            head=head["head"],
+            branches=tuple(other for other in others if other != branch),
+            later_items=tuple((unescape(row["memory_key"]), int(row["message"])) for row in later),
+            session=session_from_row(sessions[0]) if sessions else None,
+        )
+
+    async def session(self, user_id: str, session_id: str) -> SessionInfo | None:
+        """Return what is known of a session; None if it is unknown or was deleted."""
+        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_session"], params))
+        return session_from_row(rows[0]) if rows else None
+
+    async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
+        """Return when a session was deleted, in UTC; None if it was not, or never was."""
+        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
+        return rows[0]["deleted_at"].astimezone(timezone.utc) if rows else None
+
+    async def sessions(
+        self, user_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None, only_chats: bool = False
+    ) -> list[SessionInfo]:
+        """Return a page of a user's sessions, those used last first.
+
+        Args:
+            user_id: Whose sessions.
+            limit: How many at most.
+            before: `last_activity_at` and id of the last session of the page before; None for the first page.
+            only_chats: Only those with chat messages.
+        """
+        params = {"user_id": escape(user_id), "only_chats": only_chats, **checked_place(limit, before)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
+        return [session_from_row(row) for row in rows]
+
+    async def chat_page(
+        self, user_id: str, session_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None
+    ) -> list[ChatMessage]:
+        """Return the newest chat messages of a session before a place, the oldest of them first.
+
+        Args:
+            user_id: Whose session.
+            session_id: Which one.
+            limit: How many at most.
+            before: `timestamp` and id of the first message of the page after; None for the newest page.
+        """
+        params = {
+            "user_id": escape(user_id),
+            "session_id": escape(session_id),
+            **checked_place(limit, before),
+        }
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_chat_page"], params))
+        return [chat_from_row(row) for row in reversed(rows)]
+
+    async def known_chat_ids(self, user_id: str, session_id: str, ids: Iterable[str]) -> set[str]:
+        """Return those of these ids under which the session has a chat message."""
+        params = {
+            "user_id": escape(user_id),
+            "session_id": escape(session_id),
+            "message_ids": [escape(one) for one in ids],
+        }
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_known_chat_ids"], params))
+        return {unescape(row["id"]) for row in rows}
+
+    async def delete_session(self, user_id: str, session_id: str) -> bool:
+        """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
+
+        What was said is gone; its items are forgotten and leave their tombstones; a tombstone of the session refuses
+        whoever still archives in it. Deleting it again forgets what was stored in it meanwhile.
+
+        Raises:
+            StoreError: The database failed; call it again.
+            ValueError: The id is none that a session can have.
+        """
+        params = {"user_id": escape(user_id), "session_id": escape(checked_identifier("session_id", session_id))}
+        await self._events.flush(user_id)  # or they would be written after the deletion
+        was_known = False
+        for _ in range(_PASSES):
+            (items,) = await self._database.read(user_id, Statement(_QUERIES["select_session_item_ids"], params))
+            statements: list[Statement] = []
+            if items:
+                statements = forgetting(user_id, [row["id"] for row in items])
+                statements.append(Statement(_QUERIES["insert_session_deleted"], params))
+            elif was_known:
+                break
+            statements += [Statement(_QUERIES[name], params) for name in _DELETE]
+            *_, sessions = await self._write(user_id, statements)
+            if not items and not sessions:
+                break
+            was_known = True
+        return was_known
+
+    async def _write(self, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:
+        rows = await self._database.write(user_id, *statements)
+        self.write_transactions += 1
+        return rows
+
+
+def _place(user_id: str, session_id: str, agent_id: str, branch: str) -> dict[str, Any]:
+    return {
+        "user_id": escape(user_id),
+        "session_id": escape(session_id),
+        "agent_id": escape(agent_id),
+        "branch": escape(branch),
+    }

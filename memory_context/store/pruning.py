@@ -1,0 +1,201 @@
+"""Retention: what was neither stored, used nor archived in for a while goes, user by user, in small transactions.
+
+    user:  old items, 500 a transaction ─▶ old events ─▶ old sessions
+
+Promises: what people said of themselves (preferences, facts, secrets) is never pruned; nor is an item of an active
+session, or one that its archive refers to. A pruned item leaves a tombstone, as a forgotten one does. It can be broken
+off anywhere and called again; several at once only share the work.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from memory_context.escaping import escape
+
+from .database import Database
+from .pool import Statement
+from .sqlfiles import load_queries
+from .users import every_user
+
+__all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune"]
+
+_QUERIES = load_queries("pruning")
+_ITEMS = load_queries("agent_memories")
+
+PRUNED_TYPES = (
+    "action_result",
+    "web_content",
+    "database_result",
+    "command_output",
+    "session_summary",
+    "article",
+    "custom",
+)
+KEPT_TYPES = ("user_preference", "user_fact", "user_secret")
+
+BATCH_ITEMS = 500
+BATCH_EVENTS = 5000
+BATCH_SESSIONS = 50  # each takes all that was said in it along
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What was pruned.
+
+    Attributes:
+        items: Items that are tombstones now.
+        events: Events of the audit trail.
+        sessions: Sessions whose archive is gone.
+        content_bytes: Bytes of the items' contents.
+    """
+
+    items: int = 0
+    events: int = 0
+    sessions: int = 0
+    content_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class PruneProgress:
+    """How far pruning is.
+
+    Attributes:
+        users_done: Users that are done.
+        users: Users there were at the beginning.
+        items: Items that are tombstones now.
+        events: Events that are gone.
+        sessions: Sessions whose archive is gone.
+        bytes_freed: Bytes of the items' contents.
+    """
+
+    users_done: int
+    users: int
+    items: int
+    events: int
+    sessions: int
+    bytes_freed: int
+
+
+async def prune(
+    database: Database,
+    older_than: timedelta | datetime,
+    types: Sequence[str] | None,
+    conversations: bool,
+    progress: Callable[[PruneProgress], None] | None,
+) -> PruneReport:
+    """Prune what is older, of all users; `MemoryStore.prune` says what that is.
+
+    Raises:
+        ValueError: The age is not positive, the time not past or without a timezone, or a type is unknown or kept.
+        StoreError: The database failed; what was pruned is gone, so call it again.
+    """
+    pruning = _Pruning(database, _cutoff(older_than), _checked_types(types), progress)
+    users = [user_id async for user_id in every_user(database)]
+    pruning.users = len(users)
+    for user_id in users:
+        await pruning.items_of(user_id)
+        await pruning.events_of(user_id)
+        if conversations:
+            await pruning.sessions_of(user_id)
+        pruning.users_done += 1
+    pruning.tell()
+    return PruneReport(pruning.items, pruning.events, pruning.sessions, pruning.content_bytes)
+
+
+class _Pruning:
+    """One run: what is old, and what became of it so far."""
+
+    def __init__(
+        self,
+        database: Database,
+        cutoff: datetime,
+        types: Sequence[str],
+        progress: Callable[[PruneProgress], None] | None,
+    ) -> None:
+        self._database = database
+        self._same: dict[str, Any] = {"cutoff": cutoff, "types": list(types)}
+        self._progress = progress
+        self.users = self.users_done = 0
+        self.items = self.events = self.sessions = self.content_bytes = 0
+
+    async def items_of(self, user_id: str) -> None:
+        """Forget a user's old items, page by page; those that are kept are passed over."""
+        params = {
+            **self._same,
+            "user_id": escape(user_id),
+            "after_at": None,
+            "after_memory_id": 0,
+            "limit": BATCH_ITEMS,
+        }
+        while True:
+            (old,) = await self._database.read(user_id, Statement(_QUERIES["select_old_items"], params))
+            if not old:
+                return
+            params["memory_ids"] = [row["id"] for row in old]
+            *_, (pruned,) = await self._database.write(
+                user_id,
+                Statement(_ITEMS["lock_jobs"], params),
+                Statement(_ITEMS["lock_memories"], params),
+                Statement(_QUERIES["update_memories_pruned"], params),
+            )
+            self.items += pruned["items"]
+            self.content_bytes += pruned["content_bytes"]
+            self.tell()
+            params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
+
+    async def events_of(self, user_id: str) -> None:
+        """Delete a user's old events."""
+        params = {**self._same, "user_id": escape(user_id), "limit": BATCH_EVENTS}
+        while True:
+            (gone,) = await self._database.write(user_id, Statement(_QUERIES["delete_old_events"], params))
+            if not gone:
+                return
+            self.events += len(gone)
+            self.tell()
+
+    async def sessions_of(self, user_id: str) -> None:
+        """Delete a user's old sessions, with what was said in them; tombstones go, too, and are not counted."""
+        params = {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS}
+        while True:
+            (gone,) = await self._database.write(user_id, Statement(_QUERIES["delete_old_sessions"], params))
+            if not gone:
+                return
+            self.sessions += sum(row["deleted_at"] is None for row in gone)
+            self.tell()
+
+    def tell(self) -> None:
+        """Say how far it is."""
+        if self._progress is not None:
+            self._progress(
+                PruneProgress(self.users_done, self.users, self.items, self.events, self.sessions, self.content_bytes)
+            )
+
+
+def _cutoff(older_than: timedelta | datetime) -> datetime:
+    now = datetime.now(timezone.utc)
+    if isinstance(older_than, timedelta):
+        if older_than <= timedelta(0):
+            raise ValueError(f"older_than={older_than!r}: give an age above zero, such as timedelta(days=90)")
+        try:
+            return now - older_than
+        except OverflowError:
+            raise ValueError(f"older_than={older_than!r} reaches back before the year 1") from None
+    if older_than.utcoffset() is None:
+        raise ValueError(f"older_than={older_than!r} has no timezone: use datetime.now(timezone.utc) less an age")
+    if older_than >= now:
+        raise ValueError(f"older_than={older_than!r}: give a time in the past")
+    return older_than
+
+
+def _checked_types(types: Sequence[str] | None) -> Sequence[str]:
+    if types is None:
+        return PRUNED_TYPES
+    if isinstance(types, str):
+        raise ValueError(f"types={types!r}: give a list of types")
+    if kept := [one for one in types if one in KEPT_TYPES]:
+        raise ValueError(f"types={kept!r} are never pruned, only forgotten one by one or with their user")
+    if unknown := [one for one in types if one not in PRUNED_TYPES]:
+        raise ValueError(f"types={unknown!r} are unknown: use some of {', '.join(PRUNED_TYPES)}")
+    return types

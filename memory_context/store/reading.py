@@ -1,0 +1,85 @@
+"""Reading items: one by its key, many at once, and what meets criteria, each within the scope of who reads."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from memory_context.escaping import escape, unescape
+
+from .criteria import MemoryCriteria, criteria_params
+from .database import Database
+from .pool import Statement
+from .rows import StoredMemory, Whereabouts, content_of, memory_from_row, whereabouts_from_row
+from .scope import ReadScope, scope_params
+from .search import related_keys
+from .sqlfiles import load_queries
+
+__all__ = [
+    "fetch_contents",
+    "fetch_memory",
+    "fetch_model_summary",
+    "fetch_whereabouts",
+    "select_keys",
+    "select_memories",
+]
+
+_QUERIES = load_queries("agent_memories")
+_KEYS_COMPARED = 1000  # some 10 ms of comparing
+
+
+async def fetch_memory(database: Database, user_id: str, memory_key: str, scope: ReadScope) -> StoredMemory | None:
+    """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
+    params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_memory"], params))
+    return memory_from_row(rows[0]) if rows else None
+
+
+async def fetch_whereabouts(database: Database, user_id: str, memory_key: str) -> Whereabouts | None:
+    """Return whose the item behind a key is, in whatever scope."""
+    params = {"user_id": escape(user_id), "memory_key": escape(memory_key)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_whereabouts"], params))
+    return whereabouts_from_row(rows[0]) if rows else None
+
+
+async def fetch_model_summary(database: Database, user_id: str, memory_key: str, scope: ReadScope) -> str | None:
+    """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
+    params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_model_summary"], params))
+    return unescape(rows[0]["model_summary"]) if rows else None
+
+
+async def fetch_contents(
+    database: Database, user_id: str, memory_keys: Sequence[str], scope: ReadScope
+) -> dict[str, str]:
+    """Return the contents of those of these keys that exist in this scope."""
+    if not memory_keys:
+        return {}
+    params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys], **scope_params(scope)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES["select_contents"], params))
+    return {unescape(row["memory_key"]): content_of(row) for row in rows}
+
+
+async def select_keys(
+    database: Database, user_id: str, like: str | None, scope: ReadScope, limit: int | None
+) -> list[str]:
+    """Return keys of items that were not forgotten, the newest first; or those that resemble one, the nearest first."""
+    params = {"user_id": escape(user_id), "limit": limit if like is None else _KEYS_COMPARED, **scope_params(scope)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES["select_keys"], params))
+    keys = [unescape(row["memory_key"]) for row in rows]
+    return keys if like is None else get_close_matches(like, keys, n=limit or len(keys) or 1)
+
+
+async def select_memories(
+    database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope
+) -> list[StoredMemory]:
+    """Return the items that meet criteria, without their content, in the order and number asked for."""
+    params = {
+        **criteria_params(criteria, await related_keys(database, user_id, criteria, scope)),
+        **scope_params(scope),
+        "user_id": escape(user_id),
+        "order_by": criteria.order_by,
+        "oldest_first": criteria.oldest_first,
+        "limit": criteria.limit,
+        "offset": criteria.offset,
+    }
+    (rows,) = await database.read(user_id, Statement(_QUERIES["select_memories"], params))
+    return [memory_from_row(row) for row in rows]

@@ -1,0 +1,276 @@
+"""What is kept of a session, as values and as rows: batches of its transcripts, its chat messages, what is known of it.
+
+Promise: a `StoredBatch` that says it is intact has exactly the body that was archived.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from memory_context.escaping import escape, unescape
+from memory_context.identifiers import checked_identifier
+
+from .canonical import canonical_json, read_canonical
+
+__all__ = [
+    "Appended",
+    "Archived",
+    "ChatMessage",
+    "ChatSender",
+    "NewBatch",
+    "SessionInfo",
+    "StoredBatch",
+    "batches_from_rows",
+    "chat_from_row",
+    "chat_params",
+    "checked_place",
+    "params_for",
+    "session_from_row",
+]
+
+_HASH_IN_THREAD_CHARACTERS = 200_000  # some milliseconds of parsing and hashing; more would hold up the event loop
+
+ChatSender = Literal["user", "ai"]
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message as a person sees it.
+
+    Attributes:
+        id: 1 to 128 printable characters, unique in its session.
+        text: Any str.
+        sender: Who said it: `user` or `ai`.
+        timestamp: When, with its timezone; kept in UTC, to the microsecond.
+
+    Raises:
+        ValueError: One of them is not that; the text says what to send instead.
+    """
+
+    id: str
+    text: str
+    sender: ChatSender
+    timestamp: datetime
+
+    def __post_init__(self) -> None:
+        checked_identifier("id", self.id)
+        if self.sender not in ("user", "ai"):
+            raise ValueError(f"sender={self.sender!r}: use 'user' or 'ai'")
+        object.__setattr__(self, "timestamp", _in_utc("timestamp", self.timestamp))
+
+
+@dataclass(frozen=True)
+class NewBatch:
+    """The next stretch of one agent's transcript.
+
+    Attributes:
+        sequence: Its number, from 0.
+        body: JSON-native values; every str is kept.
+        message_count: How many messages are new with it.
+        begins_anew: Whether everything from the beginning is in it, so that reading starts here.
+        memory_keys: The items it refers to.
+        chat_ids: The chat messages whose words are in it.
+        started_at: When its first entry came, with its timezone.
+        ended_at: When its last entry came, with its timezone.
+    """
+
+    sequence: int
+    body: Mapping[str, Any]
+    message_count: int
+    begins_anew: bool
+    memory_keys: tuple[str, ...]
+    chat_ids: tuple[str, ...]
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True)
+class StoredBatch(NewBatch):
+    """A batch as it was read.
+
+    Attributes:
+        sha256: The hash it was archived with, in hexadecimal digits.
+        is_intact: Whether its body still has that hash.
+        archived_at: When, in UTC.
+    """
+
+    sha256: str
+    is_intact: bool
+    archived_at: datetime
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """What is known of a session.
+
+    Attributes:
+        session_id: Its id.
+        agent_id: The agent that began it.
+        title: A few words; empty for none.
+        summary: More of them; empty for none.
+        message_count: Messages in its transcripts.
+        chat_count: Chat messages.
+        created_at: When it was archived first, in UTC.
+        last_activity_at: When it was archived last, in UTC.
+    """
+
+    session_id: str
+    agent_id: str
+    title: str
+    summary: str
+    message_count: int
+    chat_count: int
+    created_at: datetime
+    last_activity_at: datetime
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What there is to resume from.
+
+    Attributes:
+        batches: From the last that begins anew, in order; `sequence` may have gaps.
+        head: The highest number there is; -1 for none.
+        branches: Other lines of this agent in this session, which processes archived beside this one.
+        later_items: Keys of items that were stored of its messages after the last batch, with the number of the message.
+        session: What is known of the session; None if it is unknown or was deleted.
+    """
+
+    batches: tuple[StoredBatch, ...]
+    head: int
+    branches: tuple[str, ...]
+    later_items: tuple[tuple[str, int], ...]
+    session: SessionInfo | None
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What became of what was given.
+
+    Attributes:
+        outcome: Of the batch: `stored` (also without one); `known`, the same was there already; `conflict`, another has
+            its number, and of the batch nothing was stored.
+        head: The highest number of this agent's batches on this branch afterwards; -1 for none.
+        stored_chat_ids: Of the chat messages given, those that were not there before.
+    """
+
+    outcome: Literal["stored", "known", "conflict"]
+    head: int
+    stored_chat_ids: tuple[str, ...]
+
+
+async def params_for(batch: NewBatch) -> dict[str, Any]:
+    """Return the parameters of `append_batch` that a batch gives.
+
+    Raises:
+        ValueError: Its body is not JSON-native, or one of its times has no timezone.
+    """
+    text, digest = await asyncio.to_thread(_hashed, batch.body)
+    return {
+        "sequence": batch.sequence,
+        "message_batch": text,
+        "batch_sha256": digest,
+        "message_count": batch.message_count,
+        "begins_anew": batch.begins_anew,
+        "memory_keys": [escape(key) for key in batch.memory_keys],
+        "message_ids": [escape(one) for one in batch.chat_ids],
+        "started_at": _in_utc("started_at", batch.started_at),
+        "ended_at": _in_utc("ended_at", batch.ended_at),
+    }
+
+
+async def batches_from_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[StoredBatch, ...]:
+    """Return the batches of rows; a large transcript is read and hashed in a thread."""
+    if sum(len(row["message_batch"]) for row in rows) > _HASH_IN_THREAD_CHARACTERS:
+        return await asyncio.to_thread(lambda: tuple(map(_batch_from_row, rows)))
+    return tuple(map(_batch_from_row, rows))
+
+
+def chat_params(chat: Sequence[ChatMessage]) -> dict[str, Any]:
+    """Return the parameters of `append_chat`; of messages with one id the first counts."""
+    by_id: dict[str, ChatMessage] = {}
+    for message in chat:
+        by_id.setdefault(message.id, message)
+    messages = [
+        {
+            "id": message.id,
+            "text": message.text,
+            "sender": message.sender,
+            "timestamp": message.timestamp.isoformat(timespec="microseconds"),
+        }
+        for message in by_id.values()
+    ]
+    return {"messages": canonical_json(messages)}
+
+
+def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
+    """Return the chat message of a row."""
+    return ChatMessage(
+        unescape(row["id"]), unescape(row["text"]), row["sender"], datetime.fromisoformat(row["sent_at"])
+    )
+
+
+def session_from_row(row: Mapping[str, Any]) -> SessionInfo:
+    """Return what a row tells of a session."""
+    return SessionInfo(
+        session_id=unescape(row["session_id"]),
+        agent_id=unescape(row["agent_id"]),
+        title=unescape(row["title"]),
+        summary=unescape(row["summary"]),
+        message_count=row["message_count"],
+        chat_count=row["chat_count"],
+        created_at=row["created_at"].astimezone(timezone.utc),
+        last_activity_at=row["last_activity_at"].astimezone(timezone.utc),
+    )
+
+
+def checked_place(limit: int, before: tuple[datetime, str] | None) -> dict[str, Any]:
+    """Return the parameters of a page.
+
+    Raises:
+        ValueError: The limit is under 1, or the time has no timezone.
+    """
+    if limit < 1:
+        raise ValueError(f"limit={limit!r}: use at least 1")
+    if before is None:
+        return {"limit": limit, "before_at": None, "before_id": ""}
+    return {"limit": limit, "before_at": _in_utc("before", before[0]), "before_id": escape(before[1])}
+
+
+def _batch_from_row(row: Mapping[str, Any]) -> StoredBatch:
+    body = read_canonical(row["message_batch"])
+    stored = bytes(row["batch_sha256"])
+    return StoredBatch(
+        sequence=row["sequence"],
+        body=body,
+        message_count=row["message_count"],
+        begins_anew=row["begins_anew"],
+        memory_keys=tuple(unescape(key) for key in row["memory_keys"]),
+        chat_ids=tuple(unescape(one) for one in row["message_ids"]),
+        started_at=row["start_timestamp"].astimezone(timezone.utc),
+        ended_at=row["end_timestamp"].astimezone(timezone.utc),
+        sha256=stored.hex(),
+        is_intact=_sha256(canonical_json(body)) == stored,
+        archived_at=row["archived_at"].astimezone(timezone.utc),
+    )
+
+
+def _hashed(body: Mapping[str, Any]) -> tuple[str, bytes]:
+    text = canonical_json(body)
+    return text, _sha256(text)
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _in_utc(name: str, time: datetime) -> datetime:
+    if time.tzinfo is None or time.utcoffset() is None:
+        raise ValueError(f"{name}={time!r} has no timezone: use datetime.now(timezone.utc), or one with an offset")
+    try:
+        return time.astimezone(timezone.utc)
+    except OverflowError:
+        raise ValueError(f"{name}={time!r} lies outside the years 1 to 9999 in UTC") from None

@@ -1,0 +1,196 @@
+-- Sessions and what was said in them. Each block runs in a transaction that began with act_as, and names the user again.
+
+-- name: touch_session :exec
+-- Make a session or note its use, and hold its row; one that was deleted is refused.
+SELECT memory_context.touch_session(
+    %(user_id)s, %(session_id)s, %(agent_id)s, %(title)s, %(title_is_final)s, %(summary)s
+);
+
+-- name: append_batch :one
+-- Archive a batch of a transcript; says whether it was stored, known, or met another under its number.
+SELECT memory_context.append_batch(
+    %(user_id)s, %(session_id)s, %(agent_id)s, %(branch)s, %(sequence)s, %(message_batch)s, %(batch_sha256)b,
+    %(message_count)s, %(begins_anew)s, %(memory_keys)s, %(message_ids)s, %(started_at)s, %(ended_at)s
+) AS outcome;
+
+-- name: append_chat :one
+-- Archive chat messages that the session does not have yet; says which those were.
+SELECT memory_context.append_chat(%(user_id)s, %(session_id)s, %(messages)s) AS stored_ids;
+
+-- name: fetch_head :one
+-- The highest number of an agent's batches in a session.
+SELECT coalesce(max(sequence), -1) AS head
+FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s
+    AND session_id = %(session_id)s
+    AND kind = 'transcript'
+    AND agent_id = %(agent_id)s
+    AND branch = %(branch)s;
+
+-- name: select_batches :many
+-- An agent's transcript in a session: from the last batch that begins anew.
+SELECT
+    sequence, message_batch::text AS message_batch, batch_sha256, message_count, begins_anew, memory_keys, message_ids,
+    start_timestamp, end_timestamp, archived_at
+FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s
+    AND session_id = %(session_id)s
+    AND kind = 'transcript'
+    AND agent_id = %(agent_id)s
+    AND branch = %(branch)s
+    AND sequence >= coalesce((
+        SELECT max(sequence) FROM memory_context.recent_conversation_history
+        WHERE user_id = %(user_id)s
+            AND session_id = %(session_id)s
+            AND kind = 'transcript'
+            AND agent_id = %(agent_id)s
+            AND branch = %(branch)s
+            AND begins_anew
+    ), 0)
+ORDER BY sequence;
+
+-- name: select_branches :many
+-- The lines that an agent has in a session.
+SELECT DISTINCT branch FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND kind = 'transcript' AND agent_id = %(agent_id)s
+ORDER BY branch;
+
+-- name: select_later_items :many
+-- The items that an agent stored of a session's messages after its last batch: what became of those messages is not known.
+SELECT memory_key, content_metadata -> 'message' AS message
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND session_id = %(session_id)s
+    AND agent_id = %(agent_id)s
+    AND is_active
+    AND jsonb_typeof(content_metadata -> 'message') = 'number'
+    AND created_at > coalesce((
+        SELECT max(archived_at) FROM memory_context.recent_conversation_history
+        WHERE user_id = %(user_id)s
+            AND session_id = %(session_id)s
+            AND kind = 'transcript'
+            AND agent_id = %(agent_id)s
+            AND branch = %(branch)s
+    ), '-infinity')
+ORDER BY id
+LIMIT 100;
+
+-- name: fetch_session :one
+-- What is known of a session that was not deleted.
+SELECT session_id, agent_id, title, summary, message_count, chat_count, created_at, last_activity_at
+FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NULL;
+
+-- name: fetch_deletion :one
+-- When a session was deleted.
+SELECT deleted_at FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL;
+
+-- name: select_sessions :many
+-- A page of a user's sessions, those used last first.
+SELECT session_id, agent_id, title, summary, message_count, chat_count, created_at, last_activity_at
+FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s
+    AND deleted_at IS NULL
+    AND (chat_count > 0 OR NOT %(only_chats)s)
+    AND (last_activity_at, session_id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before_id)s)
+ORDER BY last_activity_at DESC, session_id DESC
+LIMIT %(limit)s;
+
+-- name: select_chat_page :many
+-- The newest chat messages of a session before a place. Batches that end before it, taken from the newest on until they
+-- hold a page, say how far back that can reach (any such number of them does); a batch that ended earlier is not opened.
+WITH reach AS MATERIALIZED (
+    SELECT coalesce((
+        SELECT back_to
+        FROM (
+            SELECT sum(message_count) OVER newest AS messages, min(start_timestamp) OVER newest AS back_to
+            FROM memory_context.recent_conversation_history
+            WHERE user_id = %(user_id)s
+                AND session_id = %(session_id)s
+                AND kind = 'client'
+                AND end_timestamp < coalesce(%(before_at)s::timestamptz, 'infinity')
+            WINDOW newest AS (ORDER BY end_timestamp DESC, start_timestamp DESC ROWS UNBOUNDED PRECEDING)
+        ) AS taken
+        WHERE messages >= %(limit)s
+        LIMIT 1
+    ), '-infinity') AS back_to
+)
+SELECT message ->> 'id' AS id, message ->> 'text' AS text, message ->> 'sender' AS sender, message ->> 'timestamp' AS sent_at
+FROM reach
+JOIN memory_context.recent_conversation_history AS batch
+    ON batch.user_id = %(user_id)s
+    AND batch.session_id = %(session_id)s
+    AND batch.kind = 'client'
+    AND batch.start_timestamp <= coalesce(%(before_at)s::timestamptz, 'infinity')
+    AND batch.end_timestamp >= reach.back_to
+CROSS JOIN jsonb_array_elements(batch.message_batch) AS message
+WHERE ((message ->> 'timestamp')::timestamptz, message ->> 'id' COLLATE "C")
+    < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before_id)s)
+ORDER BY (message ->> 'timestamp')::timestamptz DESC, message ->> 'id' COLLATE "C" DESC
+LIMIT %(limit)s;
+
+-- name: select_known_chat_ids :many
+-- Which of some chat messages a session has.
+SELECT known.id
+FROM memory_context.recent_conversation_history AS batch
+CROSS JOIN unnest(batch.message_ids) AS known (id)
+WHERE batch.user_id = %(user_id)s
+    AND batch.session_id = %(session_id)s
+    AND batch.kind = 'client'
+    AND batch.message_ids && %(message_ids)s::text[]
+    AND known.id = ANY(%(message_ids)s::text[]);
+
+-- name: select_session_item_ids :many
+-- The items of a session and of its sub-agents, whose sessions begin with its name and a slash.
+SELECT id FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND is_active;
+
+-- name: insert_session_deleted :exec
+-- A tombstone for a session that was not archived yet.
+INSERT INTO memory_context.agent_sessions (user_id, session_id, agent_id)
+VALUES (%(user_id)s, %(session_id)s, '')
+ON CONFLICT ON CONSTRAINT agent_sessions_pkey DO NOTHING;
+
+-- name: lock_session :exec
+-- Wait for those who are archiving in a session or in those of its sub-agents.
+SELECT FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s
+    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+ORDER BY session_id
+FOR UPDATE;
+
+-- name: delete_session_history :exec
+-- What was said in a session, and in those of its sub-agents.
+DELETE FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s
+    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'));
+
+-- name: delete_session_events :exec
+-- What happened to the items of a session, and of those of its sub-agents.
+DELETE FROM memory_context.agent_memory_events
+WHERE user_id = %(user_id)s
+    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'));
+
+-- name: update_session_deleted :many
+-- Leave a tombstone of a session, and of those of its sub-agents.
+UPDATE memory_context.agent_sessions
+SET deleted_at = now(), title = '', summary = '', message_count = 0, chat_count = 0
+WHERE user_id = %(user_id)s
+    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND deleted_at IS NULL
+RETURNING session_id;
+
+-- name: lock_sessions :exec
+-- Wait for those who are archiving in any session of a user who is erased.
+SELECT FROM memory_context.agent_sessions WHERE user_id = %(user_id)s ORDER BY session_id FOR UPDATE;
+
+-- name: delete_sessions :exec
+-- All sessions of a user, tombstones included, and with them all that was said.
+DELETE FROM memory_context.agent_sessions WHERE user_id = %(user_id)s;
+
+-- name: select_session_ids :many
+-- All sessions of a user, tombstones included: what is to be erased.
+SELECT session_id FROM memory_context.agent_sessions WHERE user_id = %(user_id)s;

@@ -1,0 +1,98 @@
+-- Retention: what nobody used for a while goes. Each block runs in a transaction that began with act_as.
+
+-- name: select_old_items :many
+-- A page of a user's items of some types that were neither stored nor used since a time, the oldest first.
+SELECT id, created_at FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND is_active
+    AND created_at < %(cutoff)s
+    AND (created_at, id) > (coalesce(%(after_at)s::timestamptz, '-infinity'), %(after_memory_id)s)
+    AND updated_at < %(cutoff)s
+    AND last_used_at < %(cutoff)s
+    AND memory_type = ANY(%(types)s::text[])
+ORDER BY created_at, id
+LIMIT %(limit)s;
+
+-- name: update_memories_pruned :one
+-- Forget those of some items that are still old and that no active session has: as its own, as a sub-agent's, or in what
+-- was archived of it. They are locked already, so that none is used meanwhile; hence one statement, which also takes away
+-- what they are found by.
+WITH active AS MATERIALIZED (
+    SELECT session_id FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s AND last_activity_at >= %(cutoff)s AND deleted_at IS NULL
+), referred AS MATERIALIZED (
+    SELECT unnest(batch.memory_keys) AS memory_key
+    FROM active
+    JOIN memory_context.recent_conversation_history AS batch
+        ON batch.user_id = %(user_id)s AND batch.session_id = active.session_id AND batch.kind = 'transcript'
+), prunable AS (
+    SELECT item.id, item.content_bytes FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s
+        AND item.id = ANY(%(memory_ids)s::bigint[])
+        AND item.is_active
+        AND item.updated_at < %(cutoff)s
+        AND item.last_used_at < %(cutoff)s
+        AND item.session_id NOT IN (SELECT session_id FROM active)
+        AND (
+            position('/' IN item.session_id) = 0
+            OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
+        )
+        AND item.memory_key NOT IN (SELECT memory_key FROM referred)
+), pruned AS (
+    UPDATE memory_context.agent_memories AS item
+    SET content = NULL, content_raw = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}',
+        related_to = '{}', content_metadata = '{}',
+        content_sha256 = sha256(convert_to('forgotten ' || item.id, 'UTF8')), is_active = false, model_summary = NULL,
+        updated_at = now()
+    FROM prunable
+    WHERE item.user_id = %(user_id)s AND item.id = prunable.id
+    RETURNING item.id, prunable.content_bytes
+), no_jobs AS (
+    DELETE FROM memory_context.index_jobs
+    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
+), no_terms AS (
+    DELETE FROM memory_context.agent_memory_terms
+    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
+), no_chunks AS (
+    DELETE FROM memory_context.agent_memory_chunks
+    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
+    RETURNING memory_id
+), no_count AS (
+    UPDATE memory_context.agent_memory_statistics
+    SET chunk_count = chunk_count - (SELECT count(*) FROM no_chunks)
+    WHERE user_id = %(user_id)s AND EXISTS (SELECT FROM no_chunks)
+)
+SELECT count(*) AS items, coalesce(sum(content_bytes), 0)::bigint AS content_bytes FROM pruned;
+
+-- name: delete_old_events :many
+-- A batch of what happened before a time.
+DELETE FROM memory_context.agent_memory_events
+WHERE user_id = %(user_id)s AND id IN (
+    SELECT id FROM memory_context.agent_memory_events
+    WHERE user_id = %(user_id)s AND created_at < %(cutoff)s
+    ORDER BY created_at
+    LIMIT %(limit)s
+)
+RETURNING id;
+
+-- name: delete_old_sessions :many
+-- A batch of sessions that nobody archived in since a time, with what was said in them. Those of sub-agents stay while a
+-- session above them is active, and one stays in which somebody is archiving just now.
+DELETE FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s AND session_id IN (
+    SELECT session.session_id FROM memory_context.agent_sessions AS session
+    WHERE session.user_id = %(user_id)s
+        AND session.last_activity_at < %(cutoff)s
+        AND (session.deleted_at IS NULL OR session.deleted_at < %(cutoff)s)
+        AND (position('/' IN session.session_id) = 0 OR NOT EXISTS (
+            SELECT FROM memory_context.agent_sessions AS above
+            WHERE above.user_id = %(user_id)s
+                AND above.last_activity_at >= %(cutoff)s
+                AND above.deleted_at IS NULL
+                AND starts_with(session.session_id, above.session_id || '/')
+        ))
+    ORDER BY session.session_id
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING deleted_at;

@@ -1,0 +1,1 @@
+"""Sessions that last: archived in batches, taken up again."""

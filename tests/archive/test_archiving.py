@@ -1,0 +1,298 @@
+"""Batches: few, in time, stored once, and written before a process goes."""
+
+import asyncio
+import json
+import logging
+import signal
+from typing import Any
+
+import pytest
+from autogen_core.models import UserMessage
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.archive import archiver
+from memory_context.errors import SessionGoneError, StoreUnavailableError
+from memory_context.policy import ArchivePolicy, ContextPolicy
+
+from ..agents.scripted import report
+from ..conftest import Server, StartPython
+from ..context.lights import Light
+from ..context.steps import a_turn_of_the_loop, add_step
+from .talking import SESSION, context_of, said_in, say, turns
+from .test_resuming import rows_of
+
+
+async def archived(store: MemoryStore, session_id: str, messages: int) -> None:
+    """Wait until the background has archived so many messages."""
+
+    async def look() -> None:
+        while (session := await store.conversations.session("alice", session_id)) is None or (
+            session.message_count < messages
+        ):
+            await a_turn_of_the_loop()
+
+    await asyncio.wait_for(look(), 30)
+
+
+# --- how often
+
+
+async def test_one_transaction_for_many_messages(store: MemoryStore, server: Server, database_url: str):
+    """Not one for a message: twenty turns are one row."""
+    context = context_of(store, None)
+    await say(context, *(f"Message {i}" for i in range(15)))
+    assert store.conversations.write_transactions == 0
+    await context.close()
+    assert store.conversations.write_transactions == 1
+    assert rows_of(server, database_url, "sequence, message_count, start_timestamp <= end_timestamp") == [(0, 30, True)]
+
+
+async def test_every_so_many_messages_a_batch(store: MemoryStore, server: Server, database_url: str):
+    context = context_of(store, None, batch_messages=6)
+    for number in range(1, 4):
+        await say(context, "One.", "Two.", "Three.")
+        await archived(store, context.session_id, 6 * number)
+    assert rows_of(server, database_url, "sequence, message_count") == [(0, 6), (1, 6), (2, 6)]
+
+
+async def test_every_so_many_seconds_a_batch(store: MemoryStore):
+    context = context_of(store, None, batch_seconds=0.01)
+    await say(context, "One.")
+    await archived(store, context.session_id, 2)
+
+
+async def test_nothing_new_is_no_batch(store: MemoryStore):
+    context = context_of(store)
+    await say(context, "One.")
+    for _ in range(3):
+        await context.archive()
+    await context.close()
+    assert store.conversations.write_transactions == 1
+
+
+async def test_large_results_are_archived_as_references(store: MemoryStore, server: Server, database_url: str):
+    context = context_of(store)
+    await add_step(context, report("owls"))
+    await context.close()
+    ((batch, keys),) = rows_of(server, database_url, "message_batch::text, memory_keys")
+    assert "owls finding 200" not in str(batch)
+    assert len(str(batch)) < 6000
+    assert await store.fetch_contents("alice", list(keys)) == {keys[0]: report("owls")}
+
+
+async def test_what_the_archive_keeps_is_any_text(store: MemoryStore):
+    odd = "NUL \x00, half a pair \ud800, an escape \x1a0000, \r\n, \u2028 and 🦉"
+    context = context_of(store)
+    await context.add_message(UserMessage(content=odd, source="user"))
+    await context.close()
+    assert await said_in(context_of(store)) == [odd]
+
+
+# --- once
+
+
+async def test_a_batch_whose_answer_was_lost_is_stored_once(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, server: Server, database_url: str
+):
+    """It comes again as it was, and what was said meanwhile behind it."""
+    append = store.conversations.append
+
+    async def cut_off(*args: Any, **named: Any) -> Any:
+        await append(*args, **named)
+        raise StoreUnavailableError("the connection was lost at COMMIT")
+
+    context = context_of(store)
+    await say(context, "One.")
+    monkeypatch.setattr(store.conversations, "append", cut_off)
+    with pytest.raises(StoreUnavailableError):
+        await context.archive()
+    monkeypatch.setattr(store.conversations, "append", append)
+    await say(context, "Two.")
+    await context.archive()
+    assert rows_of(server, database_url, "sequence, branch, message_count") == [(0, "", 2), (1, "", 2)]
+    assert await said_in(context_of(store)) == turns("One.", "Two.")
+
+
+async def test_what_could_not_be_written_waits(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The agent goes on; the next try has everything."""
+    monkeypatch.setattr(archiver, "_RETRY_SECONDS", 0.01)
+    append = store.conversations.append
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailableError("away")
+
+    monkeypatch.setattr(store.conversations, "append", away)
+    context = context_of(store, None, batch_messages=2)
+    await say(context, "One.", "Two.", "Three.")
+    with pytest.raises(StoreUnavailableError):
+        await context.archive()
+    monkeypatch.setattr(store.conversations, "append", append)
+    await archived(store, context.session_id, 6)
+    assert await said_in(context_of(store, context.session_id)) == turns("One.", "Two.", "Three.")
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_close_without_the_store_says_what_is_lost(caplog: pytest.LogCaptureFixture):
+    context = MemoryContext("alice", memory_store=MemoryStore("postgresql://alice@127.0.0.1:1/nowhere"))
+    await say(context, "One.")
+    await context.close()
+    assert f"session {context.session_id} is not archived" in caplog.text
+
+
+async def test_a_deleted_session_is_archived_no_more(store: MemoryStore, server: Server, database_url: str):
+    context = context_of(store)
+    await say(context, "One.")
+    await context.archive()
+    assert await store.conversations.delete_session("alice", SESSION)
+    await say(context, "Two.")
+    with pytest.raises(SessionGoneError):
+        await context.archive()
+    assert not context.archiver.is_dirty
+    await context.close()
+    assert rows_of(server, database_url, "sequence") == []
+
+
+async def test_a_cancelled_archive_goes_on_in_the_background(store: MemoryStore):
+    context = context_of(store)
+    await say(context, "One.")
+    archiving = asyncio.create_task(context.archive())
+    await a_turn_of_the_loop()
+    archiving.cancel()
+    await asyncio.wait([archiving])
+    await archived(store, SESSION, 2)
+    assert await said_in(context_of(store)) == turns("One.")
+
+
+async def test_a_context_that_is_dropped_is_archived_all_the_same(store: MemoryStore):
+    """Nobody closed it; as long as the loop runs, what it had is written."""
+    await say(context_of(store, batch_seconds=0.01), "One.")
+    await archived(store, SESSION, 2)
+    assert await said_in(context_of(store)) == turns("One.")
+
+
+# --- the end of a process
+
+TALK = """
+import asyncio, os, sys
+from autogen_core.models import AssistantMessage, UserMessage
+from memory_context import MemoryContext, MemoryStore
+from tests.agents.scripted import report
+from tests.archive.talking import say
+from tests.context.steps import add_step
+
+async def main():
+    async with MemoryStore(os.environ["TEST_URL"]) as store:
+        context = MemoryContext("alice", "coder", "one-session", store)
+        await say(context, "One.")
+        if "archive" in os.environ["HOW"]:
+            await context.archive()
+        await say(context, "Two.")
+        await add_step(context, report("owls"))
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_sigterm_archives_what_is_buffered(start_python: StartPython, store: MemoryStore, database_url: str):
+    """The process ends by the signal, as it would without us, and nothing is lost."""
+    process = await start_python(TALK, TEST_URL=database_url, HOW="")
+    assert await process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGTERM)
+    _, errors = await asyncio.wait_for(process.communicate(), 30)
+    assert (process.returncode, errors) == (-signal.SIGTERM, b"")
+    resumed = context_of(store)
+    assert (await said_in(resumed))[:4] == turns("One.", "Two.")
+    assert resumed.resume_report.is_complete
+
+
+async def test_sigkill_loses_what_came_after_the_last_batch_and_says_so(
+    start_python: StartPython, store: MemoryStore, database_url: str
+):
+    process = await start_python(TALK, TEST_URL=database_url, HOW="archive")
+    assert await process.stdout.readline() == b"ready\n"
+    process.kill()
+    await process.wait()
+    resumed = context_of(store)
+    assert await said_in(resumed) == turns("One.")
+    (key,) = resumed.resume_report.later_keys
+    assert await resumed.retrieve(key) == report("owls"), "what it had stored is there"
+    assert f"items stored after it, whose messages are missing: {key}" in str(resumed.resume_report)
+
+
+async def test_a_program_that_handles_sigterm_keeps_its_handler(store: MemoryStore):
+    def mine(*_: object) -> None:
+        """Do nothing."""
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        context = context_of(store)
+        await say(context, "One.")
+        assert signal.getsignal(signal.SIGTERM) is mine
+        await context.close()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# --- what a session is called
+
+
+async def test_a_session_is_called_by_the_users_first_words(store: MemoryStore):
+    context = context_of(store)
+    await say(context, "Why do owls\nturn their heads? " + "Tell me more. " * 20, "Thanks.")
+    await context.close()
+    session = await store.conversations.session("alice", SESSION)
+    assert session is not None
+    assert session.title.startswith("Why do owls turn their heads? Tell me more.")
+    assert len(session.title) <= 80
+    assert (session.agent_id, session.message_count) == ("coder", 4)
+    assert session.summary == "Thanks. — On Thanks.."
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        ('{"title": " \\"How owls see.\\" "}', "How owls see"),
+        (json.dumps({"title": "many words " * 100}), None),
+        ("no JSON", "Why do owls turn?"),
+        (RuntimeError("no model today"), "Why do owls turn?"),
+    ],
+)
+async def test_a_light_model_names_it_better(store: MemoryStore, answer: Any, title: str | None):
+    """Once, in the background; what it says is one short line, or the user's words stay."""
+    light = Light()
+    light.title = answer
+    context = MemoryContext("alice", "coder", SESSION, store, model_client=light)
+    await say(context, "Why do owls turn?")
+    await context.archive()
+    while not light.title_prompts:
+        await a_turn_of_the_loop()
+    for text in ("Two.", "Three."):
+        await say(context, text)
+        await context.archive()
+    await context.close()
+    session = await store.conversations.session("alice", SESSION)
+    assert session is not None
+    assert session.title == title if title else len(session.title) <= 80
+    assert len(light.title_prompts) == 1
+    assert "Why do owls turn?" in light.title_prompts[0]
+
+
+async def test_a_session_that_has_a_title_keeps_it(store: MemoryStore):
+    for text in ("First words.", "Other words."):
+        context = context_of(store)
+        await context.clear()
+        await say(context, text)
+        await context.close()
+    session = await store.conversations.session("alice", SESSION)
+    assert session is not None
+    assert session.title == "First words."
+
+
+def test_settings_are_checked():
+    for wrong in ({"batch_messages": 0}, {"batch_seconds": 0}, {"unknown": 1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ContextPolicy(archive=ArchivePolicy(**wrong))

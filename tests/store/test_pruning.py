@@ -1,0 +1,378 @@
+"""Retention: what nobody used goes, and only that; each guard by itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any, get_args
+
+import pytest
+
+from memory_context import AgentMemory, ChatMessage, MemoryStore, MemoryType, PruneProgress, PruneReport
+from memory_context.store import NewBatch, NewMemory, indexer, pruning
+from memory_context.store.pool import Statement
+from tests.conftest import Server, database_of
+from tests.embeddings.fakes import FakeEmbedder
+
+PERIOD = timedelta(days=90)
+OLD = datetime.now(timezone.utc) - timedelta(days=100)
+
+Age = Callable[..., None]
+
+
+@pytest.fixture
+async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
+    """An open store that indexes only when it is told."""
+    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        yield store
+
+
+@pytest.fixture
+def execute(server: Server, database_url: str) -> Callable[[str], list[tuple[object, ...]]]:
+    """Run a statement as the superuser."""
+    return lambda statement: server.execute(statement, database_of(database_url))
+
+
+Execute = Callable[[str], list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def age(execute: Execute) -> Age:
+    """Make everything that is there a hundred days old."""
+
+    def make_old() -> None:
+        for table, columns in {
+            "agent_memories": ("created_at", "updated_at", "last_used_at"),
+            "agent_memory_events": ("created_at",),
+            "agent_sessions": ("created_at", "last_activity_at"),
+        }.items():
+            setting = ", ".join(f"{column} = '{OLD.isoformat()}'" for column in columns)
+            execute(f"UPDATE memory_context.{table} SET {setting}")
+        execute("UPDATE memory_context.agent_sessions SET deleted_at = last_activity_at WHERE deleted_at IS NOT NULL")
+
+    return make_old
+
+
+async def keep(store: MemoryStore, key: str, session: str = "", user: str = "alice", type: str = "custom") -> None:
+    """Store an item."""
+    await store.insert_memories(user, [NewMemory(key, f"harbour {key}", "", 1, type, session_id=session)])
+
+
+async def archive(
+    store: MemoryStore, session: str, *, keys: tuple[str, ...] = (), user: str = "alice", number: int = 0
+) -> None:
+    """Archive a batch that refers to items, and a chat message."""
+    now = datetime.now(timezone.utc)
+    batch = NewBatch(number, {"number": number}, 1, number == 0, keys, (), now, now)
+    chat = [ChatMessage(f"m{number}", "hello", "user", now)]
+    await store.conversations.append(user, session, "coder", batch=batch, chat=chat)
+
+
+async def left(store: MemoryStore, user: str = "alice") -> set[str]:
+    """Return the keys of items that are not forgotten."""
+    return set(await store.select_keys(user, limit=None))
+
+
+# --- items
+
+
+async def test_what_nobody_used_is_forgotten(store: MemoryStore, execute: Execute, age: Age) -> None:
+    """Its content and all it is found by; a tombstone says when. What is new stays, and is found."""
+    memory = AgentMemory(store, "alice", "coder", "s")
+    old = await memory.store("the old harbour")
+    await store.flush_index()
+    waiting = await memory.store("another harbour, not indexed")
+    age()
+    new = await memory.store("the new harbour")
+    report = await store.prune(PERIOD)
+    assert report == PruneReport(items=2, events=0, sessions=0, content_bytes=43)
+    for ref in (old, waiting):
+        assert "was forgotten on" in str(await memory.not_found(ref.key))
+    assert execute("SELECT count(*) FROM memory_context.index_jobs") == [(1,)]
+    await store.flush_index()
+    assert [hit.item.ref for hit in await memory.search("harbour")] == [new]
+    counts = {
+        table: execute(f"SELECT count(*) FROM memory_context.{table}")[0][0]
+        for table in ("agent_memory_chunks", "agent_memory_embeddings")
+    }
+    assert counts == {"agent_memory_chunks": 1, "agent_memory_embeddings": 1}
+    assert execute("SELECT chunk_count FROM memory_context.agent_memory_statistics") == [(1,)]
+    assert execute("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_terms") == [(1,)]
+    assert await store.prune(PERIOD) == PruneReport()
+
+
+@pytest.mark.parametrize("column", ["created_at", "updated_at", "last_used_at"])
+async def test_an_item_that_was_stored_or_used_lately_stays(
+    store: MemoryStore, execute: Execute, age: Age, column: str
+) -> None:
+    """Whichever of the three it was."""
+    await keep(store, "k")
+    age()
+    execute(f"UPDATE memory_context.agent_memories SET {column} = now()")
+    assert await store.prune(PERIOD) == PruneReport()
+    assert await left(store) == {"k"}
+
+
+async def test_what_a_user_said_of_themselves_is_never_pruned(store: MemoryStore, age: Age) -> None:
+    """Nor when it is asked for, which is refused by name."""
+    for type in get_args(MemoryType):
+        await keep(store, type, type=type)
+    age()
+    await store.prune(PERIOD)
+    assert await left(store) == {"user_preference", "user_fact", "user_secret"}
+    with pytest.raises(ValueError, match=r"\['user_fact', 'user_secret'\] are never pruned"):
+        await store.prune(PERIOD, types=["custom", "user_fact", "user_secret"])
+
+
+async def test_every_type_is_pruned_or_kept() -> None:
+    """A new type has to be one of them."""
+    assert sorted((*pruning.PRUNED_TYPES, *pruning.KEPT_TYPES)) == sorted(get_args(MemoryType))
+
+
+async def test_only_the_given_types_are_pruned(store: MemoryStore, age: Age) -> None:
+    """None of an empty list; one that does not exist is refused."""
+    for type in ("custom", "article", "web_content"):
+        await keep(store, type, type=type)
+    age()
+    assert (await store.prune(PERIOD, types=[])).items == 0
+    assert (await store.prune(PERIOD, types=["custom", "article"])).items == 2
+    assert await left(store) == {"web_content"}
+    with pytest.raises(ValueError, match=r"\['artikel'\] are unknown: use some of action_result"):
+        await store.prune(PERIOD, types=["artikel"])
+    with pytest.raises(ValueError, match="give a list"):
+        await store.prune(PERIOD, types="custom")
+
+
+@pytest.mark.parametrize(
+    ("session", "keys", "stays"),
+    [
+        ("s", (), True),
+        ("s/reader", (), True),
+        ("s/reader/clerk", (), True),
+        ("other", ("k",), True),
+        ("", ("k",), True),
+        ("s2", (), False),
+        ("s2/reader", (), False),
+        ("other", (), False),
+        ("other/s", ("other",), False),
+        ("", (), False),
+    ],
+)
+async def test_an_item_stays_as_long_as_an_active_session_has_it(
+    store: MemoryStore, execute: Execute, age: Age, session: str, keys: tuple[str, ...], stays: bool
+) -> None:
+    """As its own, as a sub-agent's, or in what was archived of it; once the session is not active, the item goes."""
+    await keep(store, "k", session)
+    await archive(store, "s", keys=("x", *keys))
+    age()
+    await archive(store, "s", number=1)
+    assert (await store.prune(PERIOD)).items == int(not stays)
+    assert await left(store) == ({"k"} if stays else set())
+    age()
+    assert (await store.prune(PERIOD)).items == int(stays)
+
+
+async def test_a_deleted_session_holds_nothing(store: MemoryStore, execute: Execute, age: Age) -> None:
+    """However lately that was."""
+    await archive(store, "s")
+    await store.conversations.delete_session("alice", "s")
+    await keep(store, "k", "s")
+    age()
+    execute("UPDATE memory_context.agent_sessions SET last_activity_at = now(), deleted_at = now()")
+    assert (await store.prune(PERIOD)).items == 1
+
+
+async def test_sessions_of_one_user_hold_nothing_of_another(store: MemoryStore, age: Age) -> None:
+    """Though keys and sessions have the same names."""
+    for user in ("alice", "bob"):
+        await keep(store, "own", "s", user)
+        await keep(store, "referred", "", user)
+    age()
+    await archive(store, "s", keys=("referred",), user="bob")
+    assert (await store.prune(PERIOD)).items == 2
+    assert (await left(store, "alice"), await left(store, "bob")) == (set(), {"own", "referred"})
+
+
+async def test_what_is_stored_again_meanwhile_stays(
+    store: MemoryStore, age: Age, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the deletion somebody got its key again, and may refer to it."""
+    for key in ("k1", "k2"):
+        await keep(store, key)
+    age()
+    database = store._database
+    read = database.read
+
+    async def read_then_store(user_id: str | None, *statements: Statement) -> Any:
+        rows = await read(user_id, *statements)
+        if b"last_used_at <" in statements[0].query and rows[0]:
+            await keep(store, "k1")
+        return rows
+
+    monkeypatch.setattr(database, "read", read_then_store)
+    assert (await store.prune(PERIOD)).items == 1
+    assert await left(store) == {"k1"}
+    assert await store.fetch_contents("alice", ["k1"]) == {"k1": "harbour k1"}
+
+
+# --- events and conversations
+
+
+async def test_old_events_go_and_others_stay(
+    store: MemoryStore, age: Age, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches."""
+    monkeypatch.setattr(pruning, "BATCH_EVENTS", 2)
+    memory = AgentMemory(store, "alice", "coder", "s")
+    ref = await memory.store("the harbour")
+    for _ in range(5):
+        memory.trail.note("retrieved", [ref.key], "old")
+    await store.events.flush()
+    age()
+    memory.trail.note("retrieved", [ref.key], "new")
+    await store.events.flush()
+    assert await store.prune(PERIOD) == PruneReport(events=5)
+    assert execute("SELECT detail FROM memory_context.agent_memory_events") == [("new",)]
+
+
+async def test_old_sessions_go_and_may_begin_anew(store: MemoryStore, age: Age, execute: Execute) -> None:
+    """With what was said in them, not as if they had been deleted; active ones stay."""
+    for session in ("old", "s"):
+        await archive(store, session, keys=("k",))
+    age()
+    await archive(store, "s", number=1)
+    assert await store.prune(PERIOD, conversations=False) == PruneReport()
+    assert await store.prune(PERIOD) == PruneReport(sessions=1)
+    assert [session.session_id for session in await store.conversations.sessions("alice")] == ["s"]
+    assert execute("SELECT DISTINCT session_id FROM memory_context.recent_conversation_history") == [("s",)]
+    await archive(store, "old")
+    assert (await store.conversations.read("alice", "old", "coder")).head == 0
+
+
+async def test_a_sub_agents_session_stays_while_one_above_it_is_active(store: MemoryStore, age: Age) -> None:
+    """It may be asked again."""
+    for session in ("s", "s/reader", "s/reader/clerk", "s2/reader"):
+        await archive(store, session)
+    age()
+    await archive(store, "s", number=1)
+    assert (await store.prune(PERIOD)).sessions == 1
+    sessions = await store.conversations.sessions("alice")
+    assert {session.session_id for session in sessions} == {"s", "s/reader", "s/reader/clerk"}
+    age()
+    assert (await store.prune(PERIOD)).sessions == 3
+
+
+async def test_tombstones_of_sessions_go_when_they_are_old(store: MemoryStore, age: Age, execute: Execute) -> None:
+    """They are not counted: their archive was gone. One of a session deleted lately stays."""
+    for session in ("gone", "lately"):
+        await archive(store, session)
+        await store.conversations.delete_session("alice", session)
+    age()
+    execute("UPDATE memory_context.agent_sessions SET deleted_at = now() WHERE session_id = 'lately'")
+    assert await store.prune(PERIOD) == PruneReport()
+    assert execute("SELECT session_id FROM memory_context.agent_sessions") == [("lately",)]
+
+
+# --- the run
+
+
+@pytest.mark.parametrize(
+    ("older_than", "reason"),
+    [
+        (timedelta(0), "above zero"),
+        (timedelta(days=-1), "above zero"),
+        (timedelta.max, "before the year 1"),
+        (datetime(2024, 1, 1), "no timezone"),
+        (datetime.now(timezone.utc) + timedelta(days=1), "in the past"),
+    ],
+)
+async def test_an_age_that_makes_no_sense_is_refused(
+    store: MemoryStore, older_than: timedelta | datetime, reason: str
+) -> None:
+    """Before anything is forgotten."""
+    await keep(store, "k")
+    with pytest.raises(ValueError, match=f"older_than=.*{reason}"):
+        await store.prune(older_than)
+    assert await left(store) == {"k"}
+
+
+async def test_a_time_may_be_given_instead_of_an_age(store: MemoryStore, age: Age) -> None:
+    """What is older than that goes."""
+    await keep(store, "k")
+    age()
+    assert (await store.prune(OLD)).items == 0
+    assert (await store.prune(OLD + timedelta(seconds=1))).items == 1
+
+
+async def fill(store: MemoryStore, age: Age) -> None:
+    """Let three users have seven old items and two old sessions each, and one item that stays."""
+    for user in ("alice", "bob", "carol"):
+        for number in range(7):
+            await keep(store, f"k{number}", user=user)
+        for session in ("s1", "s2"):
+            await archive(store, session, user=user)
+    age()
+    for user in ("alice", "bob", "carol"):
+        await keep(store, "new", user=user)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "BATCH_ITEMS", 3)
+    monkeypatch.setattr(pruning, "BATCH_SESSIONS", 1)
+    monkeypatch.setattr("memory_context.store.users._USERS_PER_PAGE", 2)
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_progress_is_told_after_each_transaction(store: MemoryStore, age: Age) -> None:
+    """It never goes back, and ends with what is reported."""
+    await fill(store, age)
+    told: list[PruneProgress] = []
+    report = await store.prune(PERIOD, progress=told.append)
+    assert report == PruneReport(items=21, sessions=6, content_bytes=210)
+    assert told[-1] == PruneProgress(3, 3, 21, 0, 6, 210)
+    for name in ("users_done", "items", "sessions", "bytes_freed"):
+        values = [getattr(one, name) for one in told]
+        assert values == sorted(values)
+    assert [one.items for one in told if one.users_done == 0] == [3, 6, 7, 7, 7]
+    for user in ("alice", "bob", "carol"):
+        assert await left(store, user) == {"new"}
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("after", range(1, 16, 2))
+async def test_broken_off_it_is_called_again(store: MemoryStore, age: Age, after: int) -> None:
+    """Wherever that was: what was reported done is done, and the rest follows."""
+    await fill(store, age)
+    told: list[PruneProgress] = []
+
+    def stop(progress: PruneProgress) -> None:
+        told.append(progress)
+        if len(told) == after:
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        await store.prune(PERIOD, progress=stop)
+    report = await store.prune(PERIOD)
+    assert (told[-1].items + report.items, told[-1].sessions + report.sessions) == (21, 6)
+    for user in ("alice", "bob", "carol"):
+        assert await left(store, user) == {"new"}
+        assert await store.conversations.sessions(user) == []
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_two_at_once_share_the_work(store: MemoryStore, age: Age, database_url: str) -> None:
+    """Beside those who store, index, archive and forget; nobody blocks anybody, and nothing is counted twice."""
+    await fill(store, age)
+    work: list[Awaitable[Any]] = []
+    async with MemoryStore(database_url, FakeEmbedder()) as other:
+        for user in ("alice", "bob", "carol"):
+            work += [archive(other, "s3", user=user), keep(other, "newer", user=user)]
+        done = await asyncio.gather(
+            store.prune(PERIOD), other.prune(PERIOD), store.flush_index(), other.flush_index(), *work
+        )
+    assert done[0].items + done[1].items == 21
+    assert done[0].content_bytes + done[1].content_bytes == 210
+    for user in ("alice", "bob", "carol"):
+        assert await left(store, user) == {"new", "newer"}
+        assert [session.session_id for session in await store.conversations.sessions(user)] == ["s3"]
