@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import draw_chart
+from benchmarks.chatting import SESSIONS, measure_chatting
 from benchmarks.compacting import LARGEST, measure_compacting
 from benchmarks.comparing import print_measured
 from benchmarks.deciding import measure_deciding
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--indexed", type=int, default=PASSAGES, help=f"passages to index (default {PASSAGES})")
     parser.add_argument("--largest", type=int, default=LARGEST, help=f"characters to compact (default {LARGEST})")
+    parser.add_argument("--sessions", type=int, default=SESSIONS, help=f"conversations at once (default {SESSIONS})")
     given = parser.parse_args(arguments)
     whole = _without_folders(given)
     if given.retrieval is None:
@@ -65,6 +67,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
         ),
         ("deciding", "deciding about a turn", measure_deciding(given.rounds)),
         ("storing", "storing and indexing", measure_storing(given.rounds, given.indexed)),
+        ("chatting", f"{given.sessions} conversations at once", measure_chatting(given.sessions)),
     ):
         measured = asyncio.run(measuring)
         print_measured(measured, title)

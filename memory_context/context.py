@@ -335,6 +335,11 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         await self._session.archiver.flush()
 
     @property
+    def is_dirty(self) -> bool:
+        """Whether something is not archived yet."""
+        return self._session.archiver.is_dirty
+
+    @property
     def archiver(self) -> Archiver:
         """What archives the session: chat messages go through it, and it knows what is not written yet."""
         return self._session.archiver

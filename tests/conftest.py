@@ -46,6 +46,15 @@ class Server:
             return cursor.fetchall() if cursor.description else []
 
 
+def needs(program: str) -> str:
+    """Return a program's path; without it the test is skipped, or fails where MEMORY_CONTEXT_REQUIRE_ALL is set."""
+    path = shutil.which(program)
+    if path is None:
+        end = pytest.fail if os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") else pytest.skip
+        end(f"{program} is not installed")
+    return path
+
+
 def database_of(url: str) -> str:
     """Return the name of an address's database."""
     return str(conninfo_to_dict(url)["dbname"])

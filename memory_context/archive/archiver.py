@@ -180,7 +180,7 @@ class Archiver:
 
     def _schedule_next(self) -> None:
         if self.is_dirty:
-            waiting = self._transcript.end - (self._line.position if self._line else 0) + len(self._chat)
+            waiting = max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat))
             self._schedule(0.0 if waiting >= self._policy.batch_messages else self._policy.batch_seconds)
 
     def abandon(self) -> None:

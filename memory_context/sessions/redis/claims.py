@@ -1,0 +1,274 @@
+"""Claims as keys of Redis with a lease, which the holder renews.
+
+A holder renews all its leases together, three times in a lease. A process that dies lets go when its leases are over,
+and what could not be renewed in time counts as lost before anybody else can have it. Redis may forget claims (a restart
+without its data, a failover): the next renewal notices, and the archive notices what happened in between.
+
+Why a lease for each claim, not one heartbeat for each process: a script then touches only the key it is given, nothing
+is left behind by processes that died, and renewing 500 of them is one script of a millisecond.
+"""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
+from memory_context.identifiers import SessionKey
+
+from ..claims import busy_text
+from .server import ANSWER_SECONDS, RedisServer, name_of
+
+__all__ = ["RedisClaims"]
+
+_RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
+_RENEWED_AT_ONCE = 500  # Redis does nothing else meanwhile
+_AGAIN_SECONDS = 1.0  # between attempts to renew while Redis is away
+_LOST_AFTER = 0.8  # of a lease without renewal; the rest is for clocks and scheduling
+
+# KEYS: the claim; ARGV: who asks, the lease in milliseconds, the prefix of channels, the claim's name
+_CLAIM = """
+local holder = redis.call('get', KEYS[1])
+if holder and holder ~= ARGV[1] then
+    redis.call('publish', ARGV[3] .. holder, 'wanted ' .. ARGV[4] .. ' ' .. ARGV[1])
+    return 0
+end
+redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+# KEYS: the claim; ARGV: who lets go, the claim's name, the channels of those who asked
+_RELEASE = """
+if redis.call('get', KEYS[1]) == ARGV[1] then
+    redis.call('del', KEYS[1])
+    for place = 3, #ARGV do redis.call('publish', ARGV[place], 'released ' .. ARGV[2]) end
+end
+"""
+# KEYS: claims; ARGV: who holds them, the lease in milliseconds; returns the places of those that are not there any more
+_RENEW = """
+local lost = {}
+for place, key in ipairs(KEYS) do
+    if redis.call('get', key) == ARGV[1] then
+        redis.call('pexpire', key, ARGV[2])
+    else
+        lost[#lost + 1] = place
+    end
+end
+return lost
+"""
+_logger = logging.getLogger("memory_context")
+
+
+class RedisClaims:
+    """Claims of one cache, in Redis.
+
+    Args:
+        url: `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:///path`.
+        prefix: What the names of all keys and channels begin with.
+        lease_seconds: How long the sessions of a process that died stay claimed.
+
+    Raises:
+        ImportError: The redis package is not installed.
+        ValueError: The address is none of Redis, or the lease is not above zero.
+    """
+
+    def __init__(self, url: str, *, prefix: str = "memory_context:", lease_seconds: float = 30) -> None:
+        if lease_seconds <= 0:
+            raise ValueError(f"lease_seconds must be above zero, got {lease_seconds!r}")
+        self._server = RedisServer("RedisClaims", url, prefix, min(ANSWER_SECONDS, lease_seconds / 5))
+        self._lease_seconds = lease_seconds
+        self._lease = str(int(lease_seconds * 1000))
+        self._id = uuid.uuid4().hex
+        self._held: dict[str, SessionKey] = {}
+        self._askers: dict[str, set[str]] = {}  # of those held
+        self._claiming: dict[str, asyncio.Future[None]] = {}  # done when somebody let go of it
+        self._returning: dict[str, asyncio.Task[None]] = {}
+        self._renewed_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._on_wanted: Callable[[SessionKey], None] = _ignore
+        self._on_lost: Callable[[SessionKey], None] = _ignore
+
+    def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
+        """Call these when another process asks for a session, and when a claim is not renewed in time."""
+        self._on_wanted, self._on_lost = wanted, lost
+
+    async def claim(self, key: SessionKey, wait_seconds: float) -> None:
+        """Return once the session belongs to this process.
+
+        Raises:
+            SessionBusyError: Another process did not let go in time.
+            StoreUnavailableError: Redis does not answer.
+            RuntimeError: The session is claimed here already.
+        """
+        name = name_of(key)
+        if name in self._held or name in self._claiming:
+            raise RuntimeError(f"session {key.session_id!r} is claimed here already")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        pause = _RETRY_SECONDS[0]
+        try:
+            while True:
+                released = self._claiming[name] = loop.create_future()
+                if await self._attempt(name):
+                    self._held[name] = key
+                    return
+                left = deadline - loop.time()
+                if left <= 0:
+                    raise SessionBusyError(busy_text(key, wait_seconds))
+                await asyncio.wait([released], timeout=min(pause, left))
+                pause = min(2 * pause, _RETRY_SECONDS[1])
+        finally:
+            del self._claiming[name]
+
+    async def release(self, key: SessionKey) -> None:
+        """Let go of a session; if Redis does not answer, that takes until its lease ends."""
+        name = name_of(key)
+        if self._held.pop(name, None) is not None:
+            await asyncio.wait([self._return(name)])
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._held, held = {}, self._held
+        deadline = time.monotonic() + 2 * self._server.answer_seconds
+        for name in held:
+            if time.monotonic() < deadline:  # else their leases end by themselves
+                await asyncio.wait([self._return(name)])
+        if self._returning:
+            await asyncio.wait([*self._returning.values()])
+        tasks = [task for task in (self._hearing, self._renewing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._server.answer_seconds)
+        await self._server.close()
+
+    # --- having
+
+    async def _attempt(self, name: str) -> bool:
+        """Whether the claim was free, and is this process's now."""
+        if name in self._returning:  # what was asked before has to be over, or it would undo this
+            await asyncio.wait([self._returning[name]])
+        self._hear_others()
+        started = time.monotonic()
+        asked = self._server.run(_CLAIM, [self._key(name)], self._id, self._lease, self._channel(""), name)
+        attempt = asyncio.ensure_future(asked)
+        try:
+            await asyncio.wait([attempt])
+            is_mine = bool(attempt.result())
+        except BaseException:  # cancelled, or without an answer: it may be done, or be done still
+            self._return(name, after=attempt)
+            raise
+        if is_mine and not self._held:
+            self._renewed_at = started
+            self._plan(self._lease_seconds / 3)
+        return is_mine
+
+    def _return(self, name: str, after: "asyncio.Future[Any] | None" = None) -> "asyncio.Task[None]":
+        """Have a claim given back, whether or not it is this process's; done when it is, or Redis does not answer."""
+
+        async def give_back() -> None:
+            if after is not None:
+                await asyncio.wait([after])
+            channels = [self._channel(asker) for asker in self._askers.pop(name, ())]
+            try:
+                with suppress(StoreError):
+                    await self._server.run(_RELEASE, [self._key(name)], self._id, name, *channels)
+            finally:
+                del self._returning[name]
+
+        if name not in self._returning:
+            self._returning[name] = asyncio.get_running_loop().create_task(give_back())
+        return self._returning[name]
+
+    def _plan(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._start_renewing)
+
+    def _start_renewing(self) -> None:
+        if self._held and (self._renewing is None or self._renewing.done()):
+            self._renewing = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        """Renew all leases; what is another's by now, or could not be renewed in time, is lost."""
+        started = time.monotonic()
+        last_moment = self._renewed_at + _LOST_AFTER * self._lease_seconds
+        pause = self._lease_seconds / 3
+        lost: list[str] = []
+        names = [*self._held]
+        try:
+            if started > last_moment:
+                raise StoreUnavailableError("this process was held up for too long to renew them")
+            for start in range(0, len(names), _RENEWED_AT_ONCE):
+                some = names[start : start + _RENEWED_AT_ONCE]
+                places = await self._server.run(_RENEW, [self._key(name) for name in some], self._id, self._lease)
+                lost += [some[place - 1] for place in places]
+            self._renewed_at = started
+        except StoreError as error:
+            pause = min(self._lease_seconds / 10, _AGAIN_SECONDS)
+            if time.monotonic() + pause + 2 * self._server.answer_seconds > last_moment:  # no further attempt fits in
+                _logger.warning("claims of %d sessions are lost: %s", len(names), error)
+                lost = [*self._held]
+        for name in lost:
+            key = self._held.pop(name, None)
+            self._askers.pop(name, None)
+            if key is not None:
+                self._on_lost(key)
+        if self._held:
+            self._hear_others()
+            self._plan(pause)
+
+    # --- hearing
+
+    def _hear_others(self) -> None:
+        if self._hearing is None or self._hearing.done():
+            self._hearing = asyncio.get_running_loop().create_task(self._hear())
+
+    async def _hear(self) -> None:
+        """Take in what others say, until the connection breaks; then see at once what is lost."""
+        from redis.exceptions import RedisError
+
+        channel = self._server.client.pubsub()  # pyright: ignore[reportUnknownMemberType]
+        try:
+            await self._server.ask(channel.subscribe(self._channel(self._id)))  # pyright: ignore[reportUnknownMemberType]
+            while True:
+                heard = cast(
+                    dict[str, Any] | None,
+                    await channel.get_message(ignore_subscribe_messages=True, timeout=self._lease_seconds),
+                )
+                if heard is not None:
+                    self._take_in(heard["data"].decode("utf-8", "replace"))
+        except (StoreError, RedisError, OSError) as error:
+            _logger.info("the connection that tells who wants a session broke: %s", error)
+            if self._held and not isinstance(error, StoreError):
+                self._plan(0)
+        finally:
+            with suppress(RedisError, OSError):
+                await channel.aclose()
+
+    def _take_in(self, text: str) -> None:
+        word, name, asker = (*text.split(" "), "", "")[:3]
+        if word == "released" and name in self._claiming:
+            if not self._claiming[name].done():
+                self._claiming[name].set_result(None)
+        elif word == "wanted" and name in self._held:
+            self._askers.setdefault(name, set()).add(asker)
+            self._on_wanted(self._held[name])
+        elif word == "wanted" and name not in self._claiming:  # whose claim was answered too late for this process
+            self._return(name)
+
+    def _key(self, name: str) -> str:
+        return f"{self._server.prefix}claim:{name}"
+
+    def _channel(self, holder: str) -> str:
+        return f"{self._server.prefix}holder:{holder}"
+
+
+def _ignore(key: SessionKey) -> None:
+    pass

@@ -1,0 +1,135 @@
+"""A Redis server as it is used here: every wait bounded, its errors in this library's words, no secret in them."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from memory_context.errors import StoreError, StoreUnavailableError
+from memory_context.escaping import to_utf8
+from memory_context.identifiers import SessionKey
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+__all__ = ["ANSWER_SECONDS", "RedisServer", "name_of"]
+
+ANSWER_SECONDS = 3.0
+_CONNECTIONS = 16
+_SCHEMES = ("redis", "rediss", "unix")
+_T = TypeVar("_T")
+
+
+class RedisServer:
+    """Asks one server, under the event loop of its first use.
+
+    Args:
+        what: Who needs the redis package, to say so if it is missing.
+        url: Where the server is.
+        prefix: What the names of all keys and channels begin with.
+        answer_seconds: How long to wait for a connection, and for an answer.
+
+    Raises:
+        ImportError: The redis package is not installed.
+        ValueError: The address is none of Redis.
+    """
+
+    def __init__(self, what: str, url: str, prefix: str, answer_seconds: float = ANSWER_SECONDS) -> None:
+        if find_spec("redis") is None:
+            raise ImportError(f"{what} needs the redis package: pip install 'memory-context[redis]'")
+        self.prefix = prefix
+        self.place = _without_secrets(url)
+        self.answer_seconds = answer_seconds
+        self._url = url
+        self._client: Redis | None = None
+
+    @property
+    def client(self) -> "Redis":
+        """The connections; they belong to the event loop of the first use."""
+        if self._client is None:
+            from redis.asyncio import (
+                BlockingConnectionPool,
+                Redis,
+            )  # here, as importing this module should cost nothing
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+
+            pool = BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+                self._url,
+                max_connections=_CONNECTIONS,
+                timeout=self.answer_seconds,
+                socket_timeout=self.answer_seconds,
+                socket_connect_timeout=self.answer_seconds,
+                **({} if self._url.startswith("unix:") else {"socket_keepalive": True}),
+                retry=Retry(NoBackoff(), 0),
+            )
+            self._client = Redis.from_pool(pool)
+        return self._client
+
+    async def run(self, script: str, keys: Sequence[str], *arguments: str) -> Any:
+        """Return what a script does; raises as `ask`."""
+        return await self.ask(self.client.eval(script, len(keys), *keys, *arguments))
+
+    async def ask(self, answer: Awaitable[_T]) -> _T:
+        """Return what Redis answers.
+
+        Raises:
+            StoreUnavailableError: It does not, in time.
+            StoreError: It refuses.
+        """
+        from redis.exceptions import ConnectionError as Unreachable
+        from redis.exceptions import RedisError
+        from redis.exceptions import TimeoutError as TooSlow
+
+        task = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait([task], timeout=2 * self.answer_seconds)  # connecting, then an answer
+            if task.done():
+                return task.result()
+            raise StoreUnavailableError(f"Redis does not answer ({self.place}): is it stopped, or overloaded?")
+        except (Unreachable, TooSlow, OSError) as error:
+            text = str(error) or type(error).__name__
+            raise StoreUnavailableError(
+                f"Redis does not answer: {text} ({self.place}): start it, or correct the address"
+            ) from error
+        except RedisError as error:
+            raise StoreError(f"Redis refused this: {error} ({self.place})") from error
+        finally:
+            if not task.done():
+                task.add_done_callback(_retrieve)
+                task.cancel()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(StoreError):
+                await self.ask(client.aclose())
+
+
+def name_of(key: SessionKey) -> str:
+    """Return what stands for a session in names of keys: of one length, and telling nobody's ids."""
+    return hashlib.sha256(to_utf8("\0".join(key))).hexdigest()
+
+
+def _without_secrets(url: str) -> str:
+    """Return an address without user and password.
+
+    Raises:
+        ValueError: It is none of Redis; the text does not show it.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or "@" in parts.path:
+        raise ValueError(
+            "the address of Redis cannot be read (it is not shown, since it may hold a password): expected "
+            "redis://user:password@host:port/database, with special characters percent-encoded"
+        )
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _retrieve(task: "asyncio.Future[Any]") -> None:
+    if not task.cancelled():
+        task.exception()  # else asyncio reports it as never retrieved

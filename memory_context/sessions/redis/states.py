@@ -1,0 +1,89 @@
+"""Saved states of sessions as values of Redis: compressed JSON, exact for every str."""
+
+import asyncio
+import json
+import logging
+import zlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+from memory_context.escaping import escape_json, from_utf8, to_utf8, unescape_json
+from memory_context.identifiers import SessionKey
+
+from .server import RedisServer, name_of
+
+__all__ = ["RedisStates"]
+
+_KEEP_SECONDS = 7 * 24 * 3600
+_logger = logging.getLogger("memory_context")
+
+
+class RedisStates:
+    """Saved states of sessions in Redis, as compressed JSON.
+
+    A state says more than the archive: also what is not archived yet. So a process that is killed loses nothing that
+    a hold ended with, as long as Redis keeps it.
+
+    Args:
+        url: As for `RedisClaims`.
+        prefix: What the names of all keys begin with.
+        keep_seconds: How long a state is kept after it was saved; older sessions come from the archive.
+
+    Raises:
+        ImportError: The redis package is not installed.
+        ValueError: The address is none of Redis.
+    """
+
+    def __init__(self, url: str, *, prefix: str = "memory_context:", keep_seconds: float = _KEEP_SECONDS) -> None:
+        if keep_seconds <= 0:
+            raise ValueError(f"keep_seconds must be above zero, got {keep_seconds!r}")
+        self._server = RedisServer("RedisStates", url, prefix)
+        self._keep_milliseconds = int(keep_seconds * 1000)
+
+    async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None:
+        """Keep a state instead of the one before.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+            StoreError: It refuses, for example because its memory is full.
+        """
+        packed = await asyncio.to_thread(_pack, state)
+        await self._server.ask(self._server.client.set(self._key(key), packed, px=self._keep_milliseconds))
+
+    async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
+        """Return the state saved last; None if there is none, or none that can be read: the archive has the session.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        packed = cast(bytes | None, await self._server.ask(self._server.client.get(self._key(key))))
+        if packed is None:
+            return None
+        try:
+            return await asyncio.to_thread(_unpack, packed)
+        except (ValueError, zlib.error) as error:
+            _logger.error("the saved state of session %r cannot be read: %s", key.session_id, error)
+            return None
+
+    async def delete(self, key: SessionKey) -> None:
+        """Keep no state of a session.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        await self._server.ask(self._server.client.delete(self._key(key)))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._server.close()
+
+    def _key(self, key: SessionKey) -> str:
+        return f"{self._server.prefix}state:{name_of(key)}"
+
+
+def _pack(state: Mapping[str, Any]) -> bytes:
+    return zlib.compress(to_utf8(json.dumps(escape_json(dict(state)), ensure_ascii=False, separators=(",", ":"))))
+
+
+def _unpack(packed: bytes) -> dict[str, Any]:
+    return unescape_json(json.loads(from_utf8(zlib.decompress(packed))))

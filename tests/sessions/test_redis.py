@@ -1,0 +1,364 @@
+"""Claims and states in a real Redis: shared by processes, exact, and never the reason that anything hangs."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memory_context.errors import SessionBusyError, StoreUnavailableError
+from memory_context.sessions import RedisClaims, RedisStates, SessionCache, SessionKey
+from tests.conftest import StartPython, needs
+
+from .fakes import Archive, key_of, soon
+
+KEY = key_of("s")
+
+HOLD_UNTIL_ASKED = """
+import asyncio
+from memory_context.sessions import RedisClaims, RedisStates, SessionCache, SessionKey
+from tests.sessions.fakes import Archive
+
+KEY = SessionKey("alice", "coder", "s")
+
+async def main():
+    archive = Archive()
+    cache = SessionCache(archive.make, claims=RedisClaims(URL, lease_seconds=LEASE), states=RedisStates(URL))
+    async with cache.hold(KEY) as session:
+        session.add("one")
+    print("idle", flush=True)
+    await session.is_closed.wait()
+    await cache.close()
+    print(archive.lines[KEY], cache.stats.handovers, flush=True)
+
+asyncio.run(main())
+"""
+
+
+class RedisServer:
+    """A Redis of its own, on a socket in a folder of its own."""
+
+    def __init__(self, program: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="mc-redis-", dir="/tmp"))
+        self.url = f"unix://{self.folder}/redis.sock"
+        self._program = program
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it, empty."""
+        self._process = await asyncio.create_subprocess_exec(
+            self._program,
+            *("--port", "0", "--unixsocket", str(self.folder / "redis.sock"), "--dir", str(self.folder)),
+            *("--save", "", "--appendonly", "no"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        line = b""
+        while b"accept connections" not in line and b"ready" not in line.lower():
+            line = await asyncio.wait_for(self._process.stdout.readline(), 10)
+            assert line, "Redis did not start"
+
+    async def stop(self) -> None:
+        """Kill it."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.communicate()
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Stop it as a machine that ran out of memory does."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+async def redis_server() -> AsyncIterator[RedisServer]:
+    server = RedisServer(needs("redis-server"))
+    await server.start()
+    yield server
+    await server.stop()
+    shutil.rmtree(server.folder)
+
+
+@pytest.fixture
+async def claims(redis_server: RedisServer) -> AsyncIterator[RedisClaims]:
+    claims = RedisClaims(redis_server.url)
+    yield claims
+    await claims.close()
+
+
+@pytest.fixture
+async def others(redis_server: RedisServer) -> AsyncIterator[RedisClaims]:
+    """Claims of what could be another process."""
+    claims = RedisClaims(redis_server.url)
+    yield claims
+    await claims.close()
+
+
+@pytest.fixture
+async def states(redis_server: RedisServer) -> AsyncIterator[RedisStates]:
+    states = RedisStates(redis_server.url)
+    yield states
+    await states.close()
+
+
+def script_for(server: RedisServer, lease_seconds: float) -> str:
+    """Return a process that holds a session until it is asked."""
+    return HOLD_UNTIL_ASKED.replace("URL", repr(server.url)).replace("LEASE", str(lease_seconds))
+
+
+async def test_a_claim_belongs_to_one(claims: RedisClaims, others: RedisClaims) -> None:
+    """Who waits for it asks its holder, and has it as soon as that lets go."""
+    asked: list[SessionKey] = []
+    is_asked = asyncio.Event()
+
+    def wanted(key: SessionKey) -> None:
+        asked.append(key)
+        is_asked.set()
+
+    claims.watch(wanted, lambda _: None)
+    await claims.claim(KEY, 0)
+    await others.claim(key_of("t"), 0)
+    with pytest.raises(
+        SessionBusyError, match=r"another process is at work on session 's' .* within 0.05 s; try again"
+    ):
+        await others.claim(KEY, 0.05)
+    waiting = asyncio.create_task(others.claim(KEY, 10))
+    await soon(is_asked)
+    assert set(asked) == {KEY}
+    await claims.release(KEY)
+    await waiting
+    with pytest.raises(SessionBusyError):
+        await claims.claim(KEY, 0)
+
+
+async def test_who_is_told_that_a_session_is_free_need_not_wait(
+    claims: RedisClaims, others: RedisClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for the next attempt, which here would come in an hour."""
+    await claims.claim(key_of("t"), 0)
+    is_asked = asyncio.Event()
+    claims.watch(lambda _: is_asked.set(), lambda _: None)
+    with pytest.raises(SessionBusyError):  # until both hear each other
+        await others.claim(key_of("t"), 0.3)
+    await soon(is_asked)
+    monkeypatch.setattr("memory_context.sessions.redis.claims._RETRY_SECONDS", (3600, 3600))
+    await claims.claim(KEY, 0)
+    is_asked.clear()
+    waiting = asyncio.create_task(others.claim(KEY, 7200))
+    await soon(is_asked)
+    await claims.release(KEY)
+    await asyncio.wait_for(waiting, 10)
+
+
+async def test_a_claim_is_not_taken_twice_by_the_same(claims: RedisClaims) -> None:
+    await claims.claim(KEY, 0)
+    with pytest.raises(RuntimeError, match="claimed here already"):
+        await claims.claim(KEY, 0)
+    await claims.release(KEY)
+    await claims.release(KEY)
+    await claims.claim(KEY, 0)
+
+
+async def test_a_cancelled_claim_leaves_nothing(claims: RedisClaims, others: RedisClaims) -> None:
+    """Wherever it is cancelled: whoever claims next has the session, and has it alone."""
+    await claims.claim(key_of("t"), 0)
+    client = claims._server.client
+    finished = steps = 0
+    while finished < 3:
+        claim = asyncio.create_task(claims.claim(KEY, 5))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        claim.cancel()
+        (outcome,) = await asyncio.gather(claim, return_exceptions=True)
+        if outcome is None:
+            finished += 1
+            await claims.release(KEY)
+        if steps % 2:
+            await claims.claim(KEY, 5)
+            with pytest.raises(SessionBusyError):
+                await others.claim(KEY, 0)
+            await claims.release(KEY)
+        elif claims._returning:  # nobody asked, and it is given back all the same
+            await asyncio.wait(claims._returning.values())
+        assert len(await client.keys("*:claim:*")) == 1
+        steps += 1
+
+
+async def test_claims_are_renewed(redis_server: RedisServer, others: RedisClaims) -> None:
+    """Long after the lease they are still there; let go at the end, they are free."""
+    claims = RedisClaims(redis_server.url, lease_seconds=1.5)
+    lost: list[SessionKey] = []
+    claims.watch(lambda _: None, lost.append)
+    await claims.claim(KEY, 0)
+    with pytest.raises(SessionBusyError):
+        await others.claim(KEY, 2.5)
+    assert lost == []
+    await claims.close()
+    await others.claim(KEY, 0)
+
+
+async def test_claims_that_cannot_be_renewed_are_lost(redis_server: RedisServer) -> None:
+    """Before anybody else can have them."""
+    claims = RedisClaims(redis_server.url, lease_seconds=3)
+    is_lost = asyncio.Event()
+    claims.watch(lambda _: None, lambda _: is_lost.set())
+    await claims.claim(KEY, 0)
+    started = time.monotonic()
+    with redis_server.hanging():
+        await soon(is_lost)
+        assert time.monotonic() - started < 3
+        await claims.release(KEY)
+    await claims.claim(KEY, 5)
+    await claims.close()
+
+
+async def test_a_restarted_redis_loses_the_claims_at_once(redis_server: RedisServer) -> None:
+    """It has forgotten them; the holder learns it when it is back, long before a third of the lease."""
+    claims, others = RedisClaims(redis_server.url, lease_seconds=60), RedisClaims(redis_server.url)
+    is_lost, is_asked = asyncio.Event(), asyncio.Event()
+    claims.watch(lambda _: is_asked.set(), lambda _: is_lost.set())
+    await claims.claim(KEY, 0)
+    asking = asyncio.create_task(others.claim(KEY, 10))
+    await soon(is_asked)  # so it listens
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await others.close()
+    await redis_server.stop()
+    await redis_server.start()
+    await soon(is_lost)
+    await claims.claim(KEY, 5)
+    await claims.close()
+
+
+async def test_a_redis_that_hangs_or_is_gone_holds_nobody_up(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything ends in time, with what to do."""
+    monkeypatch.setattr("memory_context.sessions.redis.server.ANSWER_SECONDS", 0.1)
+    claims, states = RedisClaims(redis_server.url, lease_seconds=0.5), RedisStates(redis_server.url)
+    states._server.answer_seconds = 0.1
+    await claims.claim(KEY, 0)
+    await states.save(KEY, {})
+
+    async def try_everything() -> None:
+        for operation in (
+            claims.claim(key_of("t"), 0),
+            states.save(KEY, {}),
+            states.load(KEY),
+            states.delete(KEY),
+        ):
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError, match=r"Redis does not answer.*redis\.sock"):
+                await operation
+            assert time.monotonic() - started < 2
+
+    with redis_server.hanging():
+        await try_everything()
+    assert await states.load(KEY) == {}
+    await redis_server.stop()
+    await try_everything()
+    started = time.monotonic()
+    await claims.release(KEY)
+    await claims.close()
+    await states.close()
+    assert time.monotonic() - started < 2
+
+
+async def test_a_cache_in_another_process_hands_a_session_over(
+    redis_server: RedisServer, start_python: StartPython
+) -> None:
+    """With its state: what was said and is not archived is known here."""
+    process = await start_python(script_for(redis_server, 30))
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"idle\n"
+    archive = Archive()
+    cache = SessionCache(archive.make, claims=RedisClaims(redis_server.url), states=RedisStates(redis_server.url))
+    async with cache.hold(KEY) as session:
+        assert session.messages == ["one"]
+        assert await process.stdout.readline() == b"[] 1\n"
+    out, err = await asyncio.wait_for(process.communicate(), 20)
+    assert (process.returncode, out, err) == (0, b"", b"")
+    await cache.close()
+    assert archive.lines[KEY] == ["one"]
+
+
+async def test_the_sessions_of_a_killed_process_are_free_after_their_lease(
+    redis_server: RedisServer, start_python: StartPython
+) -> None:
+    """And go on with what the last hold ended with."""
+    process = await start_python(script_for(redis_server, 2))
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"idle\n"
+    process.kill()
+    await process.wait()
+    cache = SessionCache(
+        Archive().make, claims=RedisClaims(redis_server.url, lease_seconds=2), states=RedisStates(redis_server.url)
+    )
+    async with cache.hold(KEY) as session:
+        assert session.messages == ["one"]
+    await cache.close()
+
+
+async def test_a_state_comes_back_exactly(states: RedisStates) -> None:
+    """Whatever strings are in it; until it is deleted."""
+    state = {
+        "\x00 \x1a \ud800": ["\ud83d\ude00", "😀", "\ud83d" + "\ude00", "a\r\nb\x00", 1.5, None, True, {"": []}],
+        "long": "words " * 100_000,
+    }
+    assert await states.load(KEY) is None
+    await states.save(KEY, state)
+    assert await states.load(KEY) == state
+    assert await states.load(key_of("t")) is None
+    await states.delete(KEY)
+    assert await states.load(KEY) is None
+
+
+async def test_a_state_is_kept_for_a_time(redis_server: RedisServer) -> None:
+    """After that the archive has the session."""
+    states = RedisStates(redis_server.url, keep_seconds=1000)
+    await states.save(KEY, {"a": "b" * 1000})
+    client = states._server.client
+    (name,) = await client.keys("*")
+    assert name.startswith(b"memory_context:state:")
+    assert b"alice" not in name
+    assert 990 < await client.ttl(name) <= 1000
+    assert await client.strlen(name) < 100
+    await states.close()
+
+
+async def test_a_state_that_cannot_be_read_is_none(states: RedisStates, caplog: pytest.LogCaptureFixture) -> None:
+    """The session then comes from the archive, instead of not at all."""
+    await states.save(KEY, {})
+    client = states._server.client
+    (name,) = await client.keys("*")
+    await client.set(name, b"nonsense")
+    assert await states.load(KEY) is None
+    assert "cannot be read" in caplog.text
+
+
+def test_without_redis_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_context.sessions.redis.server.find_spec", lambda name: None)
+    for make in (RedisClaims, RedisStates):
+        with pytest.raises(ImportError, match=rf"{make.__name__} needs .* pip install 'memory-context\[redis\]'"):
+            make("redis://localhost")
+
+
+def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
+    """Nor does any other text show a password."""
+    for url in ("http://localhost", "localhost:6379", "redis://user:pass/word@localhost"):
+        with pytest.raises(ValueError, match="cannot be read") as caught:
+            RedisClaims(url)
+        assert "word" not in str(caught.value).replace("password", "")
+    claims = RedisClaims("redis://user:secret@localhost:1/0?password=other")
+    assert claims._server.place == "redis://localhost:1/0"
