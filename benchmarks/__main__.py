@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.chart import draw_chart
-from benchmarks.chatting import SESSIONS, measure_chatting
+from benchmarks.chatting import PAUSE_SECONDS, SESSIONS, measure_chatting
 from benchmarks.compacting import LARGEST, measure_compacting
 from benchmarks.comparing import print_measured
 from benchmarks.deciding import measure_deciding
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--indexed", type=int, default=PASSAGES, help=f"passages to index (default {PASSAGES})")
     parser.add_argument("--largest", type=int, default=LARGEST, help=f"characters to compact (default {LARGEST})")
     parser.add_argument("--sessions", type=int, default=SESSIONS, help=f"conversations at once (default {SESSIONS})")
+    parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds between their turns")
     given = parser.parse_args(arguments)
     whole = _without_folders(given)
     if given.retrieval is None:
@@ -67,7 +68,11 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
         ),
         ("deciding", "deciding about a turn", measure_deciding(given.rounds)),
         ("storing", "storing and indexing", measure_storing(given.rounds, given.indexed)),
-        ("chatting", f"{given.sessions} conversations at once", measure_chatting(given.sessions)),
+        (
+            "chatting",
+            f"{given.sessions} conversations at once",
+            measure_chatting(given.sessions, pause_seconds=given.pause),
+        ),
     ):
         measured = asyncio.run(measuring)
         print_measured(measured, title)

@@ -3,9 +3,10 @@
     python -m benchmarks.chatting [--sessions N] [--turns N] [--json FILE]
 
 Every session talks by turns, all sessions at once, with agents whose model answers at once, so that what is measured is
-everything around it: first as fast as they can, then with a pause before each turn, as people have. Every fifth turn calls a tool with a large result. Beside it the same agents with AutoGen's own
-unbounded context, held in a dict behind the same kind of route. Afterwards each conversation is read back and compared
-with what was said; a message that is lost, doubled or out of its place is an error.
+everything around it: first as fast as they can, then with a pause before each turn, as people have. Every fifth turn
+calls a tool with a large result. Beside it the same agents with AutoGen's own unbounded context, held in a dict behind
+the same kind of route. Afterwards each conversation is read back and compared with what was said; a message that is
+lost, doubled or out of its place is an error.
 """
 
 import argparse
@@ -38,7 +39,7 @@ from fastapi import FastAPI
 
 from benchmarks.comparing import Measured, print_measured
 from benchmarks.scratch import scratch_store
-from memory_context import MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.web import ChatLimits, create_chat_router
 
 __all__ = ["main", "measure_chatting"]
@@ -146,7 +147,8 @@ async def _with_memory(
 ) -> tuple[Run, int, int]:
     limits = ChatLimits(requests_per_minute=1_000_000)
     app = FastAPI()
-    router = create_chat_router(store, agent_around, lambda: "alice", limits=limits)
+    policy = ContextPolicy(store_timeout_seconds=60)  # with its message, so that it can be counted
+    router = create_chat_router(store, agent_around, lambda: "alice", policy=policy, limits=limits)
     app.include_router(router)
     begun: dict[str, str] = {}
     said: dict[str, list[str]] = {}
