@@ -48,7 +48,7 @@ class Server:
 
 def needs(program: str) -> str:
     """Return a program's path; without it the test is skipped, or fails where MEMORY_CONTEXT_REQUIRE_ALL is set."""
-    path = shutil.which(program)
+    path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
     if path is None:
         end = pytest.fail if os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") else pytest.skip
         end(f"{program} is not installed")

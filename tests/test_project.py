@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 import memory_context
 from memory_context import ContextPolicy
 
+from .agents.scripted import model
 from .conftest import REPOSITORY
 from .samples.openai_stub import ANSWER, running_stub
 
@@ -98,6 +100,16 @@ def test_the_readmes_commands_are_targets_of_the_makefile():
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"\bmake (?:-C \S+ )?([a-z_]+)\b", README)) - {"from"}:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_readmes_chat_server_is_one(home: Path):
+    """With a model and a way to tell users apart, its lines make an application with the routes it names."""
+    (block,) = [one for one in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "create_chat_router" in one]
+    names: dict[str, Any] = {"model_client": model("Hello."), "current_user": lambda: "alice"}
+    exec(block, names)
+    paths = names["app"].openapi()["paths"]
+    assert {"/api/chat", "/api/chat/session/archive_messages", "/api/chat/sessions"} <= set(paths)
+    assert all(f"`{path}`" in README or f" {path}" in README for path in ("/api/chat", "/api/chat/sessions"))
 
 
 def test_the_readmes_example_runs(home: Path, tmp_path: Path):

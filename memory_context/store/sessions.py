@@ -135,7 +135,7 @@ class Archived:
         batches: From the last that begins anew, in order; `sequence` may have gaps.
         head: The highest number there is; -1 for none.
         branches: Other lines of this agent in this session, which processes archived beside this one.
-        later_items: Keys of items that were stored of its messages after the last batch, with the number of the message.
+        later_items: Keys of items stored of its messages after the last batch, with the number of the message.
         session: What is known of the session; None if it is unknown or was deleted.
     """
 

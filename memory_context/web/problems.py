@@ -1,0 +1,215 @@
+"""Errors as `application/problem+json` (RFC 9457), whatever application the routes are mounted in.
+
+Promises: every route of this package answers an error with a problem that says what to do; nothing of what went wrong
+inside is in it, that is in the log; what can succeed later says when (`Retry-After`).
+"""
+
+import json
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Literal
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from ..errors import MemoryContextError, SessionBusyError, SessionGoneError, StoreUnavailableError
+
+__all__ = ["Flaw", "Problem", "ProblemError", "ProblemKind", "ProblemRoute", "problem_responses"]
+
+_logger = logging.getLogger("memory_context")
+
+MEDIA_TYPE = "application/problem+json"
+_CLIENT_IS_GONE = 499  # nobody reads it; only the log of a proxy may show it
+
+ProblemKind = Literal[
+    "not-json",
+    "not-allowed",
+    "unknown",
+    "unknown-agent",
+    "unknown-session",
+    "wrong-method",
+    "session-busy",
+    "other-agent",
+    "session-deleted",
+    "too-large",
+    "wrong-media-type",
+    "invalid",
+    "too-many-requests",
+    "internal",
+    "agent-failed",
+    "unavailable",
+    "too-slow",
+]
+
+_KINDS: Mapping[ProblemKind, tuple[int, str]] = {
+    "not-json": (400, "The body is no JSON"),
+    "not-allowed": (403, "This user may not do that"),
+    "unknown": (404, "There is nothing at this address"),
+    "unknown-agent": (404, "There is no such agent"),
+    "unknown-session": (404, "There is no such session"),
+    "wrong-method": (405, "This address takes other methods"),
+    "session-busy": (409, "The session is busy"),
+    "other-agent": (409, "The session belongs to another agent"),
+    "session-deleted": (410, "The session was deleted"),
+    "too-large": (413, "The body is too large"),
+    "wrong-media-type": (415, "The body is of another type"),
+    "invalid": (422, "The request is not valid"),
+    "too-many-requests": (429, "Too many requests"),
+    "internal": (500, "Something went wrong here"),
+    "agent-failed": (502, "The agent failed"),
+    "unavailable": (503, "The service is not available now"),
+    "too-slow": (504, "The agent took too long"),
+}
+_BUSY_SECONDS = 1
+_UNAVAILABLE_SECONDS = 2
+
+
+class Flaw(BaseModel):
+    """One thing that is wrong with a request.
+
+    Attributes:
+        detail: What.
+        pointer: Where in the body, as a JSON pointer.
+        parameter: Which parameter of the URL.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    detail: str
+    pointer: str | None = None
+    parameter: str | None = None
+
+
+class Problem(BaseModel):
+    """A problem as RFC 9457 has it.
+
+    Attributes:
+        type: Names the sort of problem.
+        title: The same for people.
+        status: The HTTP status.
+        detail: What happened this time and what to do.
+        errors: What is wrong with the request, one by one.
+        retry_after: Seconds after which the same request may succeed, as in the header.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    errors: list[Flaw] = Field(default_factory=list[Flaw])
+    retry_after: int | None = None
+
+
+class ProblemError(Exception):
+    """A request cannot be answered as asked.
+
+    Args:
+        kind: Which sort of problem.
+        detail: What happened and what to do; goes to the client.
+        flaws: What is wrong with the request.
+        retry_after_seconds: When the same request may succeed.
+        headers: To be sent with it.
+    """
+
+    def __init__(
+        self,
+        kind: ProblemKind,
+        detail: str,
+        *,
+        flaws: Sequence[Flaw] = (),
+        retry_after_seconds: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        status, title = _KINDS[kind]
+        self.headers = dict(headers or {})
+        if retry_after_seconds is not None:
+            self.headers["Retry-After"] = str(retry_after_seconds)
+        self.problem = Problem(
+            type=f"urn:problem-type:memory-context:{kind}",
+            title=title,
+            status=status,
+            detail=detail,
+            errors=list(flaws),
+            retry_after=retry_after_seconds,
+        )
+
+    @classmethod
+    def of(cls, error: Exception) -> "ProblemError":
+        """Return what a client is told of an error; what is nobody's business is logged instead."""
+        if isinstance(error, ProblemError):
+            return error
+        if isinstance(error, SessionBusyError):
+            return cls("session-busy", str(error), retry_after_seconds=_BUSY_SECONDS)
+        if isinstance(error, SessionGoneError):
+            return cls("session-deleted", str(error))
+        if isinstance(error, StoreUnavailableError):
+            _logger.warning("a request was refused, as the store cannot be reached: %s", error)
+            text = "nothing is lost; send the same request again"
+            return cls("unavailable", text, retry_after_seconds=_UNAVAILABLE_SECONDS)
+        if isinstance(error, RequestValidationError):
+            flaws = [Flaw(detail=one["msg"], parameter=str(one["loc"][-1])[:100]) for one in error.errors()]
+            return cls("invalid", "a parameter is not as it has to be", flaws=flaws)
+        _logger.error("a request failed: %s", error, exc_info=error)
+        is_ours = isinstance(error, MemoryContextError)
+        return cls("internal", "the store refused it; the log says why" if is_ours else "the log says what")
+
+    def text(self) -> str:
+        """Return the problem as JSON."""
+        return json.dumps(self.problem.model_dump(exclude_none=True, exclude_defaults=True), separators=(",", ":"))
+
+    def response(self) -> Response:
+        """Return the problem as an answer."""
+        return Response(self.text(), self.problem.status, self.headers, MEDIA_TYPE)
+
+
+class ProblemRoute(APIRoute):
+    """A route that answers every error with a problem, in any application."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, with all that it raises caught."""
+        handle = super().get_route_handler()
+
+        async def handle_or_explain(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except ClientDisconnect:
+                return Response(status_code=_CLIENT_IS_GONE)
+            except HTTPException as error:  # what the application's own dependencies raise
+                return _of_http(error)
+            except Exception as error:
+                return ProblemError.of(error).response()
+
+        return handle_or_explain
+
+
+def _of_http(error: HTTPException) -> Response:
+    try:
+        title = HTTPStatus(error.status_code).phrase
+    except ValueError:
+        title = "The request was refused"
+    detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=str)  # pyright: ignore[reportUnnecessaryIsInstance]
+    told = {"type": "about:blank", "title": title, "status": error.status_code, "detail": detail}
+    return Response(json.dumps(told), error.status_code, dict(error.headers or {}), MEDIA_TYPE)
+
+
+def problem_responses(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI is told of the problems of a route."""
+    schema = Problem.model_json_schema()
+    schema["properties"]["errors"]["items"] = schema.pop("$defs")["Flaw"]
+    told: dict[int | str, dict[str, Any]] = {}
+    for kind in kinds:
+        status, title = _KINDS[kind]
+        before = told.get(status, {}).get("description")
+        told[status] = {
+            "description": f"{before}; {title.lower()}" if before else title,
+            "content": {MEDIA_TYPE: {"schema": schema}},
+        }
+    return told

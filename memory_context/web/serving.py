@@ -1,0 +1,226 @@
+"""Serving a chat from the command line: who may ask, which agent answers, and how the process ends.
+
+Promises: everybody is let in only where that was said, or where nobody else can reach the port; SIGTERM and SIGINT stop
+what runs within seconds and archive what is buffered; what is missing is said in one line, with the remedy.
+"""
+
+import asyncio
+import hmac
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, cast
+
+import uvicorn
+from fastapi import HTTPException, Request
+
+from ..context import MemoryContext
+from ..sessions import RedisClaims, RedisStates
+from ..store import MemoryStore
+from .app import create_app
+from .chat import AgentBuilder
+from .router import CurrentUser
+
+__all__ = ["ServeOptions", "UsageError", "serve", "user_dependency"]
+
+_STOP_SECONDS = 5
+_SYSTEM_MESSAGE = "You are a helpful assistant."
+
+
+class UsageError(Exception):
+    """The command cannot be run as it was given; the text says what to give instead."""
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `memory-context serve` was told.
+
+    Attributes:
+        agent: `module:function` that makes an agent around a context; None for an assistant on `model`.
+        model: The model of that assistant.
+        host: Where to listen.
+        port: Where to listen; 0 for any free one.
+        url: The database; None for MEMORY_CONTEXT_URL, and without that the embedded server.
+        static_folder: Files to be served beside the chat.
+        redis_url: Where processes share states, claims and counts; None for the database and this process.
+        allow_anonymous: Whether everybody is the same user.
+        user_header: The header in which a reverse proxy says who asks.
+        token_env: The environment variable with `user:token` pairs.
+    """
+
+    agent: str | None = None
+    model: str = "gpt-4o-mini"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    url: str | None = None
+    static_folder: Path | None = None
+    redis_url: str | None = None
+    allow_anonymous: bool = False
+    user_header: str | None = None
+    token_env: str | None = None
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve a chat until the process is told to stop.
+
+    Raises:
+        UsageError: Something is missing or contradicts itself.
+        StoreError: The database cannot be used.
+        ValueError: An address cannot be read.
+    """
+    build_agent, current_user = _builder(options), user_dependency(options)
+    asyncio.run(_serve(options, build_agent, current_user))
+
+
+async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user: CurrentUser | None) -> None:
+    store = MemoryStore(options.url) if options.url else MemoryStore.default()
+    redis = options.redis_url
+    try:
+        await store.open()  # before the port is: what is wrong with the database is said in one line
+        app = create_app(
+            store,
+            build_agent,
+            current_user,
+            allow_anonymous=current_user is None,
+            static_folder=options.static_folder,
+            claims=RedisClaims(redis) if redis else store.advisory_claims(),
+            states=RedisStates(redis) if redis else None,
+            limits_storage_url=f"async+{redis}" if redis else "async+memory://",
+        )
+        config = uvicorn.Config(
+            app, options.host, options.port, timeout_graceful_shutdown=_STOP_SECONDS, access_log=False
+        )
+        server = uvicorn.Server(config)
+
+        # uvicorn raises the signal again when it has stopped: without a handler the process would end before the store
+        def stop(*_: object) -> None:
+            server.should_exit = True
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        await server.serve()
+    finally:
+        await store.close()
+
+
+def _builder(options: ServeOptions) -> AgentBuilder:
+    if options.agent is None:
+        return _assistant(options.model)
+    module_name, _, function_name = options.agent.partition(":")
+    if not module_name or not function_name:
+        raise UsageError(f"--agent {options.agent!r}: use module:function, a function that takes a MemoryContext")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(import_module(module_name), function_name, None)
+    except ImportError as error:
+        raise UsageError(f"--agent {options.agent!r}: {error}; it is looked for from this folder, too") from None
+    if not callable(found):
+        raise UsageError(f"--agent {options.agent!r}: {module_name} has no function {function_name!r}")
+    return cast(AgentBuilder, found)
+
+
+def _assistant(model: str) -> AgentBuilder:
+    if not os.environ.get("OPENAI_API_KEY"):
+        raise UsageError(
+            "there is no agent: give --agent module:function, "
+            "or set OPENAI_API_KEY (and OPENAI_BASE_URL for another server) for an assistant on --model"
+        )
+    try:
+        from autogen_agentchat.agents import AssistantAgent
+        from autogen_core.models import ModelFamily, ModelInfo
+        from autogen_ext.models.openai import OpenAIChatCompletionClient
+    except ImportError:
+        raise UsageError("an assistant on a model needs more: pip install 'autogen-ext[openai]'") from None
+    info = ModelInfo(
+        vision=False, function_calling=True, json_output=True, family=ModelFamily.UNKNOWN, structured_output=False
+    )
+    try:
+        client = OpenAIChatCompletionClient(model=model)
+    except ValueError:  # a model that AutoGen has not heard of
+        client = OpenAIChatCompletionClient(model=model, model_info=info)
+
+    def build(context: MemoryContext) -> AssistantAgent:
+        return AssistantAgent(
+            "assistant",
+            model_client=client,
+            model_context=context,
+            tools=list[Any](context.tools()),
+            system_message=f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}",
+            model_client_stream=True,
+            max_tool_iterations=10,
+        )
+
+    return build
+
+
+# --- who asks
+
+
+def user_dependency(options: ServeOptions) -> CurrentUser | None:
+    """Return the dependency that says who asks; None if everybody is the same user.
+
+    Raises:
+        UsageError: That was not said, or not in one way.
+    """
+    given = [
+        name
+        for name, value in (
+            ("--allow-anonymous", options.allow_anonymous),
+            ("--user-header", options.user_header),
+            ("--token-env", options.token_env),
+        )
+        if value
+    ]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} contradict each other: give one of them")
+    if options.user_header:
+        return _by_header(options.user_header)
+    if options.token_env:
+        return _by_token(_tokens(options.token_env))
+    if not given and not _is_loopback(options.host):
+        raise UsageError(
+            f"--host {options.host}: others can reach it, and nobody says who asks: give --token-env NAME, "
+            "--user-header NAME behind a reverse proxy, or --allow-anonymous to let everybody be the same user"
+        )
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _by_header(name: str) -> CurrentUser:
+    async def current_user(request: Request) -> str:
+        user = request.headers.get(name, "")
+        if not user:
+            raise HTTPException(401, f"the reverse proxy has to say who asks, in the header {name}")
+        return user
+
+    return current_user
+
+
+def _tokens(variable: str) -> Mapping[str, str]:
+    """Return user ids by token."""
+    pairs = [pair.partition(":") for pair in os.environ.get(variable, "").replace(",", " ").split()]
+    if not pairs or not all(user and token for user, _, token in pairs):
+        raise UsageError(f"--token-env {variable}: set it to user:token pairs with spaces or commas between them")
+    return {token: user for user, _, token in pairs}
+
+
+def _by_token(users: Mapping[str, str]) -> CurrentUser:
+    async def current_user(request: Request) -> str:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        found = [user for token, user in users.items() if hmac.compare_digest(token.encode(), given.strip().encode())]
+        if scheme.lower() != "bearer" or not found:
+            raise HTTPException(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
+        return found[0]
+
+    return current_user

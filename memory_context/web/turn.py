@@ -1,0 +1,75 @@
+"""One request's work on a session, in a task of its own: the client may go away at any moment, the session stays whole.
+
+Promises: what is stopped ends by itself, with the session let go of, whoever waits for it; why it was stopped is what
+the client is told; an agent that does not heed its cancellation token is cancelled a moment later.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Generic, TypeVar
+
+from autogen_core import CancellationToken
+
+from .problems import ProblemError
+
+__all__ = ["Turn"]
+
+_HEED_SECONDS = 1.0  # between asking a run to end and ending it
+
+EventT = TypeVar("EventT")
+
+
+class Turn(Generic[EventT]):
+    """Work that yields events and can be stopped.
+
+    Args:
+        work: What is to be done: emits events into the turn it is given.
+
+    Attributes:
+        cancellation: For the agent's run.
+        is_running: Whether the agent is at work, so that a stop asks it before it ends it.
+    """
+
+    def __init__(self, work: "Callable[[Turn[EventT]], Awaitable[None]]") -> None:
+        self.cancellation = CancellationToken()
+        self.is_running = False
+        self._reason: ProblemError | None = None
+        self._events: asyncio.Queue[EventT | ProblemError | None] = asyncio.Queue()
+        self.task = asyncio.get_running_loop().create_task(self._do(work), name="memory_context turn")
+
+    def emit(self, event: EventT) -> None:
+        """Tell whoever listens."""
+        self._events.put_nowait(event)
+
+    async def events(self) -> AsyncIterator[EventT]:
+        """Yield what happens, to the end.
+
+        Raises:
+            ProblemError: It failed or was stopped.
+        """
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, ProblemError):
+                raise event
+            yield event
+
+    def stop(self, reason: ProblemError) -> None:
+        """Have it end, and tell why; returns at once."""
+        if self.task.done() or self._reason is not None:
+            return
+        self._reason = reason
+        self.cancellation.cancel()
+        if self.is_running:
+            asyncio.get_running_loop().call_later(_HEED_SECONDS, self.task.cancel)
+        else:
+            self.task.cancel()
+
+    async def _do(self, work: "Callable[[Turn[EventT]], Awaitable[None]]") -> None:
+        try:
+            await work(self)
+            self._events.put_nowait(None)
+        except asyncio.CancelledError:
+            self._events.put_nowait(self._reason or ProblemError("agent-failed", "its run was cancelled"))
+            if self._reason is None:
+                raise
+        except Exception as error:
+            self._events.put_nowait(self._reason or ProblemError.of(error))

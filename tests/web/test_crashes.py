@@ -1,0 +1,182 @@
+"""What a killed process, a page that archives by itself and a client that goes away leave behind, and how it heals."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+
+from memory_context import MemoryStore
+
+from .conftest import Client, Model, StartChat, kill, message
+
+
+async def cut_off(client: Client, model: Model, request: Awaitable[httpx.Response]) -> None:
+    """Let a request get as far as the model, then let the client go away."""
+    model.asked.clear()
+    model.may_answer.clear()
+    sending = asyncio.ensure_future(request)
+    await model.asked.wait()
+    sending.cancel()
+    with suppress(asyncio.CancelledError):
+        await sending
+    while client.router.chat._turns:
+        await asyncio.wait([turn.task for turn in client.router.chat._turns])
+    model.may_answer.set()
+
+
+async def archive(client: Client, session: str, *messages: Any) -> httpx.Response:
+    """Archive as the page does."""
+    return await client.post(
+        "/api/chat/session/archive_messages", json={"session_id": session, "messages_batch": messages}
+    )
+
+
+async def test_a_request_that_a_crash_cut_off_is_answered_once(start_chat: StartChat, model: Model):
+    """Before anything was archived but the first message: it is asked again, and stands there once."""
+    hello = message("hello")
+    async with start_chat() as client:
+        await cut_off(client, model, client.say(hello))
+        kill(client)
+    async with start_chat() as client:
+        answer = (await client.say(hello)).json()
+        assert answer["message"]["text"] == "answer to hello"
+        assert model.views == [["User: hello"], ["User: hello"]]
+        assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
+
+
+async def test_the_agent_hears_what_the_page_archived_and_the_server_lost(start_chat: StartChat, model: Model):
+    """A killed process had not written its batch; the page brings the conversation back, and it goes on."""
+    hello = message("hello")
+    async with start_chat() as client:
+        first = (await client.say(hello)).json()
+        session, more = first["session_id"], message("more")
+        second = (await client.say(more, session=session)).json()
+        kill(client)
+    async with start_chat() as client:
+        assert await client.texts(session) == ["hello"]
+        stored = await archive(client, session, more, first["message"], second["message"], hello)
+        assert stored.json() == {
+            "stored_ids": [more["id"], first["message"]["id"], second["message"]["id"], hello["id"]]
+        }
+        await client.say("what did I say?", session=session)
+        assert model.views[-1] == [
+            "User: hello", "Assi: answer to hello", "User: more", "Assi: answer to more", "User: what did I say?",
+        ]  # fmt: skip
+        again = (await client.say(more, session=session)).json()
+        assert (again["message"], again["replayed"]) == (second["message"], True)
+        assert len(await client.texts(session)) == 6
+    async with start_chat() as client:  # closed in order this time: nothing is heard twice
+        await client.say("and now?", session=session)
+        assert len(model.views[-1]) == 7
+        assert len(await client.texts(session)) == 8
+
+
+async def test_a_question_that_only_the_page_archived_waits_for_its_answer(start_chat: StartChat, model: Model):
+    """It is neither lost nor answered unasked; another question finds it in front of it."""
+    async with start_chat() as client:
+        session = (await client.say("hello")).json()["session_id"]
+    waiting = message("waiting")
+    async with start_chat() as client:
+        await archive(client, session, waiting)
+        answer = (await client.say(waiting, session=session)).json()
+        assert answer["message"]["text"] == "answer to waiting"
+        assert waiting["id"] in answer["stored_ids"]
+    forgotten = message("forgotten")
+    async with start_chat() as client:
+        await archive(client, session, forgotten)
+        assert (await client.say("next", session=session)).json()["message"]["text"] == "answer to next"
+        assert model.views[-1][-2:] == ["User: forgotten", "User: next"]
+        said = ["hello", "answer to hello", "waiting", "answer to waiting", "forgotten", "next", "answer to next"]
+        assert await client.texts(session) == said
+
+
+async def test_a_live_session_hears_what_is_archived_past_it(client: Client, model: Model):
+    session = (await client.say("hello")).json()["session_id"]
+    await archive(client, session, message("from my phone"), message("noted", "ai"))
+    await client.say("more", session=session)
+    assert model.views[-1] == [
+        "User: hello", "Assi: answer to hello", "User: from my phone", "Assi: noted", "User: more",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_run_that_was_cut_off_goes_on(client: Client, model: Model, stream: bool):
+    """The agent has heard the question: it goes on from there, and the question stands there once."""
+    session = (await client.say("hello")).json()["session_id"]
+    more = message("more")
+    await cut_off(client, model, client.say(more, session=session, stream=stream))
+    answer = (await client.say(more, session=session)).json()
+    assert (answer["message"]["text"], answer["replayed"]) == ("answer to more", False)
+    assert model.views[-1] == ["User: hello", "Assi: answer to hello", "User: more"]
+    assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
+
+
+async def test_a_run_that_was_cut_off_and_archived_goes_on_elsewhere(start_chat: StartChat, model: Model):
+    """Shut down in mid-answer, started again: the same request goes on."""
+    hello = message("hello")
+    async with start_chat() as client:
+        await cut_off(client, model, client.say(hello))
+    async with start_chat() as client:
+        answer = (await client.say(hello)).json()
+        assert answer["message"]["text"] == "answer to hello"
+        assert model.views[-1] == ["User: hello"]
+        assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
+
+
+async def test_something_else_is_asked_after_a_run_was_cut_off(client: Client, model: Model):
+    """Both questions are in the agent's context; asking the first again gives the answer that came."""
+    hello = message("hello")
+    await cut_off(client, model, client.say(hello))
+    sessions = (await client.get("/api/chat/sessions")).json()["sessions"]
+    session = sessions[0]["session_id"]
+    answer = (await client.say("or rather this", session=session)).json()
+    assert model.views[-1] == ["User: hello", "User: or rather this"]
+    again = (await client.say(hello, session=session)).json()
+    assert (again["message"], again["replayed"]) == (answer["message"], True)
+
+
+@pytest.mark.parametrize("page_knows_it", [False, True])
+async def test_an_answer_that_was_made_but_not_archived_as_such_stays_one(
+    start_chat: StartChat, model: Model, store: MemoryStore, page_knows_it: bool
+):
+    """The process ended between the agent's last word and taking it up as a chat message: told, and heard once."""
+    hello = message("hello")
+    async with start_chat() as client:
+        answer = (await client.say(hello)).json()
+        session = answer["session_id"]
+        ((_, seat),) = client.router.chat.sessions._seats.items()
+        seat.session.context.archiver._delivered.pop(answer["message"]["id"])
+        seat.session.context.archiver.forget_chat([answer["message"]["id"]])
+    assert [one.text for one in await store.conversations.chat_page("alice", session)] == ["hello"]
+    async with start_chat() as client:
+        if page_knows_it:
+            await archive(client, session, answer["message"])
+        else:
+            again = (await client.say(hello, session=session)).json()
+            assert (again["message"]["id"], again["message"]["text"]) == (answer["message"]["id"], "answer to hello")
+            assert len(model.views) == 1
+        await client.say("more", session=session)
+        assert model.views[-1] == ["User: hello", "Assi: answer to hello", "User: more"]
+        assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
+
+
+async def test_an_old_answer_is_found_in_the_archive(
+    start_chat: StartChat, model: Model, monkeypatch: pytest.MonkeyPatch
+):
+    """Though the process keeps only the newest messages."""
+    monkeypatch.setattr("memory_context.web.session._KEPT", 4)
+    monkeypatch.setattr("memory_context.web.session._PAGE", 3)
+    hello = message("hello")
+    async with start_chat() as client:
+        first = (await client.say(hello)).json()
+        for number in range(5):
+            await client.say(f"question {number}", session=first["session_id"])
+    async with start_chat() as client:
+        again = (await client.say(hello, session=first["session_id"])).json()
+        assert (again["message"], again["replayed"]) == (first["message"], True)
+        await client.say("one more", session=first["session_id"])
+        assert len(model.views[-1]) == 13
+        assert len(await client.texts(first["session_id"])) == 14

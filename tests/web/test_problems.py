@@ -1,0 +1,173 @@
+"""What is wrong with a request is said as a problem, and nothing that comes in makes the server fail."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from memory_context import MemoryStore, errors
+from memory_context.web import ChatLimits
+from memory_context.web.limits import RequestLimiter
+
+from .conftest import Client, StartChat, message
+
+JSON = {"Content-Type": "application/json"}
+GOOD = message("hello", id="m1")
+
+
+def body(**changes: Any) -> bytes:
+    return json.dumps({"new_messages": [{**GOOD, **changes}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b'{"new_messages": [{"id": "\\ud800"}]}', 400),
+        (body(text="x").replace(b'"x"', b'"\\udc00"'), 400),
+        (body(text="x").replace(b'"x"', b'"\xed\xa0\x80"'), 400),
+        (b"[" * 100_000, 400),
+        (b'{"a":' * 100_000, 400),
+        (b"9" * 1000, 422),
+        (b"null", 422),
+        (b"[]", 422),
+        (b"{}", 422),
+        (b'{"new_messages": []}', 422),
+        (body(id=""), 422),
+        (body(id="x" * 129), 422),
+        (body(id="a\x00b"), 422),
+        (body(id=7), 422),
+        (body(sender="system"), 422),
+        (body(text=None), 422),
+        (body(timestamp="yesterday"), 422),
+        (body(timestamp="2026-01-01T00:00:00"), 422),
+        (body(timestamp=1_700_000_000), 422),
+        (body(timestamp="0001-01-01T00:00:00+14:00"), 422),
+        (body(timestamp="9999-12-31T23:59:59-14:00"), 422),
+        (body(more="fields"), 422),
+        (json.dumps({"new_messages": [GOOD], "stream": "yes"}).encode(), 422),
+        (json.dumps({"new_messages": [GOOD], "session_id": ""}).encode(), 422),
+        (json.dumps({"new_messages": [GOOD], "agent_id": 10**400}).encode(), 422),
+        (json.dumps({"new_messages": [GOOD] * 101}).encode(), 422),
+        (body(text="x" * 200_001), 422),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_with_its_place(client: Client, content: bytes, status: int):
+    response = await client.post("/api/chat", content=content, headers=JSON)
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
+    problem = response.json()
+    assert problem["status"] == status
+    assert problem["detail"]
+    if status == 422:
+        assert all(one["pointer"].startswith("#/") for one in problem["errors"])
+        assert "agent_id" not in problem["errors"][0]["detail"]
+
+
+async def test_strange_text_goes_through(client: Client):
+    """NUL, escape characters, any script: exactly as it was said."""
+    text = "a\x00b\x1a0000 \u202e \U0001f600 ' \\u0000"
+    answer = (await client.say(message(text))).json()
+    assert answer["message"]["text"] == f"answer to {text}"
+    assert await client.texts(answer["session_id"]) == [text, f"answer to {text}"]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}, {**JSON, "Content-Encoding": "gzip"}])
+async def test_other_types_are_refused(client: Client, headers: dict[str, str]):
+    response = await client.post("/api/chat", content=body(), headers=headers)
+    assert (response.status_code, response.json()["title"]) == (415, "The body is of another type")
+
+
+async def test_a_body_is_read_no_further_than_its_limit(start_chat: StartChat):
+    """Announced or in chunks without end."""
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield b" " * 1000
+
+    async with start_chat(limits=ChatLimits(body_bytes=10_000)) as client:
+        for content in (b" " * 10_001, endless()):
+            response = await client.post("/api/chat", content=content, headers=JSON)
+            assert (response.status_code, response.json()["title"]) == (413, "The body is too large")
+    assert sent <= 11
+
+
+async def test_too_many_requests_wait(start_chat: StartChat):
+    """Each user has a count of their own; the answer says when to come back."""
+    async with start_chat(limits=ChatLimits(requests_per_minute=3)) as client:
+        statuses = [(await client.get("/api/chat/sessions")).status_code for _ in range(5)]
+        assert statuses == [200, 200, 200, 429, 429]
+        refused = await client.say("hello")
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        assert refused.json()["retry_after"] == int(refused.headers["Retry-After"])
+        assert (await client.as_user("bob").get("/api/chat/sessions")).status_code == 200
+
+
+async def test_without_users_addresses_are_counted(start_chat: StartChat):
+    async with start_chat(user=None, allow_anonymous=True, limits=ChatLimits(requests_per_minute=1)) as client:
+        assert [(await client.get("/api/chat/sessions")).status_code for _ in range(2)] == [200, 429]
+
+
+async def test_requests_are_let_through_when_nobody_counts_them(caplog: pytest.LogCaptureFixture):
+    """A Redis that is away stops no chat; it is said once."""
+    limiter = RequestLimiter(1, "async+redis://127.0.0.1:1/0")
+    for _ in range(3):
+        await limiter.check("user alice")
+    assert caplog.text.count("not counted") == 1
+
+
+async def test_addresses_and_methods_that_are_none_are_problems(client: Client):
+    for method, path, status, allowed in (
+        ("GET", "/api/chat/nowhere", 404, None),
+        ("GET", "/api/chat/", 404, None),
+        ("PUT", "/api/chat", 405, "POST"),
+        ("POST", "/api/chat/sessions", 405, "GET"),
+        ("PATCH", "/api/chat/sessions/1", 405, "DELETE, GET"),
+        ("GET", "/api/chat/session/archive_messages", 405, "POST"),
+        ("GET", "/api/chat/sessions?before=nonsense", 422, None),
+        ("GET", "/api/chat/sessions?limit=0", 422, None),
+        ("GET", f"/api/chat/sessions?limit={'9' * 5000}", 422, None),
+        ("GET", f"/api/chat/sessions/{'x' * 129}", 422, None),
+        ("GET", "/api/chat/sessions/%00", 422, None),
+    ):
+        response = await client.request(method, path)
+        assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json"), path
+        assert response.headers.get("allow") == allowed
+
+
+async def test_a_store_that_is_away_is_a_503(client: Client, monkeypatch: pytest.MonkeyPatch):
+    """The text of its error stays inside."""
+
+    async def away(*_: object, **__: object) -> None:
+        raise errors.StoreUnavailableError("the database at 10.0.0.7 does not answer")
+
+    session = (await client.say("hello")).json()["session_id"]
+    monkeypatch.setattr("memory_context.store.database.Database.read", away)
+    monkeypatch.setattr("memory_context.store.database.Database.write", away)
+    for response in (
+        await client.say("hello"),
+        await client.get("/api/chat/sessions"),
+        await client.delete(f"/api/chat/sessions/{session}"),
+    ):
+        assert (response.status_code, response.json()["retry_after"]) == (503, 2)
+        assert "10.0.0.7" not in response.text
+    assert (await client.say("a live session goes on", session=session)).status_code == 200
+
+
+async def test_what_nobody_expected_is_a_500_without_details(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(MemoryStore, "open", broken)
+    monkeypatch.setattr("memory_context.store.database.Database.read", broken)
+    response = await client.get("/api/chat/sessions")
+    assert (response.status_code, response.headers["content-type"]) == (500, "application/problem+json")
+    assert "secret" not in response.text
+    assert "secret detail" in caplog.text

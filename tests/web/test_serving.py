@@ -1,0 +1,219 @@
+"""The server as a process: it stops gracefully, it may be killed, and the command says what it needs."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from memory_context import MemoryStore
+from memory_context.cli import app
+from memory_context.web.serving import ServeOptions, user_dependency
+from tests.conftest import REPOSITORY
+
+from .conftest import StartChat, message
+
+AGENT = '''
+import asyncio, os
+from pathlib import Path
+from autogen_agentchat.agents import AssistantAgent
+from tests.web.conftest import Model
+
+HELD = Path(os.environ["HELD"])
+
+class HeldModel(Model):
+    """Says that it was asked, and answers when the file is gone."""
+
+    async def create(self, messages, **settings):
+        if HELD.exists():
+            self.may_answer.clear()
+            print("asked", flush=True)
+        return await super().create(messages, **settings)
+
+def build(context):
+    return AssistantAgent("assistant", model_client=HeldModel(), model_context=context, model_client_stream=True)
+'''
+
+
+class Served:
+    """A server process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
+        self.process = process
+        self.client = httpx.AsyncClient(base_url=url, timeout=30)
+
+    async def say(self, *messages: Any, session: str | None = None) -> dict[str, Any]:
+        response = await self.client.post("/api/chat", json={"new_messages": messages, "session_id": session})
+        response.raise_for_status()
+        return response.json()
+
+    async def asked(self) -> None:
+        """Wait until the model was asked."""
+        assert await self.process.stdout.readline() == b"asked\n"  # type: ignore[union-attr]
+
+    async def texts(self, session: str) -> list[str]:
+        page = (await self.client.get(f"/api/chat/sessions/{session}/messages")).json()
+        return [one["text"] for one in page["messages"]]
+
+    async def end(self, number: int) -> int:
+        await self.client.aclose()
+        self.process.send_signal(number)
+        return await asyncio.wait_for(self.process.wait(), 30)
+
+
+class Starter:
+    """Starts servers on one database, with an agent that can be held."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        (folder / "agents_of_test.py").write_text(AGENT)
+        self.held = folder / "held"
+        self.folder = folder
+        self.url = url
+        self.processes: list[asyncio.subprocess.Process] = []
+        self.clients: list[httpx.AsyncClient] = []
+
+    async def command(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
+        """Run the command as it is installed."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "from memory_context.cli import main; main()", *arguments,
+            cwd=self.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HELD": str(self.held), "COLUMNS": "100", **environment},
+        )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    async def serve(self, *arguments: str, **environment: str) -> Served:
+        """Start a server and wait until it listens."""
+        process = await self.command(
+            "serve", "--agent", "agents_of_test:build", "--port", "0", "--url", self.url, *arguments, **environment
+        )
+        told = b""
+        while b"running on" not in (line := await process.stderr.readline()):  # type: ignore[union-attr]
+            told += line
+            assert line, told.decode()
+        served = Served(process, line.decode().split("running on ")[1].split()[0])
+        self.clients.append(served.client)
+        return served
+
+
+@pytest.fixture
+async def starter(tmp_path: Path, database_url: str) -> AsyncIterator[Starter]:
+    starter = Starter(tmp_path, database_url)
+    yield starter
+    for client in starter.clients:
+        await client.aclose()
+    for process in starter.processes:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_a_server_that_is_killed_in_mid_answer_loses_and_doubles_nothing(starter: Starter, store: MemoryStore):
+    """Started again, the same request gets one answer, and every message stands there once and in order."""
+    first = await starter.serve()
+    hello = message("hello")
+    answer = await first.say(hello)
+    session = answer["session_id"]
+    starter.held.touch()
+    more = message("more")
+    asking = asyncio.ensure_future(first.say(more, session=session))
+    await first.asked()
+    assert await first.end(signal.SIGKILL) == -signal.SIGKILL
+    with pytest.raises(httpx.HTTPError):
+        await asking
+    starter.held.unlink()
+    second = await starter.serve()
+    archived = {"session_id": session, "messages_batch": [hello, answer["message"], more]}  # what the page has
+    await second.client.post("/api/chat/session/archive_messages", json=archived)
+    one, other = await asyncio.gather(second.say(more, session=session), second.say(more, session=session))
+    assert one["message"] == other["message"]
+    expected = ["hello", "answer to hello", "more", "answer to more"]
+    assert await second.texts(session) == expected
+    assert await second.end(signal.SIGTERM) == 0
+    assert [said.text for said in await store.conversations.chat_page("anonymous", session)] == expected
+    batches = (await store.conversations.read("anonymous", session, "assistant")).batches
+    assert sum(batch.message_count for batch in batches) == 4
+
+
+async def test_a_server_that_is_stopped_archives_what_is_buffered(starter: Starter, store: MemoryStore):
+    """Also what it was at work on; the client is told to come back, or finds the connection closed."""
+    server = await starter.serve()
+    session = (await server.say(message("hello")))["session_id"]
+    starter.held.touch()
+    body = {"new_messages": [message("more")], "session_id": session, "stream": True}
+    async with server.client.stream("POST", "/api/chat", json=body) as response:
+        await server.asked()
+        server.process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(server.process.wait(), 30)
+        assert response.status_code == 200
+    assert server.process.returncode == 0
+    said = [one.text for one in await store.conversations.chat_page("anonymous", session)]
+    assert said == ["hello", "answer to hello", "more"]
+
+
+async def test_who_asks_is_said_by_a_header_or_a_token(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
+    """Nobody else is let in; each has sessions of their own."""
+    async with start_chat(user=user_dependency(ServeOptions(user_header="X-Person"))) as client:
+        for user, status in (("ann", 200), ("", 401)):
+            assert (await client.get("/api/chat/sessions", headers={"X-Person": user})).status_code == status
+    monkeypatch.setenv("TOKENS", "ann:secret, bob:other")
+    async with start_chat(user=user_dependency(ServeOptions(token_env="TOKENS"))) as client:
+        client.headers["Authorization"] = "Bearer secret"
+        session = (await client.say("hello")).json()["session_id"]
+        for given, status in (("Bearer secret", 200), ("bearer other", 404), ("Bearer guess", 401), ("Basic x", 401)):
+            answer = await client.get(f"/api/chat/sessions/{session}", headers={"Authorization": given})
+            assert answer.status_code == status
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "give --agent module:function, or set OPENAI_API_KEY"),
+        (["--agent", "nowhere"], 2, "use module:function"),
+        (["--agent", "nowhere:build"], 2, "No module named 'nowhere'"),
+        (["--agent", "json:nothing"], 2, "no function 'nothing'"),
+        (["--agent", "json:dumps", "--host", "0.0.0.0"], 2, "--allow-anonymous"),
+        (["--agent", "json:dumps", "--token-env", "NONE"], 2, "user:token"),
+        (["--agent", "json:dumps", "--allow-anonymous", "--user-header", "X"], 2, "contradict"),
+        (["--agent", "json:dumps", "--url", "postgresql://u:pw@127.0.0.1:1/x"], 1, "not answer"),
+        (["--agent", "json:dumps", "--url", "nonsense"], 2, "expected postgresql:"),
+        (["--agent", "json:dumps", "--static", "/nowhere"], 2, "no such folder"),
+        (["--port", "x"], 2, "'--port'"),
+    ],
+)
+def test_what_the_command_needs_is_said_in_one_line(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
+):
+    """With the remedy, without a password, and with an exit code that tells misuse from failure."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("MEMORY_CONTEXT_URL", database_url)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    done = CliRunner().invoke(app, ["serve", *arguments])
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "pw@" not in done.stderr
+    if "--port" not in arguments:
+        assert done.stderr.startswith("memory-context: ")
+        assert done.stderr.count("\n") == 1
+
+
+async def test_help_is_there_without_the_server(starter: Starter):
+    """Nothing of the server is imported for it."""
+    script = (
+        "import sys\nfrom memory_context.cli import app\nfrom typer.testing import CliRunner\n"
+        "print(CliRunner().invoke(app, ['serve', '--help']).stdout)\n"
+        "print(sorted({'fastapi', 'uvicorn', 'autogen_agentchat', 'limits', 'redis'} & set(sys.modules)))"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    )
+    out, _ = await process.communicate()
+    assert "--user-header" in out.decode()
+    assert out.decode().splitlines()[-1] == "[]"

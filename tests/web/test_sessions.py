@@ -1,0 +1,155 @@
+"""One's own sessions: listed, read page by page, archived by the page, deleted; never another user's."""
+
+import asyncio
+import json
+
+import pytest
+
+from memory_context import MemoryStore
+
+from .conftest import Client, Model, StartChat, message
+
+ARCHIVE = "/api/chat/session/archive_messages"
+
+
+async def test_sessions_are_listed_page_by_page(client: Client):
+    """The last used first; the cursor leads to the next page and ends."""
+    sessions = [(await client.say(f"hello {n}")).json()["session_id"] for n in range(5)]
+    found: list[str] = []
+    cursor = None
+    while True:
+        query = {"limit": 2, **({"before": cursor} if cursor else {})}
+        page = (await client.get("/api/chat/sessions", params=query)).json()
+        found += [one["session_id"] for one in page["sessions"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert found == sessions[::-1]
+    one = (await client.get(f"/api/chat/sessions/{sessions[0]}")).json()
+    assert (one["title"], one["agent_id"], one["message_count"]) == ("hello 0", "assistant", 1)
+
+
+async def test_messages_are_read_page_by_page_buffered_or_not(client: Client):
+    """Each once, in order, with a part of them archived by the page and a part still in the process."""
+    answer = (await client.say("question 0")).json()
+    session = answer["session_id"]
+    for number in range(1, 8):
+        if number == 4:
+            await client.post(ARCHIVE, json={"session_id": session, "messages_batch": [answer["message"]]})
+        answer = (await client.say(f"question {number}", session=session)).json()
+    texts: list[str] = []
+    cursor = None
+    while True:
+        query = {"limit": 3, **({"before": cursor} if cursor else {})}
+        page = (await client.get(f"/api/chat/sessions/{session}/messages", params=query)).json()
+        texts = [one["text"] for one in page["messages"]] + texts
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert texts == [text for n in range(8) for text in (f"question {n}", f"answer to question {n}")]
+
+
+async def test_a_batch_is_archived_once_however_often_and_in_whatever_order(client: Client):
+    """By fetch and by beacon; all its ids are durable afterwards, and the server writes them no second time."""
+    first = (await client.say("hello")).json()
+    session, batch = first["session_id"], [message("one"), message("two", "ai"), message("three"), first["message"]]
+    for order in (batch, batch[::-1], batch[:2] * 2):
+        body = json.dumps({"session_id": session, "messages_batch": order})
+        for kind in ("application/json", "text/plain;charset=UTF-8"):
+            response = await client.post(ARCHIVE, content=body, headers={"Content-Type": kind})
+            assert response.status_code == 200
+            assert set(response.json()["stored_ids"]) == {one["id"] for one in order}
+    assert sorted(await client.texts(session)) == sorted(["hello", *(one["text"] for one in batch)])
+    assert client.router.chat.sessions.peek(("alice", "assistant", session)).buffered == []
+
+
+async def test_archiving_waits_for_nobody(client: Client, model: Model):
+    """The page can archive while the agent is at work."""
+    session = (await client.say("hello")).json()["session_id"]
+    model.asked.clear()
+    model.may_answer.clear()
+    more = message("more")
+    answering = asyncio.ensure_future(client.say(more, session=session))
+    await model.asked.wait()
+    body = {"session_id": session, "messages_batch": [more]}
+    assert (await client.post(ARCHIVE, json=body)).json() == {"stored_ids": [more["id"]]}
+    model.may_answer.set()
+    assert more["id"] in (await answering).json()["stored_ids"]
+    assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
+
+
+async def test_a_deleted_session_is_gone(client: Client, store: MemoryStore, caplog: pytest.LogCaptureFixture):
+    """For reading, writing and asking; its first message again does not bring it back."""
+    hello = message("hello")
+    session = (await client.say(hello)).json()["session_id"]
+    assert (await client.delete(f"/api/chat/sessions/{session}")).status_code == 204
+    assert (await client.delete(f"/api/chat/sessions/{session}")).status_code == 404
+    assert (await client.get("/api/chat/sessions")).json() == {"sessions": [], "next": None}
+    body = {"session_id": session, "messages_batch": [hello]}
+    for response in (
+        await client.get(f"/api/chat/sessions/{session}"),
+        await client.get(f"/api/chat/sessions/{session}/messages"),
+        await client.post(ARCHIVE, json=body),
+        await client.say(hello, session=session),
+        await client.say(hello),
+    ):
+        assert (response.status_code, response.json()["title"]) == (410, "The session was deleted")
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_deleting_a_session_stops_who_is_at_work_on_it(client: Client, model: Model):
+    session = (await client.say("hello")).json()["session_id"]
+    model.asked.clear()
+    model.may_answer.clear()
+    answering = asyncio.ensure_future(client.say("more", session=session))
+    await model.asked.wait()
+    assert (await client.delete(f"/api/chat/sessions/{session}")).status_code == 204
+    assert (await answering).status_code == 410
+    assert client.router.chat.sessions.stats.live == 0
+
+
+async def test_a_session_that_was_deleted_elsewhere_takes_nothing(client: Client, store: MemoryStore):
+    """Another process deleted it: the next batch notices, and nobody is told that something is stored."""
+    session = (await client.say("hello")).json()["session_id"]
+    assert await store.conversations.delete_session("alice", session)
+    statuses = [(await client.say(f"more {n}", session=session)).status_code for n in range(40)]
+    assert statuses[-1] == 410
+    assert statuses == sorted(statuses)
+
+
+async def test_another_users_session_is_unknown(client: Client):
+    """On every route: as if it did not exist. The same first message begins another session for another user."""
+    hello = message("hello")
+    session = (await client.say(hello)).json()["session_id"]
+    eve = client.as_user("eve")
+    for response in (
+        await eve.say("hello", session=session),
+        await eve.say("hello", session=session, stream=True),
+        await eve.post(ARCHIVE, json={"session_id": session, "messages_batch": [message("x")]}),
+        await eve.get(f"/api/chat/sessions/{session}"),
+        await eve.get(f"/api/chat/sessions/{session}/messages"),
+        await eve.delete(f"/api/chat/sessions/{session}"),
+    ):
+        assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+    assert (await eve.get("/api/chat/sessions")).json()["sessions"] == []
+    own = (await eve.say(hello)).json()
+    assert own["session_id"] != session
+    assert own["replayed"] is False
+    assert await client.texts(session) == ["hello", "answer to hello"]
+
+
+async def test_nobody_is_served_before_it_is_said_who_asks(start_chat: StartChat, store: MemoryStore):
+    """A router without a dependency refuses to be made, unless everybody may be the same user."""
+    with pytest.raises(ValueError, match="allow_anonymous=True"):
+        async with start_chat(user=None):
+            pass
+    async with start_chat(user=None, allow_anonymous=True) as client:
+        session = (await client.say("hello")).json()["session_id"]
+        assert (await store.conversations.session("anonymous", session)) is not None
+    async with start_chat() as client:
+        del client.headers["X-User"]
+        refused = await client.say("hello")
+        assert (refused.status_code, refused.json()["title"]) == (401, "Unauthorized")
+        assert refused.headers["www-authenticate"] == "X-User"
+        client.headers["X-User"] = "x" * 129
+        assert (await client.say("hello")).status_code == 403
