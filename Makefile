@@ -5,12 +5,15 @@ PYTHON ?= python3
 VENV ?= $(ROOT)/.venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
+PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check format bench wheel clean
+.PHONY: help demo web_chat test check format bench wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
+	@echo "make web_chat"
+	@echo "             a chat page whose conversations last: http://127.0.0.1:8000 (no API key needed; PORT=<another>)"
 	@echo "make test    run the tests"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make format  format the code"
@@ -21,6 +24,9 @@ help:
 
 demo: $(VENV)/.for-samples
 	@cd "$(ROOT)" && "$(BIN)/python" -m samples.demo
+
+web_chat: $(VENV)/.for-samples,web
+	@cd "$(ROOT)" && "$(BIN)/python" -m samples.web_chat --port $(PORT)
 
 test: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS)

@@ -1,0 +1,100 @@
+"""The application: the chat of memory_context, an agent for it, and the page.
+
+    page (js) ── /api/chat ──▶ create_app ──▶ one agent and one MemoryContext per conversation ──▶ MemoryStore
+
+Everything that makes conversations last is in `memory_context.web`; what is here says who answers, who asks, and where
+the page is.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import ChatCompletionClient
+from fastapi import FastAPI
+
+from memory_context import MemoryContext, MemoryStore, StoreError
+from memory_context.web import create_app
+from samples.code_agent import model_client_from_env
+
+from .code_tools import code_tools
+from .scripted import ScriptedClient
+from .visitors import Visitors, current_user, kept_secret
+
+__all__ = ["chat_app", "main", "serve"]
+
+PAGE = Path(__file__).parent / "page"
+SECRET_FILE = Path(__file__).parents[2] / "out" / "web_chat_secret"
+SYSTEM_MESSAGE = """\
+You answer questions about the source code of the Python package memory_context. Find with search_code, then read;
+name files and lines for what you say, and claim nothing that you have not seen. Answer in short Markdown."""
+
+
+def chat_app(memory_store: MemoryStore, model_client: ChatCompletionClient, secret: bytes) -> FastAPI:
+    """Return the application.
+
+    Args:
+        memory_store: Where conversations go; it stays open.
+        model_client: The model of every agent.
+        secret: Signs the visitors' cookies.
+    """
+
+    def build_agent(context: MemoryContext) -> AssistantAgent:
+        return AssistantAgent(
+            context.agent_id,
+            model_client,
+            tools=[*code_tools(), *context.tools()],
+            model_context=context,
+            system_message=f"{SYSTEM_MESSAGE}\n\n{context.instructions()}",
+            model_client_stream=True,
+            max_tool_iterations=20,
+        )
+
+    app = create_app(memory_store, build_agent, current_user, agent_ids=("reader",), static_folder=PAGE)
+    app.add_middleware(Visitors, secret=secret)
+    return app
+
+
+async def serve(model_client: ChatCompletionClient, host: str, port: int) -> None:
+    """Serve the page until somebody stops it; then every conversation is archived."""
+    SECRET_FILE.parent.mkdir(exist_ok=True)
+    async with MemoryStore() as memory_store:
+        app = chat_app(memory_store, model_client, kept_secret(SECRET_FILE))
+        config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
+        server = uvicorn.Server(config)
+
+        # uvicorn raises the signal again when it has stopped: without a handler that would leave the store open
+        def stop(*_: object) -> None:
+            server.should_exit = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        print(f"Chat on http://{host}:{port}/ (Ctrl+C ends it)", flush=True)
+        await server.serve()
+    await model_client.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser("samples.web_chat", description="Chat with an agent that reads memory_context.")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="(default %(default)s)")
+    parser.add_argument("--model", help="the model, if OPENAI_API_KEY is set (OPENAI_BASE_URL: where it is)")
+    parser.add_argument("--words-per-second", type=int, default=80, help="how fast the agent writes without a key")
+    asked = parser.parse_args(arguments)
+    if asked.model:
+        os.environ["OPENAI_MODEL"] = asked.model
+    live = model_client_from_env()
+    print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
+    try:
+        asyncio.run(serve(live or ScriptedClient(1 / asked.words_per_second), asked.host, asked.port))
+    except StoreError as error:
+        print(f"The store cannot be opened: {error}", file=sys.stderr)
+        return 1
+    return 0

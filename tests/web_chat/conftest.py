@@ -1,0 +1,234 @@
+"""A real Chromium on the sample, which runs as a process of its own on the tests' Postgres; one of each per module."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from memory_context import MemoryStore
+from memory_context.store import ChatMessage
+
+from ..conftest import REPOSITORY, Server, needs
+
+START_SECONDS = 60
+WAIT_SECONDS = 20
+_numbers = count(1)
+
+
+def chromium_options() -> dict[str, Any]:
+    """Return how Chromium is started here."""
+    return {"executable_path": needs("chromium"), "args": ["--no-sandbox"] if os.geteuid() == 0 else []}
+
+
+async def until(check: Callable[[], Awaitable[Any]], what: str) -> Any:
+    """Wait until something holds and return it."""
+    end = time.monotonic() + WAIT_SECONDS
+    while not (found := await check()):
+        assert time.monotonic() < end, f"still not: {what}"
+        await asyncio.sleep(0.05)
+    return found
+
+
+@dataclass
+class ChatServer:
+    """The sample as a process; it can be killed and started again at the same address."""
+
+    database: str
+    database_url: str
+    postgres: Server
+    store: MemoryStore
+    log: Path
+    port: int
+    words_per_second: int = 250
+    process: asyncio.subprocess.Process | None = field(default=None, init=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    async def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "samples.web_chat", "--port", str(self.port)),
+                *("--words-per-second", str(self.words_per_second)),
+                cwd=REPOSITORY,
+                env={**os.environ, "MEMORY_CONTEXT_URL": self.database_url, "OPENAI_API_KEY": ""},
+                stdout=log,
+                stderr=log,
+            )
+        async with httpx.AsyncClient(trust_env=False) as client:
+            end = time.monotonic() + START_SECONDS
+            while True:
+                try:
+                    (await client.get(self.url)).raise_for_status()
+                    return
+                except httpx.TransportError:
+                    assert self.process.returncode is None, self.log.read_text()
+                    assert time.monotonic() < end, "the server does not start"
+                    await asyncio.sleep(0.05)
+
+    async def end(self, how: signal.Signals) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.send_signal(how)
+            await self.process.wait()
+
+    def raw_ids(self, session_id: str) -> list[str]:
+        """Return the ids of a session's chat messages as they lie in the rows, each as often as it is there."""
+        rows = self.postgres.execute(
+            "SELECT session_id, message ->> 'id' FROM memory_context.recent_conversation_history, "
+            "jsonb_array_elements(message_batch) AS message WHERE kind = 'client'",
+            self.database,
+        )
+        return [str(id_) for session, id_ in rows if session == session_id]
+
+
+@pytest.fixture(scope="module")
+def module_database(server: Server, template: str) -> Iterator[str]:
+    """The name of a database for the tests of a module."""
+    name = f"web_chat_{next(_numbers)}"
+    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
+    yield name
+    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chat_server(
+    server: Server, module_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ChatServer]:
+    """The running sample."""
+    needs("chromium")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("web_chat") / "log.txt"
+    async with MemoryStore(server.url(module_database)) as store:
+        chat_server = ChatServer(module_database, server.url(module_database), server, store, log, port)
+        await chat_server.start()
+        yield chat_server
+        await chat_server.end(signal.SIGTERM)
+        assert chat_server.process is not None
+        assert chat_server.process.returncode == 0
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A Chromium without a window."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(**chromium_options())
+        yield browser
+        await browser.close()
+
+
+@dataclass
+class Visitor:
+    """Somebody with a browser profile of their own.
+
+    Attributes:
+        context: The profile.
+        errors: What the pages wrote to the console as errors, or threw.
+    """
+
+    context: BrowserContext
+    server: ChatServer
+    errors: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        self.context.on("console", lambda said: self.errors.extend([said.text] if said.type == "error" else []))
+
+    async def come(self, path: str = "") -> Page:
+        """Open the page in a new tab and wait until it is connected."""
+        page = await self.context.new_page()
+        page.set_default_timeout(WAIT_SECONDS * 1000)
+        await page.goto(self.server.url + path)
+        await page.wait_for_selector("#connection[data-state=online]")
+        return page
+
+    async def user_id(self) -> str:
+        """Return who the server takes this browser for."""
+        cookies = {cookie.get("name"): cookie.get("value", "") for cookie in await self.context.cookies()}
+        return cookies["web_chat_visitor"].rpartition(".")[0]
+
+    async def archived(self, page: Page, many: int) -> list[ChatMessage]:
+        """Return the messages of the page's conversation, once so many are durable; each is there once, in order."""
+        session_id = session_of(page)
+        user_id = await self.user_id()
+
+        async def enough() -> list[ChatMessage]:
+            messages = await self.server.store.conversations.chat_page(user_id, session_id, limit=1000)
+            return messages if len(messages) >= many else []
+
+        messages: list[ChatMessage] = await until(enough, f"{many} messages archived")
+        assert sorted(self.server.raw_ids(session_id)) == sorted({message.id for message in messages})
+        assert messages == sorted(messages, key=lambda message: (message.timestamp, message.id))
+        return messages
+
+
+def session_of(page: Page) -> str:
+    """Return the session that a page shows."""
+    session = page.url.partition("#/")[2]
+    assert session
+    assert not session.startswith("new-")
+    return session
+
+
+async def mid_answer(page: Page) -> None:
+    """Wait until the beginning of an answer shows."""
+    await page.wait_for_selector(".message.ai[data-state=writing] .text p")
+
+
+async def say(page: Page, text: str) -> None:
+    """Write something and send it."""
+    await page.fill("#text", text)
+    await page.press("#text", "Enter")
+
+
+async def answers(page: Page, many: int) -> list[str]:
+    """Return the answers, once there are so many, nothing is being written, and what the server has is loaded."""
+    await page.wait_for_function(
+        "many => document.querySelectorAll('.message.ai[data-state=sent]').length >= many"
+        " && !document.querySelector('[data-state=sending], [data-state=writing], [data-state=queued]')"
+        " && !document.querySelector('[aria-busy=true]')",
+        arg=many,
+        polling=50,
+    )
+    return await page.locator(".message.ai .text").all_inner_texts()
+
+
+async def words(page: Page) -> list[tuple[str, str]]:
+    """Return who said what, in the order of the page."""
+    return await page.evaluate(
+        "() => [...document.querySelectorAll('.message')]"
+        ".map(item => [item.classList.contains('user') ? 'user' : 'ai', item.querySelector('.text').innerText.trim()])"
+    )
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def visit(browser: Browser, chat_server: ChatServer) -> AsyncIterator[Callable[..., Awaitable[Visitor]]]:
+    """Make visitors: `await visit(viewport=…)`; at the end, no page may have had an error that nobody looked at."""
+    visitors: list[Visitor] = []
+
+    async def visit(**options: Any) -> Visitor:
+        options = {"reduced_motion": "reduce", **options}  # painting without a graphics card takes time
+        visitors.append(Visitor(await browser.new_context(**options), chat_server))
+        return visitors[-1]
+
+    yield visit
+    errors = [error for visitor in visitors for error in visitor.errors]
+    for visitor in visitors:
+        await visitor.context.close()
+    assert errors == []

@@ -1,0 +1,341 @@
+"""Conversations in a real browser: whatever dies, each message is archived exactly once, in order."""
+
+import contextlib
+import shutil
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.async_api import BrowserContext, Error, Page, Route, async_playwright
+
+from .conftest import ChatServer, Visitor, answers, chromium_options, mid_answer, say, session_of, until, words
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Visit = Callable[..., Awaitable[Visitor]]
+
+A_FILE = "Read store/pool.py and show me how a connection is opened"
+A_TOUR = "Give me a tour: which parts does the package have?"  # the longest answer
+A_FACT = "Remember that the release is on Friday"
+A_SEARCH = "Where is StoreUnavailableError raised?"
+KEPT = "() => Object.keys(localStorage).filter(key => key.startsWith('web-chat/pending/')).length"
+
+
+async def nothing_is_kept(page: Page) -> None:
+    """Wait until the browser has forgotten everything, since the server said that it is durable."""
+
+    async def is_empty() -> bool:
+        return await page.evaluate(KEPT) == 0
+
+    await until(is_empty, "the browser to forget what is durable")
+
+
+async def test_a_closed_tab_has_archived_everything(visit: Visit):
+    """Question and answer are rows in the database as soon as the tab is gone, though no batch was full."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FILE)
+    (answer,) = await answers(page, 1)
+    assert "```" not in answer
+    await page.close(run_before_unload=True)
+    messages = await visitor.archived(page, 2)
+    assert messages[0].text == A_FILE
+    assert [message.sender for message in messages] == ["user", "ai"]
+
+
+async def test_a_reload_and_the_next_visit_show_the_conversation(visit: Visit):
+    """By the address, and without one; then the browser keeps nothing of it any more."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FILE)
+    await answers(page, 1)
+    await say(page, A_SEARCH)
+    await answers(page, 2)
+    before = await words(page)
+    await page.reload()
+    await answers(page, 2)
+    assert await words(page) == before
+    session = session_of(page)
+    await page.close(run_before_unload=True)
+    page = await visitor.come()
+    await answers(page, 2)
+    assert (session_of(page), await words(page)) == (session, before)
+    await nothing_is_kept(page)
+    assert len(await visitor.archived(page, 4)) == 4
+
+
+async def test_a_crashed_tab_loses_nothing(visit: Visit, chat_server: ChatServer):
+    """Its process is killed, no hook runs; what it kept is archived by the next visit."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FILE)
+    await answers(page, 1)
+    await crash(page)
+    assert len(chat_server.raw_ids(session_of(page))) < 2  # the answer was not durable yet
+    page = await visitor.come()
+    await answers(page, 1)
+    await nothing_is_kept(page)
+    assert len(await visitor.archived(page, 2)) == 2
+
+
+async def test_a_tab_that_dies_in_mid_answer_gets_the_answer_at_the_next_visit(visit: Visit):
+    """The question is asked again under its id, and answered once."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_TOUR)
+    await mid_answer(page)
+    await crash(page)
+    page = await visitor.come()
+    await answers(page, 1)
+    await say(page, A_FACT)
+    await answers(page, 2)
+    await page.close(run_before_unload=True)
+    assert [message.sender for message in await visitor.archived(page, 4)] == ["user", "ai", "user", "ai"]
+
+
+async def test_a_killed_browser_keeps_what_was_never_sent(chat_server: ChatServer):
+    """SIGKILL to all of its processes while it is offline: what was typed is sent, in order, when it is back."""
+    profile = Path(tempfile.mkdtemp(prefix="mc-profile-", dir="/tmp"))
+    async with async_playwright() as playwright:
+
+        async def start() -> BrowserContext:
+            return await playwright.chromium.launch_persistent_context(profile, **chromium_options())
+
+        visitor = Visitor(await start(), chat_server)
+        page = await visitor.come()
+        await say(page, A_FACT)
+        await answers(page, 1)
+        await visitor.context.set_offline(True)
+        await say(page, A_SEARCH)
+        await say(page, A_FILE)
+        await page.wait_for_function("() => document.querySelectorAll('[data-state=queued]').length === 2")
+        await page.evaluate("() => new Promise(done => requestIdleCallback(done))")  # the last write is on its way
+        cookie = (await visitor.context.cookies())[0].get("value", "")
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if any(str(profile) in argument for argument in process.cmdline()):
+                    process.kill()
+
+        visitor = Visitor(await start(), chat_server)
+        # Chromium takes half a minute to write cookies to disk; who has been here for longer keeps theirs
+        await visitor.context.add_cookies([{"name": "web_chat_visitor", "value": cookie, "url": chat_server.url}])
+        page = await visitor.come(f"#/{session_of(page)}")
+        await answers(page, 3)
+        await page.close(run_before_unload=True)
+        messages = await visitor.archived(page, 6)
+        assert [message.text for message in messages if message.sender == "user"] == [A_FACT, A_SEARCH, A_FILE]
+        assert [message.sender for message in messages] == ["user", "ai"] * 3
+        assert visitor.errors == []
+        await visitor.context.close()
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+async def test_what_is_written_offline_is_sent_in_order_when_back(visit: Visit):
+    """It shows as waiting meanwhile; a new conversation can begin offline too, and survives a reload."""
+    visitor = await visit()
+    page = await visitor.come()
+    await visitor.context.set_offline(True)
+    await page.wait_for_selector("#connection[data-state=offline]")
+    for text in (A_FACT, A_SEARCH, A_FILE):
+        await say(page, text)
+    # each new attempt shows for a moment as such
+    await page.wait_for_function(
+        "() => [...document.querySelectorAll('[data-state=queued]')]"
+        ".filter(item => item.innerText.includes('Waiting to be sent')).length === 3"
+    )
+    assert [text for _, text in await words(page)] == [A_FACT, A_SEARCH, A_FILE]
+    visitor.errors.clear()  # Chromium writes each request that fails to the console
+    await visitor.context.set_offline(False)
+    await answers(page, 3)
+    assert [text for who, text in await words(page) if who == "user"] == [A_FACT, A_SEARCH, A_FILE]
+    await page.close(run_before_unload=True)
+    messages = await visitor.archived(page, 6)
+    assert [message.text for message in messages if message.sender == "user"] == [A_FACT, A_SEARCH, A_FILE]
+    assert [message.sender for message in messages] == ["user", "ai"] * 3
+
+
+async def test_two_tabs_show_the_same_and_send_once(visit: Visit):
+    """What one tab says and is told shows in the other, word by word; both at once get one answer each."""
+    visitor = await visit()
+    one = await visitor.come()
+    await say(one, A_FACT)
+    await answers(one, 1)
+    other = await visitor.come(f"#/{session_of(one)}")
+    await answers(other, 1)
+    await say(one, A_TOUR)
+    await mid_answer(other)
+    await answers(other, 2)
+    await say(one, A_SEARCH)
+    await say(other, A_FACT)
+    await answers(one, 4)
+    await answers(other, 4)
+    assert await words(one) == await words(other)
+    await one.close(run_before_unload=True)
+    await other.close(run_before_unload=True)
+    messages = await visitor.archived(one, 8)
+    assert sorted(message.text for message in messages if message.sender == "user") == sorted(
+        [A_FACT, A_TOUR, A_SEARCH, A_FACT]
+    )
+
+
+async def test_a_tab_takes_over_what_another_one_was_sending(visit: Visit):
+    """The tab with the running request dies; the one beside it asks again and shows the answer."""
+    visitor = await visit()
+    one = await visitor.come()
+    await say(one, A_FACT)
+    await answers(one, 1)
+    other = await visitor.come(f"#/{session_of(one)}")
+    await answers(other, 1)
+    await say(one, A_TOUR)
+    await mid_answer(other)
+    await crash(one)
+    await answers(other, 2)
+    await other.close(run_before_unload=True)
+    assert [message.sender for message in await visitor.archived(other, 4)] == ["user", "ai", "user", "ai"]
+
+
+async def test_a_server_killed_in_mid_answer_answers_when_it_is_back(visit: Visit, chat_server: ChatServer):
+    """The page waits and asks again by itself; what only the dead process had is archived from the browser."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    await say(page, A_TOUR)
+    await mid_answer(page)
+    await chat_server.end(signal.SIGKILL)
+    await page.wait_for_selector("#connection[data-state=connecting]")
+    await page.wait_for_selector(".message.user[data-state=queued]")
+    await chat_server.start()
+    visitor.errors.clear()  # refused connections
+    await answers(page, 2)
+    await page.wait_for_selector("#connection[data-state=online]")
+    await page.close(run_before_unload=True)
+    messages = await visitor.archived(page, 4)
+    assert [message.sender for message in messages] == ["user", "ai", "user", "ai"]
+    assert [message.text for message in messages][::2] == [A_FACT, A_TOUR]
+    visitor.errors.clear()
+
+
+async def test_a_full_local_storage_loses_nothing(visit: Visit):
+    """The other place that the browser has takes over, and a crash after that is survived."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    await visitor.context.set_offline(True)
+    await page.evaluate(
+        "() => { for (let size = 1 << 22; size; size >>= 1) for (let i = 0; i < 9; i += 1)"
+        " try { localStorage.setItem(`full/${size}/${i}`, 'x'.repeat(size)); } catch {} }"
+    )
+    await say(page, A_SEARCH)
+    await page.wait_for_selector(".message.user[data-state=queued]")
+    assert A_SEARCH not in await page.evaluate("() => JSON.stringify(localStorage)")
+    await page.evaluate("() => new Promise(done => requestIdleCallback(done))")
+    await crash(page)
+    await visitor.context.set_offline(False)
+    page = await visitor.come(f"#/{session_of(page)}")
+    await answers(page, 2)
+    await page.close(run_before_unload=True)
+    assert len(await visitor.archived(page, 4)) == 4
+    visitor.errors.clear()
+
+
+async def test_more_than_a_beacon_holds_is_archived_by_the_next_visit(visit: Visit):
+    """Browsers take 64 kB of beacons; nothing is cut, nothing is sent twice."""
+    visitor = await visit()
+    page = await visitor.come()
+    for place in range(3):
+        await say(page, f"{A_FACT} {place} {'ä' * 20_000}")
+        await answers(page, place + 1)
+    await page.close(run_before_unload=True)
+    page = await visitor.come()
+    await answers(page, 3)
+    await nothing_is_kept(page)
+    assert [message.sender for message in await visitor.archived(page, 6)] == ["user", "ai"] * 3
+
+
+async def test_a_stopped_answer_stays_as_far_as_it_got(visit: Visit):
+    """Escape stops; what was written is kept as the answer, and the conversation goes on."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_TOUR)
+    await mid_answer(page)
+    await page.keyboard.press("Escape")
+    await page.wait_for_selector(".message.ai[data-state=stopped]")
+    so_far = await page.locator(".message.ai .text").inner_text()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    await page.reload()
+    await answers(page, 2)
+    assert (await words(page))[1] == ["ai", so_far]
+    assert len(await visitor.archived(page, 4)) == 4
+
+
+async def test_a_busy_server_is_asked_again_when_it_says_so(visit: Visit):
+    """503 with Retry-After: the page says that the server is busy, waits, and gets its answer."""
+    visitor = await visit()
+    page = await visitor.come()
+    problem = '{"type": "x", "title": "Busy", "status": 503, "detail": "too much to do"}'
+
+    async def refuse(route: Route) -> None:
+        headers = {"Retry-After": "1", "Content-Type": "application/problem+json"}
+        await route.fulfill(status=503, headers=headers, body=problem)
+
+    await page.route("**/api/chat", refuse, times=1)
+    await say(page, A_FACT)
+    await page.wait_for_selector("#connection[data-state=busy]")
+    await page.wait_for_selector(".message.user >> text=too much to do")
+    await answers(page, 1)
+    await page.wait_for_selector("#connection[data-state=online]")
+    visitor.errors.clear()  # Chromium writes the 503 to the console
+
+
+async def test_a_refused_message_can_be_tried_again_or_removed(visit: Visit):
+    """The reason shows beside it; trying again sends it under the same id."""
+    visitor = await visit()
+    page = await visitor.come()
+    problem = '{"type": "x", "title": "No", "status": 500, "detail": "the agent fell over"}'
+    await page.route("**/api/chat", lambda route: route.fulfill(status=500, body=problem), times=2)
+    await say(page, A_FACT)
+    await page.wait_for_selector(".message.user[data-state=failed] >> text=the agent fell over")
+    await say(page, A_SEARCH)
+    await page.wait_for_function("() => document.querySelectorAll('[data-state=failed]').length === 2")
+    await page.locator(".message", has_text=A_SEARCH).get_by_role("button", name="Remove").click()
+    await page.reload()
+    await page.wait_for_selector(".message.user[data-state=failed]")
+    await page.get_by_role("button", name="Try again").click()
+    await answers(page, 1)
+    await page.close(run_before_unload=True)
+    assert (await visitor.archived(page, 2))[0].text == A_FACT
+    visitor.errors.clear()
+
+
+async def test_two_browsers_see_nothing_of_each_other(visit: Visit):
+    """Neither in the list nor by the address; a forged cookie makes a stranger."""
+    one, other = await visit(), await visit()
+    page = await one.come()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    await page.close(run_before_unload=True)
+    await one.archived(page, 2)
+    stranger = await other.come(f"#/{session_of(page)}")
+    await stranger.wait_for_selector("#notice >> text=not here")
+    assert await words(stranger) == []
+    assert await stranger.locator(".session").count() == 0
+    forged = f"{await one.user_id()}.0"
+    await other.context.add_cookies([{"name": "web_chat_visitor", "value": forged, "url": one.server.url}])
+    stranger = await other.come()
+    assert await other.user_id() != await one.user_id()
+    assert await stranger.locator(".session").count() == 0
+    other.errors.clear()  # the 404
+
+
+async def crash(page: Page) -> None:
+    """Kill the process behind a page: none of its hooks run."""
+    async with page.expect_event("crash"):
+        with contextlib.suppress(Error):  # nobody is left to answer
+            await page.goto("chrome://crash")
+    await page.close()

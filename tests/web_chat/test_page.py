@@ -1,0 +1,380 @@
+"""The page in a real browser: what people see, hear and press; nothing in a message can become part of it."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, Route
+
+from .conftest import Visitor, answers, mid_answer, say, session_of, words
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Visit = Callable[..., Awaitable[Visitor]]
+
+A_TOUR = "Give me a tour: which parts does the package have?"  # the longest answer
+A_FACT = "Remember that the release is on Friday"
+A_FILE = "Read store/pool.py and show me how a connection is opened"
+
+HOSTILE = """<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
+[click](javascript:window.hacked=1) [data](data:text/html,<script>window.hacked=1</script>) **<b>bold</b>**
+`<i>code</i>` http://example.com/"onmouseover="window.hacked=1
+- <svg onload=window.hacked=1>
+```html
+</code></pre><script>window.hacked=1</script>
+```"""
+
+# WCAG 2.1: relative luminance and contrast, of every text that shows, against what it stands on
+CONTRAST = """() => {
+  const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = colour => {
+    paint.clearRect(0, 0, 1, 1);
+    paint.fillStyle = colour;
+    paint.fillRect(0, 0, 1, 1);
+    return [...paint.getImageData(0, 0, 1, 1).data];
+  };
+  const over = ([r, g, b, a], below) => [r, g, b].map((value, i) => (value * a + below[i] * (255 - a)) / 255);
+  const behind = element => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) layers.push(rgba(getComputedStyle(at).backgroundColor));
+    return layers.reduceRight((below, layer) => over(layer, below), [255, 255, 255]);
+  };
+  const luminance = colour => {
+    const [r, g, b] = colour.map(v => v / 255).map(v => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const bad = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const says = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    const isShown = element.checkVisibility({ visibilityProperty: true });
+    if (!says || !isShown || element.closest(".visually-hidden, :disabled")) continue;
+    const ground = behind(element);
+    const text = over(rgba(getComputedStyle(element).color), ground);
+    const [dark, light] = [luminance(ground), luminance(text)].sort((one, other) => one - other);
+    const contrast = (light + 0.05) / (dark + 0.05);
+    if (contrast < 4.5) bad.push(`${contrast.toFixed(2)} ${element.outerHTML.slice(0, 200)}`);
+  }
+  return bad;
+}"""
+
+NAMELESS = """() => {
+  const nameOf = element => (element.ariaLabel
+    || document.getElementById(element.getAttribute("aria-labelledby"))?.innerText
+    || [...(element.labels ?? [])].map(label => label.textContent).join("") || element.innerText || "").trim();
+  const named = "button, a[href], input, textarea, select, nav, aside, dialog, [role=region], form[aria-label]";
+  return [...document.querySelectorAll(named)].filter(element => !nameOf(element) && element.tagName !== "DIALOG")
+    .map(element => element.outerHTML.slice(0, 120));
+}"""
+
+
+async def open_with(page: Page, text: str) -> None:
+    """Have the server give this answer to what is said next."""
+
+    async def answer(route: Route) -> None:
+        asked = json.loads(route.request.post_data or "")["new_messages"][0]
+        message = {"id": f"a-{asked['id']}", "text": text, "sender": "ai", "timestamp": "2030-01-01T00:00:00Z"}
+        step = {"kind": "result", "name": "<b>tool</b>", "summary": text}
+        events = [
+            ("session", {"session_id": "given", "agent_id": "a"}),
+            ("step", step),
+            *(("delta", {"text": text[place : place + 7]}) for place in range(0, len(text), 7)),
+            ("message", message),
+            ("done", {"stored_ids": [asked["id"], message["id"]], "replayed": False}),
+        ]
+        body = "".join(f": ping\r\n\r\nevent: {name}\r\ndata: {json.dumps(data)}\r\n\r\n" for name, data in events)
+        await route.fulfill(status=200, content_type="text/event-stream", body=body)
+
+    await page.route("**/api/chat", answer)
+
+
+async def test_what_looks_like_html_stays_text(visit: Visit):
+    """In what is said, in the answer, in its steps and in a title; a script's address is no link."""
+    visitor = await visit()
+    page = await visitor.come()
+    await open_with(page, HOSTILE)
+    await say(page, HOSTILE)
+    await answers(page, 1)
+    assert (await words(page))[0] == ["user", HOSTILE.strip()]
+    shown = page.locator(".message.ai")
+    assert await shown.locator("script, img, b, i, svg[onload]").count() == 0
+    assert await page.evaluate("() => window.hacked") is None
+    links = await shown.locator("a").evaluate_all("links => links.map(link => [link.href, link.rel])")
+    assert links == [["http://example.com/", "noopener noreferrer"]]
+    assert await shown.locator("strong").inner_text() == "<b>bold</b>"
+    assert await shown.locator("pre code").inner_text() == "</code></pre><script>window.hacked=1</script>"
+    assert "<b>tool</b>" in await shown.locator("summary").inner_text()
+
+
+async def test_the_pages_policy_refuses_foreign_code(visit: Visit):
+    """No inline script, no other host, no frame around it."""
+    visitor = await visit()
+    page = await visitor.come()
+    await page.evaluate(
+        "() => { const script = document.createElement('script'); script.textContent = 'window.hacked = 1';"
+        " document.body.append(script); }"
+    )
+    assert await page.evaluate("() => window.hacked") is None
+    assert await page.evaluate("() => fetch('https://example.com/').then(() => true, () => false)") is False
+    answer = await page.request.get(visitor.server.url)
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    visitor.errors.clear()  # the browser says what it refused
+
+
+async def test_markdown_is_shown_as_what_it_means(visit: Visit):
+    """Paragraphs, lists, code with a button that copies it, bold, links."""
+    visitor = await visit(permissions=["clipboard-read", "clipboard-write"])
+    page = await visitor.come()
+    text = (
+        "# Title\nFirst **bold** line\n\n1. one\n\n2. two\n   more\n\n- dot `a**b**`\n\n"
+        "```python\nif a < b:\n\n    pass\n```\nSee [the docs](https://example.com/a_(b)) and 2 * 3 * 4."
+    )
+    await open_with(page, text)
+    await say(page, "show me")
+    await answers(page, 1)
+    html = await page.locator(".message.ai .text").evaluate("text => [...text.children].map(one => one.tagName)")
+    assert html == ["P", "P", "OL", "UL", "FIGURE", "P"]
+    assert await page.locator(".message.ai .prose ol li").all_inner_texts() == ["one", "two more"]
+    assert await page.locator(".message.ai .prose ul code").inner_text() == "a**b**"
+    assert await page.locator(".message.ai a").get_attribute("href") == "https://example.com/a_(b)"
+    await page.get_by_role("button", name="Copy").click()
+    await page.get_by_role("button", name="Copied").wait_for()
+    assert await page.evaluate("() => navigator.clipboard.readText()") == "if a < b:\n\n    pass"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_everything_can_be_read_and_has_a_name(visit: Visit, scheme: Any):
+    """Contrast of 4.5 and more, names for all that can be pressed, landmarks, headings; in every state of the page."""
+    visitor = await visit(color_scheme=scheme)
+    page = await visitor.come()
+    assert await page.evaluate("() => document.documentElement.dataset.theme") == scheme
+    assert await page.evaluate(CONTRAST) == []
+    await say(page, A_FILE)
+    await answers(page, 1)
+    await page.locator("summary").last.click()
+    await page.route("**/api/chat", lambda route: route.fulfill(status=500, body='{"type": "x", "detail": "no"}'))
+    await say(page, A_FACT)
+    await page.wait_for_selector("[data-state=failed]")
+    await visitor.context.set_offline(True)
+    await page.wait_for_selector("#connection[data-state=offline]")
+    await page.locator(".session").hover()
+    assert await page.evaluate(CONTRAST) == []
+    await page.locator(".session .delete").click()
+    assert await page.evaluate(CONTRAST) == []
+    await page.keyboard.press("Escape")
+    assert await page.evaluate(NAMELESS) == []
+    for role in ("main", "complementary", "navigation", "banner"):
+        if role != "banner":
+            assert await page.get_by_role(role).count() == 1, role
+    assert await page.get_by_role("heading", level=1).count() == 1
+    assert await page.locator("html").get_attribute("lang") == "en"
+    assert await page.evaluate(
+        "() => { const ids = [...document.querySelectorAll('[id]')].map(one => one.id);"
+        " return ids.length === new Set(ids).size }"
+    )
+    visitor.errors.clear()
+
+
+async def test_a_finished_answer_is_announced_once(visit: Visit):
+    """Screen readers hear the answer, not every word that arrives."""
+    visitor = await visit()
+    page = await visitor.come()
+    await page.evaluate(
+        "() => { window.heard = []; const spoken = document.getElementById('announcer');"
+        " new MutationObserver(() => window.heard.push(spoken.textContent)).observe(spoken, { childList: true }); }"
+    )
+    await say(page, A_FILE)
+    await answers(page, 1)
+    heard = await page.evaluate("() => window.heard")
+    assert len(heard) == 1
+    assert heard[0].startswith("Answer: This is the place")
+    assert await page.locator("#messages").evaluate("list => list.closest('[aria-live], [role=log]')") is None
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (390, 844), (1280, 800), (2560, 1200)])
+async def test_nothing_sticks_out_on_any_screen(visit: Visit, width: int, height: int):
+    """No sideways scrolling, from a small phone to a wide screen; the message box stays in sight."""
+    visitor = await visit(viewport={"width": width, "height": height}, is_mobile=width < 400, has_touch=width < 400)
+    page = await visitor.come()
+    await open_with(page, f"{'x' * 300} https://example.com/{'y' * 300}\n\n```\n{'z' * 400}\n```\n- {'w' * 200}")
+    await page.fill("#text", "v" * 300)
+    await page.click("#send")
+    await answers(page, 1)
+    sizes = await page.evaluate(
+        "() => [document.documentElement, document.getElementById('scroller')].map(e => [e.scrollWidth, e.clientWidth])"
+    )
+    assert all(wide <= room for wide, room in sizes)
+    box = await page.locator("#composer").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert box["y"] + box["height"] <= height
+    if width < 800:
+        await page.click("#menu")
+        await page.wait_for_selector("#new-chat:focus")
+        target = await page.locator("#close-sidebar").bounding_box()
+        assert target is not None
+        assert min(target["width"], target["height"]) >= 44
+        await page.keyboard.press("Escape")
+        await page.wait_for_selector("#menu:focus")
+
+
+async def test_everything_works_with_the_keyboard(visit: Visit):
+    """Skip link, starters, Enter and Shift+Enter, the list, the dialog; focus shows and is never lost."""
+    visitor = await visit()
+    page = await visitor.come()
+    await page.keyboard.press("Tab")
+    assert await page.locator(":focus").inner_text() == "Skip to the message box"
+    outline = await page.locator(":focus").evaluate("e => getComputedStyle(e).outlineStyle")
+    assert outline == "solid"
+    await page.keyboard.press("Enter")
+    await page.keyboard.type("Remember that")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("the release is on Friday")
+    await page.keyboard.press("Enter")
+    await answers(page, 1)
+    assert (await words(page))[0] == ["user", "Remember that\nthe release is on Friday"]
+    assert await page.evaluate("() => document.activeElement.id") == "text"
+
+    await page.locator(".session a").focus()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("dialog[open]")
+    await page.keyboard.press("Escape")
+    assert await page.locator(".session").count() == 1
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Delete", exact=True).focus()
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("#empty")
+    assert await page.locator(".session").count() == 0
+
+
+async def test_a_deleted_conversation_is_gone_everywhere(visit: Visit):
+    """In the list, in another tab that shows it, and after a reload."""
+    visitor = await visit()
+    one = await visitor.come()
+    await say(one, A_FACT)
+    await answers(one, 1)
+    session = session_of(one)
+    other = await visitor.come(f"#/{session}")
+    await answers(other, 1)
+    await one.locator(".session").hover()
+    await one.locator(".session .delete").click()
+    await one.get_by_role("button", name="Delete", exact=True).click()
+    for page in (one, other):
+        await page.wait_for_selector("#empty")
+        assert await page.locator(".session").count() == 0
+    again = await visitor.come(f"#/{session}")
+    await again.wait_for_selector("#empty")
+    await say(again, A_FACT)
+    await answers(again, 1)
+    assert session_of(again) != session
+    visitor.errors.clear()  # the 404
+
+
+async def test_conversations_are_listed_and_opened(visit: Visit):
+    """With their titles, the last one first; what was typed but not sent waits in its conversation."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    await page.fill("#text", "half a thought")
+    await page.click("#new-chat")
+    assert await page.input_value("#text") == ""
+    await say(page, A_FILE)
+    await answers(page, 1)
+    await page.wait_for_function("() => document.querySelectorAll('.session').length === 2")
+    assert await page.locator(".session .title").all_inner_texts() == [A_FILE, A_FACT]
+    await page.get_by_role("link", name=A_FACT).click()
+    await answers(page, 1)
+    assert (await words(page))[0] == ["user", A_FACT]
+    assert await page.input_value("#text") == "half a thought"
+    assert await page.locator(".session a[aria-current=page]").inner_text() == A_FACT
+    await page.go_back()
+    await page.locator(".message.user", has_text=A_FILE).wait_for()
+
+
+async def test_an_answer_goes_on_while_another_conversation_is_looked_at(visit: Visit):
+    """Nobody has to stay and watch."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_TOUR)
+    await mid_answer(page)
+    await page.click("#new-chat")
+    await page.wait_for_selector("#empty")
+    await page.locator(".session a").click()
+    await answers(page, 1)
+    assert len(await words(page)) == 2
+
+
+async def test_older_messages_come_in_above_and_reading_is_left_alone(visit: Visit):
+    """Scrolling up loads them without a jump; what is new meanwhile is offered, not forced upon the reader."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    session = session_of(page)
+    said = [
+        {
+            "id": f"m{i:03}",
+            "text": f"message {i}\n" * 3,
+            "sender": "user",
+            "timestamp": f"2020-01-01T00:{i // 60:02}:{i % 60:02}Z",
+        }
+        for i in range(120)
+    ]
+    body = {"session_id": session, "messages_batch": said[:100]}
+    for start in (0, 60):
+        body = {"session_id": session, "messages_batch": said[start : start + 60]}
+        answer = await page.request.post(f"{visitor.server.url}api/chat/session/archive_messages", data=body)
+        assert answer.ok, await answer.text()
+    await page.reload()
+    await page.wait_for_function("() => document.querySelectorAll('.message').length >= 50")
+    first = page.locator("#messages li").first
+    seen = await first.inner_text()
+    await page.evaluate("() => { document.getElementById('scroller').scrollTop = 150 }")
+    await page.wait_for_function("() => document.querySelectorAll('.message').length >= 100")
+    kept = page.locator("#messages li", has_text=seen.splitlines()[1]).first
+    box = await kept.bounding_box()
+    assert box is not None
+    assert -200 < box["y"] < 200
+    await page.evaluate("() => { document.getElementById('scroller').scrollTop -= 300 }")
+    place = await page.evaluate("() => document.getElementById('scroller').scrollTop")
+    await page.evaluate("() => { window.other = new BroadcastChannel('web-chat') }")
+    event = {"type": "delta", "id": "somebody", "text": "new words"}
+    await page.evaluate("message => window.other.postMessage(message)", {"name": session, "event": event})
+    await page.get_by_role("button", name="New messages").wait_for()
+    assert await page.evaluate("() => document.getElementById('scroller').scrollTop") >= place
+    await page.get_by_role("button", name="New messages").click()
+    await page.locator("text=new words").wait_for()
+    assert not await page.get_by_role("button", name="New messages").is_visible()
+
+
+async def test_nothing_moves_when_an_answer_is_finished(visit: Visit):
+    """No layout shift but by what is written: what stood there stays where it was."""
+    visitor = await visit()
+    page = await visitor.come()
+    await page.evaluate(
+        "() => { window.shift = 0; new PerformanceObserver(list => { for (const one of list.getEntries())"
+        " if (!one.hadRecentInput) window.shift += one.value; }).observe({ type: 'layout-shift', buffered: true }); }"
+    )
+    await say(page, A_FACT)
+    await answers(page, 1)
+    assert await page.evaluate("() => window.shift") < 0.02
+
+
+async def test_the_theme_is_chosen_here_or_by_the_system(visit: Visit):
+    """The choice survives a reload; motion is left out for those who do not want it."""
+    visitor = await visit(color_scheme="light", reduced_motion="reduce")
+    page = await visitor.come()
+    light = await page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    await page.get_by_role("button", name="Switch between light and dark").click()
+    dark = await page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert light != dark
+    await page.reload()
+    assert await page.evaluate("() => getComputedStyle(document.body).backgroundColor") == dark
+    moving = (
+        "() => [...document.querySelectorAll('*')].filter(e => getComputedStyle(e).animationName !== 'none').length"
+    )
+    assert await page.evaluate(moving) == 0
