@@ -1,7 +1,7 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
-    add_message:   transcript.deliver -> offloader.settle (measure, compact, store) -> retainer.settle (choose facts)
-                   -> budget.plan (decide) -> expander.begin (decide, read) -> archiver.note (write in batches)
+    add_message:   transcript.deliver -> archiver.note (write in batches) -> offloader.settle (measure, compact, store)
+                   -> retainer.settle (choose facts) -> budget.plan (decide) -> expander.begin (decide, read)
     get_messages:  expander.settle -> retainer.settle -> offloader.measure -> budget.fit (decide) -> view -> copies
 
 A known session is taken up from its archive at first use. Read this file first: every arrow of the data flow is one
@@ -11,6 +11,8 @@ line here.
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from autogen_core import Component
@@ -18,7 +20,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from typing_extensions import Self
 
-from .archive import Archiver, Progress, ResumeReport, Session, TakenUp, saved_session
+from .archive import Archiver, Progress, ResumeReport, Session, TakenUp, said_meanwhile, saved_session
 from .compaction import Compactors
 from .context_config import MemoryContextConfig, arguments_of, config_of
 from .context_memory import ContextMemory
@@ -114,9 +116,15 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     def _identity(self) -> tuple[str, str, str]:
         return self.user_id, self.agent_id, self.session_id
 
-    def _start(self, transcript: Transcript, progress: Progress, report: ResumeReport | None = None) -> None:
+    def _start(
+        self,
+        transcript: Transcript,
+        progress: Progress,
+        report: ResumeReport | None = None,
+        moved_by: int | None = None,
+    ) -> None:
         """Wire everything to a transcript that is archived as far as `progress` says."""
-        self._session.begin(self._identity, transcript, progress, report)
+        self._session.begin(self._identity, transcript, progress, report, moved_by=moved_by)
         tag = session_tag(self.session_id)
         self._transcript = transcript
         self._agent_memory = AgentMemory(
@@ -152,17 +160,24 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._take_in(message)
         await self._settle()
         await self._retainer.settle()
-        await self._offloader.measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
+        await self._measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
         self._budget.plan(self._transcript, self._retainer.is_held)
         self._expander.begin()
-        self._session.archiver.note()
 
-    def _take_in(self, message: LLMMessage) -> None:
+    def _take_in(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         self._is_used = True
-        entry = self._transcript.deliver(message)
+        entry = self._transcript.deliver(message, added_at)
         if entry is not None:
             self._offloader.add(entry)
         self._expander.hold(entry)
+        self._session.archiver.note()  # here, so that a message whose adding is cancelled is archived too
+
+    async def _measure(self) -> None:
+        """Have every message measured, also of a history that comes while this waits."""
+        offloader = None
+        while offloader is not self._offloader:
+            offloader = self._offloader
+            await offloader.measure()
 
     async def _settle(self) -> bool:
         """Have the session's history, and have stored what waits; False without the history: nothing is stored yet."""
@@ -179,7 +194,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         await self._session.settle()
         await self._expander.settle()
         await self._retainer.settle()
-        await self._offloader.measure()  # last: from here on nothing waits, so that no other task comes in between
+        await self._measure()  # last: from here on nothing waits, so that no other task comes in between
         view = self._budget.fit(self._transcript, self._retainer.is_held)
         if self._retainer.record():
             view = self._budget.fit(self._transcript, self._retainer.is_held)
@@ -242,7 +257,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """Return the session, JSON-native; committed results are references, so loading needs the same database."""
         await self._settle()
         await self._expander.settle(for_view=False)
-        session = await self._session.to_state(self._transcript)
+        session = await self._session.to_state()
         return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -257,9 +272,9 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """
         session_id, saved = saved_session(state, self.user_id, self.session_id)
         identity = (self.user_id, self.agent_id, session_id)
+        await self._session.archiver.leave(_CLOSE_SECONDS)  # what was said since is in the archive at least
         begun = await self._session.newest(identity, saved, may_be_archived=not self._is_used)
         await restore_texts(begun.transcript, self._agent_memory)
-        await self._session.archiver.settled()
         self.session_id = session_id
         self._begin(begun)
         await self._offloader.settle()
@@ -270,17 +285,26 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         if not self._session.is_pending:
             return  # a state was loaded meanwhile
         if found.report.outcome != "resumed":
-            self._session.begin(self._identity, self._transcript, found.progress, found.report)
+            self._session.begin(self._identity, self._transcript, found.progress, found.report, moved_by=0)
             return
-        said = self._transcript.entries(start=len(self._initial_messages or ()))
-        self._begin(found)
-        for entry in said:
-            self._take_in(entry.message)
+        first = len(self._initial_messages or ())
+        meanwhile = said_meanwhile(self._transcript, first, found.transcript)
+        self._begin(found, moved_by=found.transcript.end - first)
+        for said in meanwhile:
+            if said is None:
+                self._expander.forget()
+                self._transcript.decide(Cleared(self._transcript.end))
+            else:
+                self._take_in(*said)
 
-    def _begin(self, taken_up: TakenUp) -> None:
+    def _begin(self, taken_up: TakenUp, moved_by: int | None = None) -> None:
         self._expander.forget()
         self._summariser.forget()
-        self._start(taken_up.transcript, taken_up.progress, taken_up.report)
+        self._start(taken_up.transcript, taken_up.progress, taken_up.report, moved_by)
+        standing = self._transcript.standing
+        if taken_up.report.outcome == "resumed" and not standing.unseen:
+            for entry in self._transcript.entries(start=standing.shown):  # what they ask for is still to be opened
+                self._expander.hold(entry)
 
     def _to_config(self) -> MemoryContextConfig:
         store = {} if self._uses_default_store else self.memory_store.url_for_config
@@ -309,7 +333,8 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     def stats(self) -> ContextStats:
         """What the context did since it was made or a state was loaded, in tokens and transactions."""
         usages = [None if model is None else model.usage for model in (self._light_model, self._summary_model)]
-        return self._meter.stats(self._transcript, self._offloader.transactions, *usages)
+        stats = self._meter.stats(self._transcript, self._offloader.transactions, *usages)
+        return replace(stats, archive_transactions=self._session.archiver.transactions)
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 

@@ -111,9 +111,11 @@ class Lookup:
 
     Attributes:
         label: What was read, such as "lines 120-180 of [MemoryRef: …]".
+        shows_content: Whether something of it was shown, not only said that it was shown before.
     """
 
     label: str
+    shows_content: bool = True
 
 
 class LookupRegister:

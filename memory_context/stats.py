@@ -51,6 +51,7 @@ class ContextStats:
         summary_failures: Of these, those without a usable answer.
         summary_tokens: What it was sent and answered for them.
         write_transactions: Transactions that stored something.
+        archive_transactions: Transactions that archived the session.
     """
 
     views: int = 0
@@ -78,6 +79,7 @@ class ContextStats:
     summary_failures: int = 0
     summary_tokens: int = 0
     write_transactions: int = 0
+    archive_transactions: int = 0
 
     @property
     def saved_tokens(self) -> int:

@@ -14,7 +14,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from weakref import WeakMethod
 
 from ..errors import SessionGoneError, StoreError, StoreUnavailableError
@@ -25,7 +25,9 @@ from .batching import batch_after, holds
 from .progress import Line, Progress
 from .stopping import archived_on_termination
 from .taking_up import take_up
+from .timing import Timer
 from .titles import Titles
+from .waiting import answered
 
 __all__ = ["Archiver"]
 
@@ -56,7 +58,7 @@ class Archiver:
         policy: When batches are written.
         settle: A method, awaited before a batch is made: stores what waits to be stored, so that batches hold
             references; False if the history of the session is still to be read.
-        titles: Names the session; None for no titles.
+        titles: Names the session.
 
     Attributes:
         identity: User, agent, session.
@@ -68,7 +70,7 @@ class Archiver:
         conversations: ConversationArchive,
         policy: ArchivePolicy,
         settle: Callable[[], Awaitable[bool]],
-        titles: Titles | None,
+        titles: Titles,
     ) -> None:
         self.identity = ("", "", "")
         self.transactions = 0
@@ -84,7 +86,7 @@ class Archiver:
         self._delivered: dict[str, int] = {}
         self._archived_ids: set[str] = set()
         self._sending: _Sending | None = None
-        self._timer: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle, float] | None = None
+        self._timer = Timer(self._on_time)
         self._task: asyncio.Task[None] | None = None
         self._has_begun = False
         self._is_gone = False
@@ -93,7 +95,13 @@ class Archiver:
     # --- what is to be archived
 
     def follow(
-        self, identity: tuple[str, str, str], transcript: Transcript, progress: Progress, *, has_news: bool = False
+        self,
+        identity: tuple[str, str, str],
+        transcript: Transcript,
+        progress: Progress,
+        *,
+        has_news: bool = False,
+        moved_by: int | None = None,
     ) -> None:
         """Archive this transcript from now on.
 
@@ -102,21 +110,40 @@ class Archiver:
             transcript: The transcript.
             progress: How far it is archived.
             has_news: Whether the rest is to be archived although nothing is added to it.
+            moved_by: How much further back the messages of the transcript before stand, or will stand, in this one;
+                None if it has nothing to do with that.
         """
+        line = progress.line
+        self._counted = transcript.end if line is None or line.begins_anew else line.position
         if identity != self.identity:
             self._chat.clear()
+            self._titles.begin()
             self._is_gone = False
+        elif line is not None and self._is_behind(line):
+            line = None
+        if progress.line is not None and progress.line.sequence >= 0:
+            self._titles.ask_no_more()
         self.identity = identity
-        line = progress.line
         self._transcript = transcript
         self._line = line
-        self._counted = transcript.end if line is None or line.begins_anew else line.position
         self._sending = None
         self._chat.update({message.id: message for message in progress.chat})
-        self._delivered = dict(progress.delivered)
+        before = {} if moved_by is None else {id_: at + moved_by for id_, at in self._delivered.items()}
+        self._delivered = {**before, **progress.delivered}
         archived_before = 0 if line is None else line.position
         self._archived_ids = {id_ for id_, at in self._delivered.items() if at < archived_before}
         self._has_begun = has_news
+
+    def _is_behind(self, line: Line) -> bool:
+        """Whether more was written, or may have been, than a place says that was read or saved before."""
+        own = self._line
+        is_further = own is not None and own.branch == line.branch and own.sequence > line.sequence
+        return is_further or self._sending is not None
+
+    @property
+    def transcript(self) -> Transcript:
+        """What is archived."""
+        return self._transcript
 
     @property
     def progress(self) -> Progress:
@@ -128,7 +155,9 @@ class Archiver:
         """Whether something is not archived yet."""
         if self._is_gone or not self._policy.enabled:
             return False
-        return bool(self._chat) or self._sending is not None or (self._has_begun and self._has_news)
+        if self._chat or self._sending is not None or self._titles.has_news:
+            return True
+        return self._has_begun and self._has_news
 
     @property
     def is_gone(self) -> bool:
@@ -175,19 +204,14 @@ class Archiver:
     def note(self) -> None:
         """Have what was just added to the transcript written in time. Never raises."""
         self._has_begun = True
-        self._kept = self._settle()
         self._schedule_next()
-
-    def _schedule_next(self) -> None:
-        if self.is_dirty:
-            waiting = max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat))
-            self._schedule(0.0 if waiting >= self._policy.batch_messages else self._policy.batch_seconds)
 
     def abandon(self) -> None:
         """Archive nothing any more: the session was deleted."""
         self._is_gone = True
         self._chat.clear()
-        self._cancel_timer()
+        self._timer.cancel()
+        self._kept = None
 
     # --- writing
 
@@ -202,26 +226,34 @@ class Archiver:
         if self.is_dirty:
             await asyncio.shield(self._begin())
 
-    async def settled(self) -> None:
-        """Wait for what is being written now, however it ends."""
-        running = self._running()
-        if running is not None:
-            await asyncio.wait([running])
+    async def settled(self, seconds: float | None = None) -> None:
+        """Wait for what is being written now, however it ends, but not longer than told."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while (running := self._running()) is not None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            await asyncio.wait([running], timeout=left)
 
-    async def close(self, seconds: float) -> None:
-        """Write what is not archived yet, if that is done in so many seconds, and let nothing run on. Never raises."""
+    async def leave(self, seconds: float) -> None:
+        """Write what is not archived yet, if that is done in so many seconds. Never raises."""
         try:
             await asyncio.wait_for(self.flush(), seconds)
         except (StoreError, asyncio.TimeoutError) as error:
-            _logger.warning("session %s is not archived: %s", self.identity[2], error or f"not done in {seconds:g} s")
-        self._cancel_timer()
-        self._kept = None
+            _logger.warning(
+                "session %s is not archived: %s", self.identity[2], str(error) or f"not done in {seconds:g} s"
+            )
+
+    async def close(self, seconds: float) -> None:
+        """Do as `leave`, and let nothing run on. Never raises."""
+        await self._titles.close()
+        await self.leave(seconds)
         running = self._running()
         if running is not None:
             running.cancel()
             await asyncio.wait([running], timeout=1.0)
-        if self._titles is not None:
-            await self._titles.close()
+        self._timer.cancel()
+        self._kept = None
 
     def _running(self) -> asyncio.Task[None] | None:
         task = self._task
@@ -234,15 +266,12 @@ class Archiver:
         return task
 
     async def _write(self) -> None:
-        self._cancel_timer()
+        self._timer.cancel()
         try:
-            settle = self._settle()
-            if settle is not None and not await settle():
-                raise StoreUnavailableError("the history of the session could not be read yet")
             if self._sending is not None:  # its answer was lost
                 await self._send(self._sending)
             for _ in range(_ATTEMPTS):
-                self._sending = await self._next()
+                self._sending = self._next(await self._prepared())
                 if self._sending is None or await self._send(self._sending):
                     break
         except SessionGoneError:
@@ -255,46 +284,65 @@ class Archiver:
             raise
         finally:
             self._schedule_next()
-            if not self.is_dirty:
-                self._kept = None
 
-    async def _next(self) -> _Sending | None:
+    async def _prepared(self) -> Line:
+        """Return the place in the archive, once all before it is there and what comes after it can be written.
+
+        Raises:
+            StoreError: The store refused or cannot be reached.
+        """
+        while True:
+            settle = self._settle()
+            if settle is not None and not await settle():
+                raise StoreUnavailableError("the history of the session could not be read yet")
+            identity, line = self.identity, self._line
+            if line is None:
+                user_id, agent_id, session_id = identity
+                archived = await answered(self._conversations.read(user_id, session_id, agent_id))
+                if self.identity == identity and self._line is None:
+                    self._line = Line(archived.head, begins_anew=archived.head >= 0)
+            # what came while this waited may not be measured yet, and what is told of its parts later needs that
+            elif settle is None or all(
+                entry.parts is not None
+                for entry in self._transcript.entries(start=max(line.position, self._transcript.standing.start))
+            ):
+                return line
+
+    def _next(self, line: Line) -> _Sending | None:
         """Return what is to be sent now."""
-        if self._line is None:
-            user_id, agent_id, session_id = self.identity
-            archived = await self._conversations.read(user_id, session_id, agent_id)
-            self._line = Line(archived.head, begins_anew=archived.head >= 0)
-        transcript, line = self._transcript, self._line
+        transcript = self._transcript
         end, decisions = transcript.end, len(transcript.log)
-        after = replace(line, position=end, decision=decisions, begins_anew=False)
-        batch = None
-        if (end, decisions) != (line.position, line.decision):
+        batch, after = None, line
+        if self._has_news:
             arrived = {id_ for id_, at in self._delivered.items() if at < end}
             new_ids = arrived if line.begins_anew else arrived - self._archived_ids
             batch = batch_after(line, transcript, new_messages=max(end - self._counted, 0), chat_ids=new_ids)
-            after = replace(after, sequence=line.sequence + 1)
-        elif not self._chat:
+            after = Line(line.sequence + 1, line.branch, end, decisions)
+        elif not (self._chat or self._titles.has_news):
             return None
-        title, is_final = ("", False) if self._titles is None else self._titles.current(transcript)
-        summary = None if self._titles is None or batch is None else self._titles.summary(transcript)
+        title, is_final = self._titles.current(transcript)
+        summary = None if batch is None else self._titles.summary(transcript)
         return _Sending(transcript, batch, tuple(self._chat.values()), after, title or None, is_final, summary)
 
     async def _send(self, sending: _Sending) -> bool:
         """Send a batch; False if its number was taken by another process, and everything goes to a branch now."""
         user_id, agent_id, session_id = self.identity
-        appended = await self._conversations.append(
-            user_id,
-            session_id,
-            agent_id,
-            batch=sending.batch,
-            chat=sending.chat,
-            title=sending.title,
-            title_is_final=sending.title_is_final,
-            summary=sending.summary,
-            branch=sending.after.branch,
+        appended = await answered(
+            self._conversations.append(
+                user_id,
+                session_id,
+                agent_id,
+                batch=sending.batch,
+                chat=sending.chat,
+                title=sending.title,
+                title_is_final=sending.title_is_final,
+                summary=sending.summary,
+                branch=sending.after.branch,
+            )
         )
         self.transactions += 1
         self._sending = None
+        self._titles.note_kept(sending.title)
         for message in sending.chat:
             if self._chat.get(message.id) is message:
                 del self._chat[message.id]
@@ -325,36 +373,25 @@ class Archiver:
         )
         return False
 
-    # --- the timer
+    # --- when
 
-    def _schedule(self, seconds: float) -> None:
-        """Have everything written in so many seconds, or sooner if that was said before.
-
-        By a timer, not by a task that sleeps: a program may drop its event loop without closing anything.
-        """
+    def _schedule_next(self) -> None:
+        """Have what is not archived yet written in time; the context stays as long as there is something."""
+        self._kept = self._settle() if self.is_dirty else None
+        if not self.is_dirty:
+            return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return  # the next loop that adds something writes it
         archived_on_termination(loop, self)
-        now = time.monotonic()
-        due = max(now + seconds, self._retry_at)
-        if self._timer is not None:
-            its_loop, handle, its_due = self._timer
-            if its_loop is loop and its_due <= due and not handle.cancelled():
-                return
-            self._cancel_timer()
-        self._timer = (loop, loop.call_later(due - now, self._on_time), due)
+        waiting = max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat))
+        seconds = 0.0 if waiting >= self._policy.batch_messages else self._policy.batch_seconds
+        self._timer.plan(loop, max(time.monotonic() + seconds, self._retry_at))
 
     def _on_time(self) -> None:
-        self._timer = None
         if self.is_dirty and self._running() is None:
             self._begin()
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer[1].cancel()
-            self._timer = None
 
 
 def _retrieve(task: "asyncio.Task[None]") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timezone
 
 from ..store import NewBatch
-from ..transcript import Decision, Entry, Expanded, Offloaded, Transcript, save_events, save_transcript
+from ..transcript import Decision, Entry, Expanded, Offloaded, Transcript, save_events
 from .progress import Line
 
 __all__ = ["batch_after", "holds"]
@@ -19,18 +19,15 @@ def batch_after(line: Line, transcript: Transcript, *, new_messages: int, chat_i
         new_messages: How many of its messages no batch has had.
         chat_ids: The chat messages whose words are in it.
     """
-    if line.begins_anew:
-        body, entries, log = save_transcript(transcript), transcript.entries(), transcript.log
-    else:
-        body = save_events(transcript, line.position, line.decision)
-        entries, log = transcript.entries(start=line.position), transcript.log[line.decision :]
+    position, decision = (transcript.first, 0) if line.begins_anew else (line.position, line.decision)
+    entries = transcript.entries(start=position)
     now = datetime.now(timezone.utc)
     return NewBatch(
         sequence=line.sequence + 1,
-        body=body,
+        body=save_events(transcript, position, decision),
         message_count=new_messages,
         begins_anew=line.begins_anew,
-        memory_keys=_keys_in(decision for _, decision in log),
+        memory_keys=_keys_in(one for _, one in transcript.log[decision:]),
         chat_ids=tuple(sorted(chat_ids)),
         started_at=entries[0].added_at if entries else now,
         ended_at=entries[-1].added_at if entries else now,

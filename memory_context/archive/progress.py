@@ -7,7 +7,7 @@ from typing import Any
 
 from ..escaping import escape, unescape
 from ..store import ChatMessage
-from ..transcript import Transcript, count_saved_decisions
+from ..transcript import Transcript, count_saved_decisions, last_clear
 
 __all__ = ["Line", "Progress"]
 
@@ -45,11 +45,23 @@ class Progress:
     delivered: Mapping[str, int] = field(default_factory=dict[str, int])
     chat: tuple[ChatMessage, ...] = ()
 
-    def to_state(self, transcript: Transcript) -> dict[str, Any]:
-        """Return it as part of a saved state of this transcript, JSON-native."""
+    def has_cleared(self, transcript: Transcript) -> bool:
+        """Whether what this transcript cleared, and that it did, is archived."""
+        line = self.line
+        is_reached = line is not None and not line.begins_anew and line.decision > last_clear(transcript)
+        return is_reached or last_clear(transcript) < 0
+
+    def to_state(self, transcript: Transcript, *, with_cleared: bool) -> dict[str, Any]:
+        """Return it as part of a saved state of this transcript, JSON-native.
+
+        Args:
+            transcript: What is archived so far.
+            with_cleared: Whether it was saved with what was cleared.
+        """
         line = self.line
         if line is not None:  # a saved state leaves decisions out
-            line = replace(line, decision=count_saved_decisions(transcript, line.decision))
+            count = count_saved_decisions(transcript, line.decision, with_cleared=with_cleared)
+            line = replace(line, decision=count)
         return {
             "line": None if line is None else asdict(line),
             "delivered": dict(self.delivered),

@@ -8,14 +8,18 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from datetime import datetime
 from weakref import WeakMethod
 
+from autogen_core.models import LLMMessage
+
 from ..errors import StoreError
+from ..messages import with_texts
+from ..transcript import Entry, Transcript
 from .report import ResumeReport
 from .taking_up import TakenUp
 
-__all__ = ["Resumption"]
+__all__ = ["Resumption", "said_meanwhile"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -55,6 +59,11 @@ class Resumption:
         """Whether the history is still to be read."""
         return self.report.outcome == "pending"
 
+    def begin(self, report: ResumeReport) -> None:
+        """Take note of what became of the session; what is still to be read is read at the next use."""
+        self.report = report
+        self._retry_at = 0.0
+
     async def settle(self, identity: tuple[str, str, str]) -> bool:
         """Return whether the history is there; read it first, if that is due. Never raises because of the store."""
         if not self.is_pending:
@@ -67,7 +76,7 @@ class Resumption:
             self._retry_at = time.monotonic() + self._retry_seconds
             _logger.warning(
                 "going on without the history of the session, which is added when the store is there: %s",
-                error or f"it did not answer in {self._timeout_seconds:g} s",
+                str(error) or f"it did not answer in {self._timeout_seconds:g} s",
             )
         return not self.is_pending
 
@@ -87,30 +96,35 @@ class Resumption:
             await asyncio.shield(task)
         return self.report
 
-    async def newest(self, identity: tuple[str, str, str], saved: TakenUp, *, may_be_archived: bool) -> TakenUp:
-        """Return what a session goes on with when a saved state is loaded.
-
-        Args:
-            identity: User, agent, session.
-            saved: What the state has.
-            may_be_archived: Whether the archive counts if it is newer; else the state does in any case.
-        """
-        if self.report.outcome == "off":
-            return saved
-        try:
-            found = await asyncio.wait_for(self._read(identity), self._timeout_seconds)
-        except (StoreError, asyncio.TimeoutError) as error:
-            _logger.warning("going on with the saved state, whatever was archived since: %s", error or "no answer")
-            return saved
-        if may_be_archived and found.is_newer_than(saved):
-            return replace(found, progress=replace(found.progress, chat=saved.progress.chat))
-        return replace(saved, progress=found.continued_by(saved.progress))
-
     async def _take_up(self, identity: tuple[str, str, str]) -> None:
         found = await self._read(identity)
         go_on = self._go_on()
         if go_on is not None:
             await go_on(found)
+
+
+def said_meanwhile(transcript: Transcript, first: int, history: Transcript) -> list[tuple[LLMMessage, datetime] | None]:
+    """Return the messages that came before the history did, each with its time; None stands where they were cleared.
+
+    Args:
+        transcript: What was taken in without the history.
+        first: Position of the first message in it that the session did not begin with.
+        history: What the archive has; what is in it already is left out.
+    """
+    known = {entry.added_at for entry in history.entries()}
+    cleared = transcript.standing.start
+
+    def told(entries: list[Entry]) -> list[tuple[LLMMessage, datetime]]:
+        return [(_as_kept(entry), entry.added_at) for entry in entries if entry.added_at not in known]
+
+    before = [*told(transcript.entries(first, cleared)), None] if cleared > 0 else []
+    return [*before, *told(transcript.entries(max(first, cleared)))]
+
+
+def _as_kept(entry: Entry) -> LLMMessage:
+    """Return a message with the references to what only the store has of it."""
+    stored = {part.address: part.stored.compacted for part in entry.measured if part.stored}
+    return with_texts(entry.message, {at: text for at, text in stored.items() if at in entry.dropped})
 
 
 def _retrieve(task: "asyncio.Task[None]") -> None:

@@ -1,11 +1,15 @@
 """One session of one agent as its context sees it: taken up at first use, archived from then on."""
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from autogen_core.models import LLMMessage
 from pydantic import TypeAdapter
 
+from ..errors import StoreError
 from ..identifiers import checked_identifier
 from ..light_model import LightModel
 from ..policy import ContextPolicy
@@ -19,6 +23,8 @@ from .taking_up import TakenUp, take_up
 from .titles import Titles
 
 __all__ = ["Identity", "Session", "saved_session"]
+
+_logger = logging.getLogger("memory_context")
 
 Identity = tuple[str, str, str]
 """User, agent, session."""
@@ -55,6 +61,8 @@ class Session:
         begins_anew: bool,
     ) -> None:
         archive = policy.archive
+        self._conversations = conversations
+        self._policy = policy
         self._resumption = Resumption(
             lambda identity: take_up(conversations, identity),
             go_on,
@@ -89,22 +97,52 @@ class Session:
         return await self._resumption.now(self.archiver.identity)
 
     async def newest(self, identity: Identity, saved: TakenUp, *, may_be_archived: bool) -> TakenUp:
-        """Return what it goes on with when a state is loaded: that, or the archive if that is newer and counts."""
-        return await self._resumption.newest(identity, saved, may_be_archived=may_be_archived)
+        """Return what it goes on with when a saved state is loaded. Never raises because of the store.
+
+        Args:
+            identity: User, agent, session.
+            saved: What the state has.
+            may_be_archived: Whether the archive counts if it is newer; else the state does in any case.
+        """
+        archive = self._policy.archive
+        if not archive.enabled:
+            return replace(saved, report=replace(saved.report, outcome="state"))
+        if saved.report.outcome == "pending":
+            return saved
+        try:
+            found = await asyncio.wait_for(take_up(self._conversations, identity), archive.resume_timeout_seconds)
+        except (StoreError, asyncio.TimeoutError) as error:
+            _logger.warning("going on with the saved state, whatever was archived since: %s", str(error) or "no answer")
+            return saved
+        if may_be_archived and found.is_newer_than(saved):
+            return replace(found, progress=replace(found.progress, chat=saved.progress.chat))
+        return replace(saved, progress=found.continued_by(saved.progress))
 
     def begin(
-        self, identity: Identity, transcript: Transcript, progress: Progress, report: ResumeReport | None
+        self,
+        identity: Identity,
+        transcript: Transcript,
+        progress: Progress,
+        report: ResumeReport | None,
+        *,
+        moved_by: int | None = None,
     ) -> None:
-        """Archive a transcript from now on; with a report it was taken up from somewhere."""
+        """Archive a transcript from now on; with a report it was taken up from somewhere (see `Archiver.follow`)."""
         if report is not None:
-            self._resumption.report = report
+            self._resumption.begin(report)
         has_news = report is not None and report.outcome != "resumed" and transcript.end > 0
-        self.archiver.follow(identity, transcript, progress, has_news=has_news)
+        self.archiver.follow(identity, transcript, progress, has_news=has_news, moved_by=moved_by)
 
-    async def to_state(self, transcript: Transcript) -> dict[str, Any]:
-        """Return the transcript and how far it is archived, JSON-native."""
-        await self.archiver.settled()
-        return {"transcript": save_transcript(transcript), "archive": self.archiver.progress.to_state(transcript)}
+    async def to_state(self) -> dict[str, Any]:
+        """Return the transcript and how far it is archived, JSON-native; waits a moment for a batch on its way."""
+        await self.archiver.settled(self._policy.store_timeout_seconds)
+        transcript, progress = self.archiver.transcript, self.archiver.progress
+        with_cleared = self._policy.archive.enabled and not progress.has_cleared(transcript)
+        return {
+            "transcript": save_transcript(transcript, with_cleared=with_cleared),
+            "archive": progress.to_state(transcript, with_cleared=with_cleared),
+            "is_without_history": self.is_pending,
+        }
 
 
 def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tuple[str, TakenUp]:
@@ -130,5 +168,6 @@ def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tu
         raise ValueError(
             f"this is no state of a chat context: it has neither transcript nor messages, but {[*state]!r}"
         )
-    report = ResumeReport("state", transcript.end - transcript.standing.start)
+    outcome = "pending" if state.get("is_without_history") else "state"
+    report = ResumeReport(outcome, transcript.end - transcript.standing.start)
     return session_id, TakenUp(transcript, progress, report)

@@ -1,5 +1,6 @@
 """Where a context goes on: from the archive, or from a saved state, whichever is newer."""
 
+import asyncio
 import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -9,9 +10,11 @@ from ..transcript import Transcript
 from .progress import Line, Progress
 from .reading import later_keys, restored
 from .report import ResumeReport
+from .waiting import answered
 
 __all__ = ["TakenUp", "take_up"]
 
+_OFF_LOOP_MESSAGES = 500  # more take over ten milliseconds
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
@@ -34,15 +37,20 @@ class TakenUp:
         known, line = saved.progress.line, self.progress.line
         if self.report.outcome != "resumed" or line is None or (known is not None and known.branch):
             return False
-        has_more = known is None or line.sequence > known.sequence
-        return has_more and _last_at(self.transcript) >= _last_at(saved.transcript)
+        if known is not None and line.sequence <= known.sequence:
+            return False
+        if self.transcript.standing.start < saved.transcript.standing.start:  # it does not know of the clear
+            return False
+        return _last_at(self.transcript) >= _last_at(saved.transcript)
 
     def continued_by(self, progress: Progress) -> Progress:
         """Return the progress of a saved transcript that goes on although the archive has something else."""
         known, line = progress.line, self.progress.line
-        if line is None or (known is not None and (known.branch or known.sequence == line.sequence)):
+        if line is None or (known is not None and known.branch):
             return progress
-        return replace(progress, line=Line(line.sequence, begins_anew=True))
+        if known is not None and known.sequence == line.sequence and not line.begins_anew:
+            return progress
+        return replace(progress, line=replace(line, position=0, decision=0, begins_anew=True))
 
 
 async def take_up(conversations: ConversationArchive, identity: tuple[str, str, str]) -> TakenUp:
@@ -56,16 +64,19 @@ async def take_up(conversations: ConversationArchive, identity: tuple[str, str, 
         StoreError: The store refused or cannot be reached.
     """
     user_id, agent_id, session_id = identity
-    archived = await conversations.read(user_id, session_id, agent_id)
+    archived = await answered(conversations.read(user_id, session_id, agent_id))
     if not archived.batches:
         return TakenUp(Transcript(), Progress(), ResumeReport("new", later_keys=later_keys(archived, 0)))
     try:
-        found = restored(archived)
+        is_long = sum(batch.message_count for batch in archived.batches) > _OFF_LOOP_MESSAGES
+        found = await asyncio.to_thread(restored, archived) if is_long else restored(archived)
     except ValueError:
         beside = Line(branch=uuid.uuid4().hex[:12], begins_anew=True)
         return TakenUp(Transcript(), Progress(beside), ResumeReport("unreadable", branches=archived.branches))
     end = found.transcript.end
-    line = Line(archived.head, "", end, len(found.transcript.log), begins_anew=found.is_mended)
+    is_measured = all(entry.parts is not None for entry in found.transcript.entries())
+    begins_anew = found.is_mended or not is_measured  # what is told of parts later needs them
+    line = Line(archived.head, "", end, len(found.transcript.log), begins_anew=begins_anew)
     delivered = {id_: end - 1 for batch in archived.batches for id_ in batch.chat_ids}
     return TakenUp(found.transcript, Progress(line, delivered), found.report)
 

@@ -50,12 +50,34 @@ class Titles:
         self._user_sources = user_sources
         self._model = model
         self._from_model = ""
+        self._kept = ""
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the model has named the session, and that is not archived yet."""
+        return self._from_model != self._kept
+
+    def note_kept(self, title: str | None) -> None:
+        """Take note that a title is archived; the model's is told only once, since the user may name it otherwise."""
+        if title == self._from_model:
+            self._kept = self._from_model
+
+    def begin(self) -> None:
+        """Name another session from now on."""
+        self._from_model = self._kept = ""
+        if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
+            self._task.cancel()
+        self._task = None
+
+    def ask_no_more(self) -> None:
+        """Leave the model alone: the session has been named, or nobody waits for the answer."""
+        self._model = None
 
     def current(self, transcript: Transcript) -> tuple[str, bool]:
         """Return the title now, and whether it is the model's; asks the model when there is an answer to name it by."""
         if self._from_model:
-            return self._from_model, True
+            return (self._from_model, True) if self.has_news else ("", False)
         request = _first(transcript, self._is_request)
         if request is None:
             return "", False
@@ -75,9 +97,11 @@ class Titles:
         return " — ".join(one_line(_words(entry), half) for entry in (request, answer) if entry is not None)
 
     async def close(self) -> None:
-        """Let nothing run on."""
+        """Wait a little for the model, and let nothing run on."""
+        self.ask_no_more()
         task = self._task
         if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([task], timeout=_CLOSE_SECONDS)
             task.cancel()
             await asyncio.wait([task], timeout=_CLOSE_SECONDS)
 

@@ -308,9 +308,9 @@ class AgentMemory:
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
 
-    def note_lookup(self, answer: str, label: str) -> None:
+    def note_lookup(self, answer: str, label: str, *, shows_content: bool = True) -> None:
         """Remember that a text is what a memory tool answered here, so that it collapses to `label` later."""
-        self.memory_store.lookups.add(self._lookup_owners[0], answer, Lookup(label))
+        self.memory_store.lookups.add(self._lookup_owners[0], answer, Lookup(label, shows_content))
 
     def find_lookup(self, text: str) -> Lookup | None:
         """Return the look-up that answered with exactly this text, if what it showed can be read here; else None."""

@@ -289,7 +289,7 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
     try:
         contents = await asyncio.wait_for(memory.retrieve_contents(keys), _RESTORE_SECONDS)
     except (MemoryContextError, asyncio.TimeoutError) as error:
-        _logger.warning("what the store has is shown compacted: %s", error or "it did not answer in time")
+        _logger.warning("what the store has is shown compacted: %s", str(error) or "it did not answer in time")
     gone: list[PartId] = []
     for entry, part in missing:
         key = part.stored.refs[0].key if part.stored and part.stored.refs else ""

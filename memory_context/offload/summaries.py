@@ -294,7 +294,7 @@ class Summariser:
             try:
                 await asyncio.wait_for(writing, _STORE_SECONDS)
             except (StoreError, asyncio.TimeoutError) as error:
-                self._warn("summaries are not written beside their items for now: %s", error or "the store is too slow")
+                self._warn("summaries are not written beside their items for now: %s", str(error) or "too slow")
                 return
             except Exception as error:
                 self._warn("a summary is not written beside its item: %s", error)

@@ -187,7 +187,8 @@ class EventLog:
             if self._waiting or here.tasks:  # those have taken theirs out already
                 await asyncio.wait_for(self.flush(), _STOP_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
-            _logger.warning("%d events of the audit trail are not written: %s", len(self._waiting), error or "too slow")
+            reason = str(error) or "too slow"
+            _logger.warning("%d events of the audit trail are not written: %s", len(self._waiting), reason)
         tasks = [task for task in here.tasks if not task.done()]
         for task in tasks:
             task.cancel()

@@ -130,7 +130,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             host.transcript,
             host.policy,
             lambda call: call.name == self.name and self._asked_by(call) == asked,
-            lambda text: memory.find_lookup(text) is not None,
+            lambda text: (lookup := memory.find_lookup(text)) is not None and lookup.shows_content,
             _call_id.get(),
         )
         answer = await self._answer(host, args)
@@ -140,6 +140,8 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             # without the note too, and what was found, so that both are known when they come again
             for known in {text, answer.text, found or text}:
                 memory.note_lookup(known, answer.label)
+        elif answer.label:  # nothing new to store either
+            memory.note_lookup(text, answer.label, shows_content=False)
         return text
 
     def bind(self, host: ToolHost) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "append_saved",
     "count_saved_decisions",
     "joined_events",
+    "last_clear",
     "load_transcript",
     "save_events",
     "save_transcript",
@@ -31,11 +32,18 @@ _UNREFERRED = "[This text is stored, but what referred to it is missing; a searc
 
 _DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
+_ADDRESS: TypeAdapter[Address] = TypeAdapter(Address)
 
 
-def save_transcript(transcript: Transcript) -> dict[str, Any]:
-    """Return the transcript since its last clear, JSON-native; what is committed is references only."""
-    return _saved(transcript, transcript.standing.start, _since_clear(transcript))
+def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> dict[str, Any]:
+    """Return the transcript since its last clear, JSON-native; what is committed is references only.
+
+    Args:
+        transcript: The transcript.
+        with_cleared: Whether what was cleared is in it too, as far as the process has it, with the clear.
+    """
+    first = transcript.first if with_cleared else transcript.standing.start
+    return _saved(transcript, first, _kept(transcript, with_cleared))
 
 
 def save_events(transcript: Transcript, first_position: int, first_decision: int) -> dict[str, Any]:
@@ -56,15 +64,23 @@ def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def count_saved_decisions(transcript: Transcript, first_decision: int) -> int:
+def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_cleared: bool = False) -> int:
     """Return how many decisions of `save_transcript` come before that number in the log."""
     before = {id(decision) for _, decision in transcript.log[:first_decision]}
-    return sum(id(decision) in before for _, decision in _since_clear(transcript))
+    return sum(id(decision) in before for _, decision in _kept(transcript, with_cleared))
 
 
-def _since_clear(transcript: Transcript) -> list[tuple[int, Decision]]:
+def last_clear(transcript: Transcript) -> int:
+    """Return the number in the log of the last clear; -1 if there is none."""
+    log = transcript.log
+    return next((i for i in reversed(range(len(log))) if isinstance(log[i][1], Cleared)), -1)
+
+
+def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decision]]:
     first, log = transcript.standing.start, transcript.log
-    cleared = max((i for i, (_, decision) in enumerate(log) if isinstance(decision, Cleared)), default=-1)
+    if with_cleared:
+        return _last_choices(log, transcript.first)
+    cleared = last_clear(transcript)
     kept = [
         (at, decision)
         for number, (at, decision) in enumerate(log)
@@ -195,7 +211,7 @@ def _entry_from_json(data: Mapping[str, Any], position: int) -> Entry:
         message_from_json(data["message"]),
         datetime.fromisoformat(data["added_at"]),
         carries_result=data["carries_result"],
-        dropped={Address(**address) for address in data["missing"]},
+        dropped={_ADDRESS.validate_python(address) for address in data["missing"]},
     )
     if data["parts"] is not None:
         entry.measure([_PART.validate_python(part) for part in data["parts"]])

@@ -147,11 +147,11 @@ class Transcript:
 
     # --- writing
 
-    def deliver(self, message: LLMMessage) -> Entry | None:
+    def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry | None:
         """Add a message that is delivered now; None if it is one that stands unanswered at the end, delivered again."""
         if self._is_redelivered(message):
             return None
-        entry = self.append(message)
+        entry = self.append(message, added_at)
         if copy := self._whole_copy():
             self.decide(Cleared(copy))
         return entry

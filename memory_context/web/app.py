@@ -70,7 +70,7 @@ def _probes(chat: Chat) -> APIRouter:
         try:
             await asyncio.wait_for(chat.check(), _READY_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
-            _logger.warning("not ready: %s", error or f"the store did not answer in {_READY_SECONDS:g} s")
+            _logger.warning("not ready: %s", str(error) or f"the store did not answer in {_READY_SECONDS:g} s")
             raise ProblemError("unavailable", "the store does not answer", retry_after_seconds=2) from None
         return {"status": "ready"}
 

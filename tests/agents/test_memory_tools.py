@@ -18,7 +18,8 @@ from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
 from memory_context.messages import results_of
 from memory_context.transcript import Folded, PlannedCompaction
 
-from .scripted import calls, model, seen, text_of
+from ..context.steps import add_step
+from .scripted import calls, model, report, seen, text_of
 
 LOG = "".join(f"2026-05-01 line {number}: all is well\n" for number in range(400))
 FAILURE = "2026-05-01 ERROR E4711: the payment gateway refused the card\n"
@@ -469,3 +470,16 @@ async def test_arguments_that_do_not_fit_are_told_in_a_sentence(context: MemoryC
     )
     answer = await ask(context, "retrieve_memory", memory_key="k", transform="first_n")
     assert answer.startswith('first_n needs n of at least 1, not None; send for example transform="first_n", n=50')
+
+
+async def test_what_is_said_instead_of_a_content_is_not_stored(store: MemoryStore):
+    """Under a low threshold even the words "you have this already" are long; they collapse like any look-up."""
+    policy = ContextPolicy(offload_threshold_tokens=50)
+    context = MemoryContext("alice", "coder", None, store, policy=policy)
+    key = await context.store(report("owls", 20), "Owls.")
+    (retrieve,) = [tool for tool in context.tools() if tool.name == "retrieve_memory"]
+    for number in range(3):
+        answer = str(await retrieve.run_json({"memory_key": key}, CancellationToken()))
+        assert ("You have this already" in answer) is (number > 0)
+        await add_step(context, answer, name="retrieve_memory", arguments=json.dumps({"memory_key": key}))
+    assert context.stats.write_transactions == 0

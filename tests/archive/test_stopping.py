@@ -1,0 +1,111 @@
+"""SIGTERM and the program around a session: whoever has to do with the signal keeps what they have."""
+
+import asyncio
+import signal
+
+import pytest
+
+from ..conftest import StartPython
+
+WATCHED = """
+import asyncio, multiprocessing, os, signal, threading, time
+from memory_context.archive.stopping import archived_on_termination
+
+class Buffer:
+    async def flush(self):
+        print("flushed", flush=True)
+
+buffer = Buffer()
+
+async def watch():
+    archived_on_termination(asyncio.get_running_loop(), buffer)
+
+def stop(after=0):
+    time.sleep(after)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+def mine(*_):
+    print("mine", flush=True)
+
+async def main():
+    await watch()
+"""
+
+STORIES = {
+    "a loop that waits": (
+        """
+    threading.Thread(target=stop, args=(0.1,)).start()
+    await asyncio.Event().wait()
+asyncio.run(main())
+""",
+        b"flushed\n",
+        -signal.SIGTERM,
+    ),
+    "a handler that came later": (
+        """
+    signal.signal(signal.SIGTERM, mine)
+    stop()
+    await asyncio.sleep(0.1)
+asyncio.run(main())
+""",
+        b"mine\n",
+        0,
+    ),
+    "a handler of the loop that came later": (
+        """
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine)
+    stop()
+    await asyncio.sleep(0.1)
+asyncio.run(main())
+""",
+        b"mine\n",
+        0,
+    ),
+    "a child that is stopped": (
+        """
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Event()
+    child = fork.Process(target=lambda: (ready.set(), time.sleep(60)))
+    child.start()
+    ready.wait()
+    child.terminate()
+    child.join(10)
+    print(child.exitcode, flush=True)
+    child.kill()
+    await asyncio.sleep(0.1)
+asyncio.run(main())
+""",
+        b"-15\n",
+        0,
+    ),
+    "no loop that runs": (
+        """
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+stop()
+time.sleep(60)
+""",
+        b"",
+        -signal.SIGTERM,
+    ),
+    "a second run": (
+        """
+asyncio.run(main())
+async def again():
+    await watch()
+    stop()
+    await asyncio.Event().wait()
+asyncio.run(again())
+""",
+        b"flushed\n",
+        -signal.SIGTERM,
+    ),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_sigterm_does_what_the_program_expects(start_python: StartPython, story: str):
+    script, output, status = STORIES[story]
+    process = await start_python(WATCHED + script)
+    out, errors = await asyncio.wait_for(process.communicate(), 30)
+    assert (out, errors, process.returncode) == (output, b"", status)
