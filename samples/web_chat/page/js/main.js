@@ -318,6 +318,7 @@ connection.probeWith(() => api.sessions({ limit: 1 }));
 const unfinished = pending.conversations();
 show(nameInAddress() ?? (localStorage.getItem(LAST_KEY) || null));
 refreshSessions();
+if (matchMedia("(pointer: fine)").matches) box.focus(); // on a phone that would open the keyboard
 for (const name of unfinished) {
   const store = storeOf(name);
   if (store !== current) store.finish();
