@@ -110,8 +110,7 @@ class Archiver:
             transcript: The transcript.
             progress: How far it is archived.
             has_news: Whether the rest is to be archived although nothing is added to it.
-            moved_by: How much further back the messages of the transcript before stand, or will stand, in this one;
-                None if it has nothing to do with that.
+            moved_by: How much further back what the transcript before has stands in this one; None if it does not.
         """
         line = progress.line
         self._counted = transcript.end if line is None or line.begins_anew else line.position
@@ -240,9 +239,8 @@ class Archiver:
         try:
             await asyncio.wait_for(self.flush(), seconds)
         except (StoreError, asyncio.TimeoutError) as error:
-            _logger.warning(
-                "session %s is not archived: %s", self.identity[2], str(error) or f"not done in {seconds:g} s"
-            )
+            reason = str(error) or f"not done in {seconds:g} s"
+            _logger.warning("session %s is not archived: %s", self.identity[2], reason)
 
     async def close(self, seconds: float) -> None:
         """Do as `leave`, and let nothing run on. Never raises."""
@@ -261,9 +259,16 @@ class Archiver:
 
     def _begin(self) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._write(), name="memory_context archive")
-        task.add_done_callback(_retrieve)
+        task.add_done_callback(self._written)
         self._task = task
         return task
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return  # the event loop ends: what began now would be cut off
+        if (error := task.exception()) is not None:
+            _logger.debug("a batch of the archive waits: %s", error)
+        self._schedule_next()
 
     async def _write(self) -> None:
         self._timer.cancel()
@@ -282,8 +287,6 @@ class Archiver:
         except StoreError:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             raise
-        finally:
-            self._schedule_next()
 
     async def _prepared(self) -> Line:
         """Return the place in the archive, once all before it is there and what comes after it can be written.
@@ -385,15 +388,14 @@ class Archiver:
         except RuntimeError:
             return  # the next loop that adds something writes it
         archived_on_termination(loop, self)
+        now = time.monotonic()
         waiting = max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat))
         seconds = 0.0 if waiting >= self._policy.batch_messages else self._policy.batch_seconds
-        self._timer.plan(loop, max(time.monotonic() + seconds, self._retry_at))
+        if (due := max(now + seconds, self._retry_at)) > now:
+            self._timer.plan(loop, due)
+        elif self._running() is None:  # else it looks again when that is done
+            self._begin()
 
     def _on_time(self) -> None:
         if self.is_dirty and self._running() is None:
             self._begin()
-
-
-def _retrieve(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _logger.debug("a batch of the archive waits: %s", error)

@@ -109,3 +109,28 @@ async def test_sigterm_does_what_the_program_expects(start_python: StartPython, 
     process = await start_python(WATCHED + script)
     out, errors = await asyncio.wait_for(process.communicate(), 30)
     assert (out, errors, process.returncode) == (output, b"", status)
+
+
+ENDS = """
+import asyncio, os, sys
+from memory_context import MemoryContext, MemoryStore
+from tests.archive.talking import context_of, say
+
+async def main():
+    async with MemoryStore(os.environ["TEST_URL"]) as store:
+        context = context_of(store, None, batch_messages=2)
+        for number in range(int(os.environ["TURNS"])):
+            await say(context, f"Message {number}")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("turns", [1, 2, 5])
+async def test_a_program_that_closes_nothing_ends_without_a_word(
+    start_python: StartPython, database_url: str, turns: int
+):
+    """A batch that is on its way, or due, when the event loop ends is cut off; no task is left behind or begun."""
+    process = await start_python(ENDS, TEST_URL=database_url, TURNS=str(turns))
+    _, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert (process.returncode, errors.decode()) == (0, "")
