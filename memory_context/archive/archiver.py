@@ -246,8 +246,7 @@ class Archiver:
         """Do as `leave`, and let nothing run on. Never raises."""
         await self._titles.close()
         await self.leave(seconds)
-        running = self._running()
-        if running is not None:
+        if (running := self._running()) is not None:
             running.cancel()
             await asyncio.wait([running], timeout=1.0)
         self._timer.cancel()
