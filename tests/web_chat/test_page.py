@@ -251,6 +251,8 @@ async def test_everything_works_with_the_keyboard(visit: Visit):
     await page.keyboard.press("Enter")
     await page.wait_for_selector("#empty")
     assert await page.locator(".session").count() == 0
+    # what was still being asked about the conversation finds it gone, which Chromium writes to the console
+    visitor.errors[:] = [error for error in visitor.errors if "404" not in error]
 
 
 async def test_a_deleted_conversation_is_gone_everywhere(visit: Visit):
