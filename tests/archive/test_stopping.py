@@ -8,8 +8,9 @@ import pytest
 from ..conftest import StartPython
 
 WATCHED = """
-import asyncio, multiprocessing, os, signal, threading, time
+import asyncio, multiprocessing, os, signal, threading
 from memory_context.archive.stopping import archived_on_termination
+from tests.context.steps import a_turn_of_the_loop
 
 class Buffer:
     async def flush(self):
@@ -20,12 +21,19 @@ buffer = Buffer()
 async def watch():
     archived_on_termination(asyncio.get_running_loop(), buffer)
 
-def stop(after=0):
-    time.sleep(after)
+def stop():
     os.kill(os.getpid(), signal.SIGTERM)
 
+heard = threading.Event()
+
 def mine(*_):
+    heard.set()
     print("mine", flush=True)
+
+async def go_on():
+    "Whatever else the signal set off comes to its end."
+    for _ in range(100):
+        await a_turn_of_the_loop()
 
 async def main():
     await watch()
@@ -34,7 +42,7 @@ async def main():
 STORIES = {
     "a loop that waits": (
         """
-    threading.Thread(target=stop, args=(0.1,)).start()
+    threading.Thread(target=stop).start()
     await asyncio.Event().wait()
 asyncio.run(main())
 """,
@@ -45,7 +53,9 @@ asyncio.run(main())
         """
     signal.signal(signal.SIGTERM, mine)
     stop()
-    await asyncio.sleep(0.1)
+    while not heard.is_set():
+        await a_turn_of_the_loop()
+    await go_on()
 asyncio.run(main())
 """,
         b"mine\n",
@@ -55,7 +65,9 @@ asyncio.run(main())
         """
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, mine)
     stop()
-    await asyncio.sleep(0.1)
+    while not heard.is_set():
+        await a_turn_of_the_loop()
+    await go_on()
 asyncio.run(main())
 """,
         b"mine\n",
@@ -65,14 +77,14 @@ asyncio.run(main())
         """
     fork = multiprocessing.get_context("fork")
     ready = fork.Event()
-    child = fork.Process(target=lambda: (ready.set(), time.sleep(60)))
+    child = fork.Process(target=lambda: (ready.set(), signal.pause()))
     child.start()
     ready.wait()
     child.terminate()
     child.join(10)
     print(child.exitcode, flush=True)
     child.kill()
-    await asyncio.sleep(0.1)
+    await go_on()
 asyncio.run(main())
 """,
         b"-15\n",
@@ -83,7 +95,7 @@ asyncio.run(main())
 loop = asyncio.new_event_loop()
 loop.run_until_complete(main())
 stop()
-time.sleep(60)
+signal.pause()
 """,
         b"",
         -signal.SIGTERM,
