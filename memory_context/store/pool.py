@@ -15,6 +15,7 @@ import os
 import select
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -49,8 +50,10 @@ class Connection(AsyncConnection[DictRow]):
         limit = {} if timeout is None else {"timeout": timeout}  # new in psycopg 3.3
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, **limit)
-        except (asyncio.CancelledError, KeyboardInterrupt):
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             self.pgconn.finish()
+            with suppress(psycopg.Error):  # left suspended, it would complain of the closed connection when collected
+                gen.close()
             raise
 
     def __del__(self, *_: Any) -> None:

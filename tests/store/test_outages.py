@@ -1,9 +1,11 @@
 """What happens when the server is down, comes back, or hangs: an error in time, and later calls work by themselves."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from psycopg import waiting
 from psycopg.conninfo import make_conninfo
 
 from memory_context import errors
@@ -48,6 +51,28 @@ async def test_a_cancelled_call_returns_at_once_and_leaves_nothing_open(server: 
         assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
         states = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
         assert server.execute(states) == [(0,)]
+
+
+async def test_a_call_cancelled_anywhere_ends_without_a_word(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any of its steps, also those at which the driver only yields on a busy machine: nothing of it complains."""
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    monkeypatch.setattr(waiting, "MAX_BUSY_TIME", -1, raising=False)
+    await store.insert_memories("alice", ITEM)
+    is_done, steps = False, 0
+    while not is_done:
+        call = asyncio.create_task(store.fetch_contents("alice", ["k"]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        is_done = not call.cancelled()
+        del call
+        gc.collect()
+        steps += 1
+    assert complaints == []
 
 
 def test_a_hanging_server_does_not_hold_up_the_end_of_the_program(server: Server, database_url: str) -> None:
