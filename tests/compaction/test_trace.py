@@ -177,8 +177,9 @@ def test_spoiled_traces_are_read_soundly(content: str) -> None:
         "panic: x\n" + "goroutine 1\n" * 90_000,
         PYTHON * 2000,
         "\tat " * 250_000,
+        "System.Error: closed\n\n   at Shop.Add(Item item) in /app/Cart.cs:line 42\n   at \nall\n",
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_hostile_traces_cost_bounded_facts(content: str) -> None:
     reading = read_soundly(read_trace, bash(content, "./run"))

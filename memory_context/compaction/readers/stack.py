@@ -98,7 +98,7 @@ def _ends_python(text: str, is_cell: bool, has_frames: bool) -> bool:
 
 
 def _read_at(lines: list[tuple[int, str]], index: int, traces: list[Trace]) -> int:
-    first = index
+    first = following = index
     while first > 0 and index - first < 6:  # a message may take several lines
         first -= 1
         text = lines[first][1]
@@ -126,7 +126,7 @@ def _read_at(lines: list[tuple[int, str]], index: int, traces: list[Trace]) -> i
             is_cause,
         )
         traces.append(trace)
-    return max(index, first + 1)
+    return max(index, following + 1)
 
 
 def _frame_at(at: int, text: str) -> TraceFrame | None:
