@@ -1,93 +1,9 @@
 """A context and memory layer for AutoGen agents: the chat context stays small, and nothing is lost."""
 
-from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .compaction import Compacted, Compactor, Compactors
-from .context import MemoryContext
-from .context_config import MemoryContextConfig
-from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder
-from .errors import (
-    ConflictError,
-    EmbeddingError,
-    ItemNotFoundError,
-    LightModelError,
-    MemoryContextError,
-    SchemaError,
-    SessionBusyError,
-    SessionGoneError,
-    StoreError,
-    StoreUnavailableError,
-    TransformError,
-)
-from .memory import (
-    AgentMemory,
-    AuditEvent,
-    FoundPassage,
-    MemoryCriteria,
-    MemoryItem,
-    MemorySnapshot,
-    MemoryTransform,
-    MemoryType,
-    SearchHit,
-    SearchScore,
-    Sharing,
-)
-from .policy import CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
-from .references import MemoryRef
-from .stats import ContextStats
-from .store import ChatMessage, IndexReport, MemoryStore, PruneProgress, PruneReport, SessionInfo
-from .tokens import TokenCounter
-from .view import Decided, Segment, SegmentChange, ViewReport
+import lazy_loader  # pyright: ignore[reportMissingTypeStubs]
 
-__all__ = [
-    "AgentMemory",
-    "AuditEvent",
-    "CachePolicy",
-    "ChatMessage",
-    "Compacted",
-    "CompactionPolicy",
-    "Compactor",
-    "Compactors",
-    "ConflictError",
-    "ContextPolicy",
-    "ContextStats",
-    "Decided",
-    "Embedder",
-    "EmbeddingError",
-    "ExpansionPolicy",
-    "FastEmbedEmbedder",
-    "FoundPassage",
-    "IndexReport",
-    "ItemNotFoundError",
-    "LightModelError",
-    "MemoryContext",
-    "MemoryContextConfig",
-    "MemoryContextError",
-    "MemoryCriteria",
-    "MemoryItem",
-    "MemoryRef",
-    "MemorySnapshot",
-    "MemoryStore",
-    "MemoryTransform",
-    "MemoryType",
-    "OpenAIEmbedder",
-    "PostgresMemory",
-    "PostgresMemoryConfig",
-    "PruneProgress",
-    "PruneReport",
-    "RecallPolicy",
-    "SchemaError",
-    "SearchHit",
-    "SearchScore",
-    "Segment",
-    "SegmentChange",
-    "SessionBusyError",
-    "SessionGoneError",
-    "SessionInfo",
-    "Sharing",
-    "StoreError",
-    "StoreUnavailableError",
-    "TokenCounter",
-    "TransformError",
-    "ViewReport",
-    "WordLlamaEmbedder",
-]
+# A name is imported when it is first used, so that a command that only prints its help starts at once: the names and
+# where they come from stand in __init__.pyi, for people, type checkers and lazy_loader alike.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    __name__, __file__
+)

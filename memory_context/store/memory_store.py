@@ -7,7 +7,7 @@ is private to nobody.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import ClassVar
@@ -35,6 +35,7 @@ from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage, embed_query
 from .sqlfiles import load_queries
 from .storing import insert_memories
+from .users import every_user
 
 __all__ = ["MemoryStore"]
 
@@ -171,6 +172,10 @@ class MemoryStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+    def every_user(self) -> AsyncIterator[str]:
+        """Yield all users there are, in a fixed order, page by page: for maintenance, which acts as each in turn."""
+        return every_user(self._database)
 
     # --- items
 

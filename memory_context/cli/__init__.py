@@ -1,0 +1,12 @@
+"""The command `memory-context`. What a command needs is imported when it runs, so that help is there at once."""
+
+import sys
+
+try:
+    from .app import app, execute, main
+except ImportError as error:
+    if error.name not in ("typer", "rich"):
+        raise
+    sys.exit(f"memory-context: the command needs {error.name}: pip install 'memory-context[cli]'")
+
+__all__ = ["app", "execute", "main"]
