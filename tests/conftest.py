@@ -45,6 +45,10 @@ class Server:
             cursor = connection.execute(query)
             return cursor.fetchall() if cursor.description else []
 
+    def copy(self, template: str, name: str) -> None:
+        """Make a database like another; as files, which is the fastest while nothing is synced."""
+        self.execute("CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY", name=name, template=template)
+
 
 def needs(program: str) -> str:
     """Return a program's path; without it the test is skipped, or fails where MEMORY_CONTEXT_REQUIRE_ALL is set."""
@@ -101,7 +105,7 @@ def empty_database_url(server: Server) -> Iterator[str]:
 def database_url(server: Server, template: str) -> Iterator[str]:
     """The superuser's address of a database with the schema and no rows."""
     name = f"test_{next(_numbers)}"
-    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
+    server.copy(template, name)
     yield server.url(name)
     server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
 

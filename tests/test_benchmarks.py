@@ -26,7 +26,10 @@ from benchmarks.prompts import Cost, PromptMeter, Rendered, look_up_price
 from benchmarks.remembering import MEMORY
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import ContextPolicy, MemoryStore
+from memory_context.store import embedded
 from memory_context.tokens import default_token_counter
+
+from .conftest import Server
 
 count = default_token_counter().count
 
@@ -494,8 +497,17 @@ def test_the_chart_shows_every_context(tmp_path: Path):
 
 
 def test_all_benchmarks_run_without_folders(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, server: Server, template: str
 ):
+    """On databases of this one server, which need not be started and migrated for each."""
+
+    def database(folder: Path) -> dict[str, str]:
+        name = folder.name.replace("-", "_")
+        server.copy(template, name)
+        return {**server.params, "dbname": name}
+
+    monkeypatch.setattr(embedded, "start", database)
+    monkeypatch.setattr(embedded, "release", lambda folder: None)
     monkeypatch.setattr(micro, "SESSION_STEPS", 10)
     monkeypatch.setattr(micro, "STATE_STEPS", 4)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]

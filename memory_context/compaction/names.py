@@ -41,7 +41,7 @@ _COST = -0.7  # for each factor of e in length
 _KNOWN = 1.0  # at most: what a reader says matters
 _SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotted": -0.6}
 
-_ESCAPED_BREAK = re.compile(r"\\+[nrt]")
+_ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # only from the first backslash of a run: linear time
 _ESCAPED_QUOTE = re.compile(r"\\+(?=[\"'/\\])")
 _RUN = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]+\(?")
 _PIECE = re.compile(r"\S{1,160}\s*")

@@ -69,9 +69,9 @@ async def test_a_call_cancelled_anywhere_ends_without_a_word(
         call.cancel()
         await asyncio.wait([call])
         is_done = not call.cancelled()
-        del call
-        gc.collect()
         steps += 1
+    del call
+    gc.collect()
     assert complaints == []
 
 
