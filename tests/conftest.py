@@ -50,9 +50,9 @@ class Server:
         self.execute("CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY", name=name, template=template)
 
 
-def needs(program: str) -> str:
+def needs(program: str, folder: Path | None = None) -> str:
     """Return a program's path; without it the test is skipped, or fails where MEMORY_CONTEXT_REQUIRE_ALL is set."""
-    path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
+    path = shutil.which(program, path=str(folder or os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])))
     if path is None:
         end = pytest.fail if os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") else pytest.skip
         end(f"{program} is not installed")

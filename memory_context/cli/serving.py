@@ -1,13 +1,13 @@
-"""`serve`: a chat with an agent over HTTP."""
+"""`serve`: a chat with an agent over HTTP. `mcp`: a memory for any client of the Model Context Protocol."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from .console import ASKED_WRONGLY, Failure, UrlOption
+from .console import ASKED_WRONGLY, Failure, UrlOption, UserOption
 
-__all__ = ["serve"]
+__all__ = ["mcp", "serve"]
 
 
 def serve(
@@ -31,11 +31,42 @@ def serve(
 ) -> None:
     """Serve a chat with an agent over HTTP, until SIGTERM or Ctrl-C."""
     try:
-        from ..web.serving import ServeOptions, UsageError
+        from ..access import UsageError
+        from ..web.serving import ServeOptions
         from ..web.serving import serve as serve_chat
     except ImportError as error:
         raise Failure(f"{error}; the server needs more: pip install 'memory-context[web]'") from error
     try:
         serve_chat(ServeOptions(agent, model, host, port, url, static, redis, allow_anonymous, user_header, token_env))
+    except UsageError as error:
+        raise Failure(str(error), ASKED_WRONGLY) from error
+
+
+def mcp(
+    url: UrlOption = None,
+    user: UserOption = None,
+    agent: Annotated[str, typer.Option(help="The agent that items are stored as.")] = "mcp",
+    session: Annotated[
+        str | None, typer.Option(help="The conversation to store in, and to read if none is named. [default: none]")
+    ] = None,
+    transport: Annotated[
+        Literal["stdio", "http"], typer.Option(help="stdio for a client that starts the server itself; or http.")
+    ] = "stdio",
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8001,
+    token_env: Annotated[
+        str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens over http.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that stores.")] = False,
+) -> None:
+    """Serve a memory to clients of the Model Context Protocol, until they have gone, SIGTERM or Ctrl-C."""
+    try:
+        from ..access import UsageError
+        from ..mcp_server.serving import McpOptions
+        from ..mcp_server.serving import serve as serve_memory
+    except ImportError as error:
+        raise Failure(f"{error}; the server needs more: pip install 'memory-context[mcp]'") from error
+    try:
+        serve_memory(McpOptions(url, user, agent, session, transport, host, port, token_env, read_only))
     except UsageError as error:
         raise Failure(str(error), ASKED_WRONGLY) from error

@@ -6,7 +6,7 @@ from ..view import read_history
 from .hosting import MemoryTool, ToolHost, answer_limit
 from .repeating import Answer
 
-__all__ = ["ReadHistoryTool"]
+__all__ = ["ReadHistoryArgs", "ReadHistoryTool"]
 
 
 class ReadHistoryArgs(BaseModel):
@@ -34,7 +34,7 @@ class ReadHistoryTool(MemoryTool):
         try:
             page = read_history(transcript, first, answer_limit(host), host.token_counter, args.first_character)
         except ValueError as error:
-            return Answer(f"{error}.")
+            return Answer(f"{error}.", failed=True)
         call = f"first_message={page.first}"
         if args.first_character > 1:
             call += f", first_character={args.first_character}"

@@ -144,6 +144,18 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             memory.note_lookup(text, answer.label, shows_content=False)
         return text
 
+    async def answer(self, args: Mapping[str, Any]) -> Answer:
+        """Return what there is to say to who asks outside of a conversation, where nothing was read or collapses.
+
+        Problems, those of the arguments too, are told in the answer, never raised. Only for a tool with a context.
+        """
+        assert self._own_host is not None
+        try:
+            read = self.args_model.model_validate(args)
+        except ValidationError as error:
+            return Answer(_in_words(self.name, error), failed=True)
+        return await self._answer(self._own_host, read)
+
     def bind(self, host: ToolHost) -> None:
         """Belong to this context from now on."""
         self._own_host = host

@@ -78,8 +78,8 @@ class StoreMemoryTool(MemoryTool):
                 args.content, description=args.description, type=args.type, source=self.tool_name, tags=args.tags
             )
         except (StoreError, ValueError) as error:
-            return Answer(f"Not stored: {error}.")
-        return Answer(f"Stored. {ref.render()}")
+            return Answer(f"Not stored: {error}.", failed=True)
+        return Answer(f"Stored. {ref.render()}", stored=ref)
 
 
 class RetrieveMemoryArgs(BaseModel):
@@ -134,10 +134,11 @@ class RetrieveMemoryTool(MemoryTool):
             key, transform = _key_of(args), _transform_of(args)
             text, label = await retrieve_item(host, key, transform, answer_limit(host), self.name)
         except (TransformError, ItemNotFoundError, ValueError) as error:
-            return Answer(f"{error}.")
+            return Answer(f"{error}.", failed=True)
         except StoreError as error:
             return Answer(
-                f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+                f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later.",
+                failed=True,
             )
         return Answer(text, label, _next_step(text, key, transform))
 

@@ -25,6 +25,7 @@ from autogen_core.models import AssistantMessage
 
 from ..messages import Address, calls_of
 from ..policy import ContextPolicy
+from ..references import MemoryRef
 from ..transcript import Entry, Transcript
 from ..view import current_task
 from ..view.render import text_in_view
@@ -48,12 +49,16 @@ class Answer:
         label: What was looked at, which the answer collapses to later; empty if there was nothing to see.
         next_step: What to do instead of asking for the same again: a sentence, best with the exact call.
         found: What came of it, for what may change between two calls for the same; empty if it never does.
+        failed: Whether what was asked for could not be done, so that the text says what to do instead.
+        stored: The item that was stored.
     """
 
     text: str
     label: str = ""
     next_step: str = ""
     found: str = ""
+    failed: bool = False
+    stored: MemoryRef | None = None
 
 
 @dataclass(frozen=True)

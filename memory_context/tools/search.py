@@ -69,7 +69,8 @@ class SearchMemoryTool(MemoryTool):
             hits = await host.agent_memory.search(args.query, limit=last, criteria=args.criteria(host))
         except StoreError as error:
             return Answer(
-                f"The memory cannot be searched at the moment ({error}). Go on without it, or try again later."
+                f"The memory cannot be searched at the moment ({error}). Go on without it, or try again later.",
+                failed=True,
             )
         query, hits = one_line(args.query, 60), hits[args.offset :]
         if not hits:
@@ -113,14 +114,16 @@ class QueryMemoryTool(MemoryTool):
         related_to = args.related_to.strip() if args.related_to else None
         if related_to and not KEY_PATTERN.fullmatch(related_to):
             return Answer(
-                f"related_to={one_line(related_to, 80)!r} is no memory key: send the key of a [MemoryRef: key - …]."
+                f"related_to={one_line(related_to, 80)!r} is no memory key: send the key of a [MemoryRef: key - …].",
+                failed=True,
             )
         criteria = args.criteria(host, related_to=related_to, limit=args.limit + 1, offset=args.offset)
         try:
             items = await host.agent_memory.query(criteria)
         except StoreError as error:
             return Answer(
-                f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+                f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later.",
+                failed=True,
             )
         if not items:
             return Answer("Nothing more is stored." if args.offset else "Nothing is stored that meets this.")

@@ -5,20 +5,18 @@ what runs within seconds and archive what is buffered; what is missing is said i
 """
 
 import asyncio
-import hmac
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
 from fastapi import HTTPException, Request
 
+from ..access import Tokens, UsageError, is_loopback
 from ..context import MemoryContext
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
@@ -26,14 +24,10 @@ from .app import create_app
 from .chat import AgentBuilder
 from .router import CurrentUser
 
-__all__ = ["ServeOptions", "UsageError", "serve", "user_dependency"]
+__all__ = ["ServeOptions", "serve", "user_dependency"]
 
 _STOP_SECONDS = 5
 _SYSTEM_MESSAGE = "You are a helpful assistant."
-
-
-class UsageError(Exception):
-    """The command cannot be run as it was given; the text says what to give instead."""
 
 
 @dataclass(frozen=True)
@@ -181,20 +175,13 @@ def user_dependency(options: ServeOptions) -> CurrentUser | None:
     if options.user_header:
         return _by_header(options.user_header)
     if options.token_env:
-        return _by_token(_tokens(options.token_env))
-    if not given and not _is_loopback(options.host):
+        return _by_token(Tokens.from_environment(options.token_env))
+    if not given and not is_loopback(options.host):
         raise UsageError(
             f"--host {options.host}: others can reach it, and nobody says who asks: give --token-env NAME, "
             "--user-header NAME behind a reverse proxy, or --allow-anonymous to let everybody be the same user"
         )
     return None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _by_header(name: str) -> CurrentUser:
@@ -207,20 +194,11 @@ def _by_header(name: str) -> CurrentUser:
     return current_user
 
 
-def _tokens(variable: str) -> Mapping[str, str]:
-    """Return user ids by token."""
-    pairs = [pair.partition(":") for pair in os.environ.get(variable, "").replace(",", " ").split()]
-    if not pairs or not all(user and token for user, _, token in pairs):
-        raise UsageError(f"--token-env {variable}: set it to user:token pairs with spaces or commas between them")
-    return {token: user for user, _, token in pairs}
-
-
-def _by_token(users: Mapping[str, str]) -> CurrentUser:
+def _by_token(tokens: Tokens) -> CurrentUser:
     async def current_user(request: Request) -> str:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        found = [user for token, user in users.items() if hmac.compare_digest(token.encode(), given.strip().encode())]
-        if scheme.lower() != "bearer" or not found:
+        user = tokens.user_of(request.headers.get("authorization", ""))
+        if user is None:
             raise HTTPException(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
-        return found[0]
+        return user
 
     return current_user

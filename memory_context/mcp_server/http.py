@@ -1,0 +1,107 @@
+"""The protocol over HTTP: who is let in, and to whose memory.
+
+    POST, DELETE /mcp    the protocol ("streamable HTTP", each answer as one JSON body)
+    GET          /health whether the database answers
+
+Promises: each user has a server of their own, so a session of one is none for another, whatever token they bring; a
+page in a browser gets in only from this machine, and without tokens also the name it asks for has to be this machine's
+(a name that was bound to 127.0.0.1 meanwhile is not).
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from ..access import Tokens, is_loopback
+from ..errors import StoreError
+from ..store import MemoryStore
+
+__all__ = ["create_app"]
+
+_logger = logging.getLogger("memory_context")
+
+_IDLE_SECONDS = 3600  # then a client has to begin a session again
+
+
+def create_app(
+    store: MemoryStore, server_for: Callable[[str | None], Server[Any, Any]], tokens: Tokens | None
+) -> Starlette:
+    """Return an application that serves a memory to each user who has a token, or one to whoever is on this machine.
+
+    Args:
+        store: What `/health` asks.
+        server_for: Makes the server of a user; of None, the one that needs no token.
+        tokens: Who is let in; None for whoever reaches the port.
+    """
+    users = [None] if tokens is None else sorted(tokens.users)
+    managers = {user: _manager(server_for(user)) for user in users}
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
+        async with AsyncExitStack() as running:
+            for manager in managers.values():
+                await running.enter_async_context(manager.run())
+            yield
+
+    async def health(_: Request) -> Response:
+        try:
+            async for _user in store.every_user():
+                break
+        except StoreError as error:
+            _logger.warning("not healthy: %s", error)  # it names hosts: not for everybody who can ask
+            return JSONResponse({"status": "unavailable"}, 503)
+        return JSONResponse({"status": "ok"})
+
+    routes = [Route("/mcp", _Gate(managers, tokens)), Route("/health", health)]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def _manager(server: Server[Any, Any]) -> StreamableHTTPSessionManager:
+    # the server never speaks unasked, so an answer needs no stream, and nothing is left open when it stops
+    return StreamableHTTPSessionManager(server, json_response=True, session_idle_timeout=_IDLE_SECONDS)
+
+
+class _Gate:
+    """Lets a request through to the server of whoever sent it."""
+
+    def __init__(self, managers: Mapping[str | None, StreamableHTTPSessionManager], tokens: Tokens | None) -> None:
+        self._managers = managers
+        self._tokens = tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        user = self._tokens and self._tokens.user_of(headers.get("authorization", ""))
+        if "origin" in headers and not _is_local(headers["origin"]):
+            refused = _refusal(403, "a page from elsewhere may not use this server")
+        elif self._tokens is None and not _is_local(f"//{headers.get('host', '')}"):
+            refused = _refusal(421, "without tokens this server answers to localhost only")
+        elif self._tokens is not None and user is None:
+            refused = _refusal(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
+        elif scope["method"] not in ("POST", "DELETE"):
+            refused = _refusal(405, "use POST; this server sends nothing unasked", {"Allow": "POST, DELETE"})
+        else:
+            refused = None
+        await (refused or self._managers[user].handle_request)(scope, receive, send)
+
+
+def _is_local(address: str) -> bool:
+    try:
+        return is_loopback(urlsplit(address).hostname or "")
+    except ValueError:
+        return False
+
+
+def _refusal(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    error = {"code": -32000, "message": text}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)

@@ -1,0 +1,194 @@
+"""The tools of the server: those an agent's context has, with the same names, arguments and answers.
+
+Promises: a call that cannot be done answers with a sentence that says what to do instead, marked as an error; no
+answer is longer than a first view of a context, whatever is behind the key; what the arguments hold is no matter.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from mcp import types
+from pydantic import Field
+
+from ..access import UsageError
+from ..errors import ItemNotFoundError, MemoryContextError, StoreError
+from ..references import one_line
+from ..tools import (
+    MemoryTool,
+    MemoryToolConfig,
+    QueryMemoryTool,
+    ReadHistoryTool,
+    RetrieveMemoryTool,
+    SearchMemoryTool,
+    StoreMemoryTool,
+    ToolHost,
+)
+from ..tools.history import ReadHistoryArgs
+from ..tools.repeating import Answer
+from .served import ServedMemory
+
+__all__ = ["ServedTools"]
+
+_logger = logging.getLogger("memory_context")
+
+_SESSIONS_LISTED = 10
+_TITLES = {
+    "store_memory": "Store a text",
+    "retrieve_memory": "Open a stored text",
+    "search_memory": "Search what is stored",
+    "query_memory": "List what is stored",
+    "read_history": "Read an earlier conversation",
+}
+_STORED_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "memory_key": {"type": "string", "description": "Opens the text with retrieve_memory."},
+        "description": {"type": "string", "description": "What it is, in one line."},
+        "token_count": {"type": "integer", "description": "How long it is."},
+        "placeholder": {"type": "string", "description": "Stands for the text wherever it is spoken of."},
+    },
+    "required": ["memory_key", "description", "token_count", "placeholder"],
+}
+
+
+class KeepTextTool(StoreMemoryTool):
+    """Lets a model keep a text; of the results of its other tools this server knows nothing."""
+
+    tool_description = (
+        "Keep a text outside of the conversation, exactly. Returns a [MemoryRef: …] whose key opens it with "
+        "retrieve_memory, in later conversations, too."
+    )
+
+
+class ReadSessionArgs(ReadHistoryArgs):
+    """Arguments of `read_history`, where there is no conversation of one's own."""
+
+    session_id: str | None = Field(
+        default=None, description="Which conversation; without it the latest ones are listed, with their ids."
+    )
+    agent_id: str | None = Field(
+        default=None, description="Which agent's view of it, where several took part; default the one that began it."
+    )
+
+
+class ReadSessionTool(ReadHistoryTool):
+    """Lets a model page any conversation of the user.
+
+    Args:
+        config: Names the server's user, agent and session.
+        host: The server's own.
+        served: Where the conversations are.
+    """
+
+    args_model = ReadSessionArgs
+    tool_description = (
+        "Read the messages of an earlier conversation, as far as they were archived, the newest ones up to a minute "
+        "late. Each page says how to get the next."
+    )
+
+    def __init__(self, config: MemoryToolConfig, host: ToolHost, served: ServedMemory) -> None:
+        super().__init__(config, host)
+        self._served = served
+
+    async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
+        assert isinstance(args, ReadSessionArgs)
+        session_id = args.session_id or host.session_id
+        if not session_id:
+            return Answer(await self._latest())
+        try:
+            session = await self._served.session_host(session_id, args.agent_id)
+        except ItemNotFoundError as error:
+            return Answer(f"{error}: read_history() without a session_id lists the latest.", failed=True)
+        answer = await super()._answer(session, args)
+        page, _, footer = answer.text.rpartition("\n")
+        named = f"session_id={session_id!r}, " + (f"agent_id={args.agent_id!r}, " if args.agent_id else "")
+        text = f"{page}\n{footer.replace('read_history(', f'read_history({named}', 1)}" if page else footer
+        return Answer(text, failed=answer.failed)
+
+    async def _latest(self) -> str:
+        sessions = await self._served.sessions(_SESSIONS_LISTED)
+        if not sessions:
+            return "No conversation is archived yet."
+        lines = [
+            f"- session_id={one.session_id!r}: {one.title or 'untitled'}; {one.message_count} messages, "
+            f"agent {one.agent_id!r}, last used {one.last_activity_at:%Y-%m-%d %H:%M} UTC"
+            for one in sessions
+        ]
+        return "\n".join(["The latest conversations; read_history(session_id=…) pages one:", *lines])
+
+
+class ServedTools:
+    """The tools of one server.
+
+    Args:
+        served: What they work on.
+        read_only: Whether `store_memory` is left out.
+    """
+
+    def __init__(self, served: ServedMemory, *, read_only: bool = False) -> None:
+        self._served = served
+        storing: list[type[MemoryTool]] = [] if read_only else [KeepTextTool]
+        reading = [RetrieveMemoryTool, SearchMemoryTool, QueryMemoryTool, ReadSessionTool]
+        self._kinds = {kind.tool_name: kind for kind in [*storing, *reading]}
+
+    def listed(self) -> list[types.Tool]:
+        """Return what a client is told of them."""
+        return [
+            types.Tool(
+                name=name,
+                title=_TITLES[name],
+                description=kind.tool_description,
+                inputSchema=_schema(kind),
+                outputSchema=_STORED_SCHEMA if kind is KeepTextTool else None,
+                annotations=types.ToolAnnotations(
+                    readOnlyHint=kind is not KeepTextTool,
+                    destructiveHint=False,  # nothing is overwritten, and the same text again is the same item
+                    idempotentHint=True,
+                    openWorldHint=False,
+                ),
+            )
+            for name, kind in self._kinds.items()
+        ]
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Return what a tool answers; never raises."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            known = ", ".join(self._kinds)
+            return _result(Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True))
+        try:
+            return _result(await (await self._tool(kind)).answer(arguments))
+        except StoreError as error:
+            text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
+            return _result(Answer(text, failed=True))
+        except (MemoryContextError, UsageError) as error:
+            return _result(Answer(f"{name} failed: {error}.", failed=True))
+        except Exception as error:
+            _logger.exception("%s failed", name)
+            text = f"{name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
+            return _result(Answer(text, failed=True))
+
+    async def _tool(self, kind: type[MemoryTool]) -> MemoryTool:
+        host = await self._served.host()
+        config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, session_id=host.session_id)
+        if kind is ReadSessionTool:
+            return ReadSessionTool(config, host, self._served)
+        return kind(config, host)
+
+
+def _schema(kind: type[MemoryTool]) -> dict[str, Any]:
+    schema = kind.args_model.model_json_schema()
+    return {name: schema[name] for name in ("type", "properties", "required") if name in schema}
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    ref = answer.stored
+    stored = ref and {
+        "memory_key": ref.key,
+        "description": ref.description,
+        "token_count": ref.token_count,
+        "placeholder": ref.render(),
+    }
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
+    return types.CallToolResult(content=content, structuredContent=stored, isError=answer.failed)

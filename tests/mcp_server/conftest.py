@@ -1,0 +1,81 @@
+"""Servers of a memory and real clients of the SDK: in memory, and over HTTP on a real port."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from mcp import ClientSession, types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.memory import create_connected_server_and_client_session
+
+from memory_context import MemoryStore
+from memory_context.access import Tokens
+from memory_context.mcp_server import ServedMemory, create_server
+from memory_context.mcp_server.http import create_app
+from tests.embeddings.fakes import FakeEmbedder
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[MemoryStore]:
+    """An open store of an empty database, with a tiny embedder."""
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        yield store
+
+
+def connected(
+    store: MemoryStore, user: str | None = "alice", *, read_only: bool = False, **settings: Any
+) -> AbstractAsyncContextManager[ClientSession]:
+    """`async with connected(store) as client`: a client of a server, in memory."""
+    server = create_server(ServedMemory(store, user, **settings), read_only=read_only)
+    return create_connected_server_and_client_session(server)
+
+
+@asynccontextmanager
+async def listening(store: MemoryStore, tokens: dict[str, str] | None = None) -> AsyncIterator[str]:
+    """Serve over HTTP in this event loop; yields the address."""
+    known = None if tokens is None else Tokens(tokens)
+    app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice")), known)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        serving = asyncio.ensure_future(server.serve(sockets=[port]))
+        try:
+            yield f"http://127.0.0.1:{port.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+@asynccontextmanager
+async def over_http(url: str, token: str | None = None) -> AsyncIterator[ClientSession]:
+    """`async with over_http(url, token) as client`."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx.AsyncClient(headers=headers, timeout=30) as http,
+        streamable_http_client(f"{url}/mcp", http_client=http) as (read, write, _),
+        ClientSession(read, write) as client,
+    ):
+        await client.initialize()
+        yield client
+
+
+def said(result: types.CallToolResult) -> str:
+    """Return the text of an answer."""
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+def key_of(result: types.CallToolResult) -> str:
+    """Return the key of what was stored."""
+    assert result.structuredContent is not None, said(result)
+    return result.structuredContent["memory_key"]
+
+
+async def stored(client: ClientSession, content: str, description: str = "a note") -> str:
+    """Store a text and return its key."""
+    return key_of(await client.call_tool("store_memory", {"content": content, "description": description}))

@@ -1,0 +1,318 @@
+"""The tools: those of a context, answered to any client, whatever they are asked and whatever state the store is in."""
+
+import asyncio
+import json
+import logging
+import re
+from typing import Any
+
+import psycopg
+import pytest
+from autogen_core import CancellationToken
+from autogen_core.models import AssistantMessage, UserMessage
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import McpError, types
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.mcp_server import ServedMemory, create_server
+from tests.conftest import Server
+from tests.context.steps import a_turn_of_the_loop
+
+from .conftest import connected, key_of, said, stored
+
+LOG = "\n".join(f"line {n}: {'disk full' if n == 777 else 'ok'}" for n in range(1, 3001))
+
+
+def following(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the call that an answer names to go on."""
+    found = re.search(r"Next: (\w+)\((.*?)\)[\].]", text)
+    assert found is not None, text[-300:]
+    return found[1], eval(f"dict({found[2]})")
+
+
+async def test_the_tools_are_those_of_a_context(store: MemoryStore):
+    """The same names, the same arguments (read_history has more), and the same answers."""
+    context = MemoryContext("alice", "mcp", "s", memory_store=store)
+    own = {tool.name: tool for tool in context.tools()}
+    async with connected(store) as client:
+        offered = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(offered) == ["store_memory", "retrieve_memory", "search_memory", "query_memory", "read_history"]
+        assert offered.keys() == own.keys()
+        for name, tool in offered.items():
+            properties = own[name].args_type().model_json_schema()["properties"]
+            more = {"session_id", "agent_id"} if name == "read_history" else set()
+            assert {key: tool.inputSchema["properties"][key] for key in properties} == properties
+            assert set(tool.inputSchema["properties"]) - set(properties) == more
+            assert tool.title
+            assert tool.description
+            assert tool.annotations is not None
+            assert tool.annotations.readOnlyHint == (name != "store_memory")
+            assert (tool.annotations.destructiveHint, tool.annotations.idempotentHint) == (False, True)
+        key = await stored(client, LOG, "the log of the night")
+        assert key == await stored(client, LOG, "again")
+        await store.flush_index()
+        for name, arguments in [
+            ("retrieve_memory", {"memory_key": key}),
+            ("retrieve_memory", {"memory_key": key, "transform": "filtered", "pattern": "disk"}),
+            ("search_memory", {"query": "what about the disk?"}),
+            ("query_memory", {"type": "custom"}),
+            ("retrieve_memory", {"memory_key": "the_log"}),
+        ]:
+            answer = await own[name].run_json(arguments, CancellationToken())
+            assert said(await client.call_tool(name, arguments)) == answer
+    await context.close()
+
+
+async def test_what_was_stored_is_told_as_data_too(store: MemoryStore):
+    """Key, description, tokens and placeholder; a client validates them against the schema that was announced."""
+    async with connected(store) as client:
+        await client.list_tools()
+        result = await client.call_tool("store_memory", {"content": "a b c", "description": "three ] letters"})
+        placeholder = said(result).removeprefix("Stored. ")
+        assert result.structuredContent == {
+            "memory_key": key_of(result),
+            "description": "three ) letters",
+            "token_count": 3,
+            "placeholder": placeholder,
+        }
+        item = await ServedMemory(store, "alice").memory()
+        assert (await item.query())[0].agent_id == "mcp"
+
+
+async def test_a_server_that_only_reads_stores_nothing(store: MemoryStore):
+    """It does not offer it, and does not do it either."""
+    async with connected(store, read_only=True) as client:
+        start = await client.initialize()
+        assert "store_memory" not in (start.instructions or "")
+        assert "store_memory" not in [tool.name for tool in (await client.list_tools()).tools]
+        result = await client.call_tool("store_memory", {"content": "x", "description": "x"})
+        assert result.isError
+        assert "there are retrieve_memory, search_memory" in said(result)
+
+
+FAILURES: list[tuple[str, dict[str, Any], str]] = [
+    ("retrieve_memory", {}, "memory_key is missing"),
+    ("retrieve_memory", {"memory_key": "note_a2"}, "no item 'note_a2'"),
+    ("retrieve_memory", {"memory_key": "KEY", "transform": "middle"}, "transform = 'middle'"),
+    ("retrieve_memory", {"memory_key": "KEY", "transform": "filtered", "pattern": "("}, "missing )"),
+    ("store_memory", {"content": 5, "description": "x"}, "content = 5"),
+    ("search_memory", {"query": "x", "limit": 0}, "limit = 0"),
+    ("query_memory", {"related_to": "no key!"}, "is no memory key"),
+    ("query_memory", {"offset": 10**30}, "refused"),
+    ("read_history", {"session_id": "s9"}, "no session 's9'"),
+    ("forget_memory", {}, "There is no tool 'forget_memory'"),
+]
+
+
+async def test_what_cannot_be_done_is_told_in_a_sentence(store: MemoryStore):
+    """Marked as an error, with what to send instead."""
+    async with connected(store) as client:
+        key = await stored(client, "text")
+        for name, arguments, answer in FAILURES:
+            given = {argument: key if value == "KEY" else value for argument, value in arguments.items()}
+            result = await client.call_tool(name, given)
+            assert result.isError, name
+            assert answer in said(result)
+            assert "\n" not in said(result)
+
+
+async def test_a_huge_text_comes_in_pages(store: MemoryStore):
+    """Each within the limit of an answer, and each with the call that reads on."""
+    line = "2026-11-21 12:00:00 INFO worker-7 request served in 12 ms\n"
+    async with connected(store) as client:
+        key = key_of(await client.call_tool("store_memory", {"content": line * 40_000, "description": "log"}))
+        name, arguments = "retrieve_memory", {"memory_key": key}
+        for _ in range(2):
+            text = said(await client.call_tool(name, arguments))
+            assert 4000 < len(text) < 40_000
+            name, arguments = following(text)
+        assert arguments["start_line"] > 100
+        resource = (await client.read_resource(types.AnyUrl(f"memory://{key}"))).contents[0]
+        assert isinstance(resource, types.TextResourceContents)
+        head, _, hint = resource.text.rpartition("\n")
+        assert head == (line * 40_000)[:1_000_000]
+        assert f'retrieve_memory(memory_key="{key}", transform="excerpt", start_char=1000001' in hint
+
+
+async def test_what_json_cannot_say_is_kept_exactly_and_told_all_the_same(store: MemoryStore):
+    """Half a surrogate pair, as JavaScript sends it; NUL passes as it is."""
+    text = "half \ud83d, nul \x00, pair \U0001f600"
+    handlers = create_server(ServedMemory(store, "alice")).request_handlers
+
+    async def call(name: str, **arguments: Any) -> types.CallToolResult:
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        answer = (await handlers[types.CallToolRequest](types.CallToolRequest(params=params))).root
+        assert isinstance(answer, types.CallToolResult)
+        answer.model_dump_json()
+        return answer
+
+    key = key_of(await call("store_memory", content=text, description=text))
+    kept = await (await ServedMemory(store, "alice").memory()).retrieve(key)
+    assert kept is not None
+    assert kept.content == text
+    assert said(await call("retrieve_memory", memory_key=key)) == "half \\ud83d, nul \x00, pair \U0001f600"
+    assert "half" in said(await call("search_memory", query=text))
+
+
+async def test_earlier_conversations_are_listed_and_paged(store: MemoryStore):
+    """All of one is read by following what each page says, also a message that is longer than a page."""
+    long = "; ".join(f"entry {n} of the ledger" for n in range(40))
+    async with MemoryContext("alice", "coder", "night's shift", memory_store=store) as context:
+        for n in range(60):
+            await context.add_message(UserMessage(content=f"question {n}: {long}", source="user"))
+            await context.add_message(AssistantMessage(content=f"answer {n}", source="coder"))
+    async with connected(store) as client:
+        listed = said(await client.call_tool("read_history", {}))
+        assert 'session_id="night\'s shift": ' in listed
+        assert "120 messages, agent 'coder'" in listed
+        name, arguments, texts = "read_history", {"session_id": "night's shift"}, list[str]()
+        while True:
+            texts.append(said(await client.call_tool(name, arguments)))
+            if "That is all" in texts[-1]:
+                break
+            name, arguments = following(texts[-1])
+        everything = "\n".join(texts)
+        assert len(texts) > 1
+        assert [int(n) for n in re.findall(r"answer (\d+)", everything)] == [*range(60)]
+        missing = await client.call_tool("read_history", {"session_id": "night's shift", "first_message": 500})
+        assert missing.isError
+        assert "there is no message 500; this session has messages 1-120." in said(missing)
+        other = await client.call_tool("read_history", {"session_id": "night's shift", "agent_id": "nobody"})
+        assert "no messages yet" in said(other)
+    async with connected(store, session_id="night's shift") as client:
+        assert said(await client.call_tool("read_history", {})) == texts[0]
+
+
+async def test_many_calls_at_once_are_each_answered(store: MemoryStore):
+    """Also with more than there are connections to the database."""
+    async with connected(store) as client:
+        keys = await asyncio.gather(*(stored(client, f"text {n}") for n in range(20)))
+        texts = await asyncio.gather(*(client.call_tool("retrieve_memory", {"memory_key": key}) for key in keys))
+    assert [said(text) for text in texts] == [f"text {n}" for n in range(20)]
+
+
+async def test_a_cancelled_call_ends_and_the_next_is_answered(store: MemoryStore, database_url: str):
+    """The client says that it no longer wants the answer; the server lets go of the database."""
+    async with connected(store) as client:
+        await stored(client, "text")
+        with psycopg.connect(database_url) as connection:
+            connection.execute("LOCK TABLE memory_context.agent_memories")
+            waiting = asyncio.ensure_future(client.call_tool("query_memory", {}))
+            while store._database._pools[asyncio.get_running_loop()]._idle:  # until it is at work
+                await a_turn_of_the_loop()
+            cancelled = types.CancelledNotificationParams(requestId=client._request_id - 1)
+            await client.send_notification(types.ClientNotification(types.CancelledNotification(params=cancelled)))
+            with pytest.raises(McpError, match="cancelled"):
+                await waiting
+        assert "a note" in said(await client.call_tool("query_memory", {}))
+
+
+async def test_a_store_that_is_down_is_told_and_used_once_it_is_there(
+    server: Server, template: str, caplog: pytest.LogCaptureFixture
+):
+    """The server starts, lists its tools, and answers; no answer holds a password."""
+    caplog.set_level(logging.ERROR)
+    store = MemoryStore(server.url("comes_later", password="secret"))
+    async with connected(store, None) as client:
+        assert len((await client.list_tools()).tools) == 5
+        for name, arguments in [
+            ("store_memory", {"content": "x", "description": "x"}),
+            ("retrieve_memory", {"memory_key": "x"}),
+            ("search_memory", {"query": "x"}),
+            ("query_memory", {}),
+            ("read_history", {}),
+        ]:
+            result = await client.call_tool(name, arguments)
+            assert result.isError
+            assert "does not answer" in said(result)
+            assert "secret" not in said(result)
+        with pytest.raises(McpError, match="does not answer"):
+            await client.list_resources()
+        server.execute("CREATE DATABASE {name} TEMPLATE {template}", name="comes_later", template=template)
+        key = await stored(client, "text")
+        assert said(await client.call_tool("retrieve_memory", {"memory_key": key})) == "text"
+    await store.close()
+    server.execute("DROP DATABASE {name} WITH (FORCE)", name="comes_later")
+
+
+async def test_without_a_name_the_only_user_there_is_is_served(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """Nobody yet: the login name; several: the answer says that the server has to be told."""
+    monkeypatch.setenv("LOGNAME", "carol")
+    assert await ServedMemory(store).user_id() == "carol"
+    await (await ServedMemory(store, "alice").memory()).store("x")
+    assert await ServedMemory(store).user_id() == "alice"
+    await (await ServedMemory(store, "bob").memory()).store("x")
+    async with connected(store, None) as client:
+        result = await client.call_tool("query_memory", {})
+        assert result.isError
+        assert "start it with --user NAME" in said(result)
+
+
+async def test_a_defect_is_told_without_its_inside(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """The model reads one sentence; whoever runs the server finds the traceback in the log."""
+
+    async def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("inside")
+
+    monkeypatch.setattr(MemoryStore, "select_memories", broken)
+    async with connected(store) as client:
+        result = await client.call_tool("query_memory", {})
+        assert result.isError
+        assert said(result) == "query_memory failed by a defect of the memory (RuntimeError). Go on without it."
+        with pytest.raises(McpError, match="a defect of the memory"):
+            await client.list_resources()
+    assert "inside" in caplog.text
+
+
+NAMES = {
+    "store_memory": ["content", "description", "type", "tags"],
+    "retrieve_memory": ["memory_key", "transform", "start_line", "end_char", "n", "unit", "pattern", "json_path"],
+    "search_memory": ["query", "limit", "offset", "type", "source", "tags", "this_session_only"],
+    "query_memory": ["related_to", "limit", "offset", "type", "source", "tags"],
+    "read_history": ["session_id", "agent_id", "first_message", "first_character"],
+}
+ODD = st.sampled_from(
+    [
+        "full",
+        "filtered",
+        "first_n",
+        "custom",
+        "KEY",
+        "s",
+        "",
+        "\x00",
+        "\ud800",
+        "a" * 5000,
+        "(?i)x*",
+        "$..*",
+        "[MemoryRef:",
+    ]
+)
+VALUES = st.recursive(
+    ODD | st.none() | st.booleans() | st.integers(-3, 300) | st.integers(-(10**40), 10**40) | st.floats()
+    | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=2),
+    max_leaves=4,
+)  # fmt: skip
+CALLS = st.sampled_from(sorted(NAMES)).flatmap(
+    lambda name: st.tuples(st.just(name), st.dictionaries(st.sampled_from(NAMES[name]) | st.text(), VALUES, max_size=6))
+)
+
+
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(call=CALLS)
+async def test_no_argument_breaks_a_tool(store: MemoryStore, call: tuple[str, dict[str, Any]]):
+    """Every answer is text that JSON can say, and no defect is behind it."""
+    name, arguments = call
+    params = types.CallToolRequestParams(name=name, arguments=arguments)
+    handlers = create_server(ServedMemory(store, "alice", session_id="s")).request_handlers
+    answer = (await handlers[types.CallToolRequest](types.CallToolRequest(params=params))).root
+    assert isinstance(answer, types.CallToolResult)
+    assert "defect" not in said(answer), arguments
+    assert said(answer)
+    json.loads(answer.model_dump_json())
