@@ -1,4 +1,10 @@
-"""The idea in three prints: a tool result in full, then its placeholder, then the content back."""
+"""The idea in three prints: a tool result in full, then its placeholder, then the content back.
+
+Learn: what happens inside an agent's `model_context`, here done by hand.
+
+Try: `policy=ContextPolicy(first_view="placeholder")`, and the model never sees the log in full; and a shorter `LOG`,
+under 500 tokens, of which nothing is stored at all.
+"""
 
 import asyncio
 
@@ -12,7 +18,6 @@ LOG = "\n".join(LINE.format(n, "500 disk full" if n == 13 else "200 ok") for n i
 
 
 async def main() -> None:
-    # For the placeholder at once, without a first look: policy=ContextPolicy(first_view="placeholder").
     async with MemoryContext("quickstart", "operator") as context:
         # What an AutoGen agent does with its model_context: its model asks for the log and gets it.
         await context.add_message(UserMessage(content="Did any request fail?", source="user"))

@@ -1,1 +1,1 @@
-"""Samples of `memory_context`; README.md says where to begin."""
+"""Samples of `memory_context`, a path to learn by; README.md says where to begin."""

@@ -67,7 +67,7 @@ class CodeAgent(AssistantAgent):
     """
 
     component_config_schema = CodeAgentConfig  # type: ignore[assignment]  # AssistantAgent is declared for its own
-    component_provider_override = "samples.code_agent.CodeAgent"
+    component_provider_override = f"{__name__}.CodeAgent"  # it is imported under more than one name
 
     def __init__(
         self,

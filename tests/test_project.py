@@ -135,14 +135,18 @@ def test_the_readmes_example_runs(home: Path, tmp_path: Path):
 
 
 def test_the_wheel_works_outside_the_checkout(home: Path, tmp_path: Path):
-    """Built and unpacked elsewhere, it has its SQL and its token ranks, and stores and retrieves."""
+    """Built and unpacked elsewhere, it has its SQL, token ranks and samples, and stores and retrieves."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(REPOSITORY)]
     subprocess.run(build, check=True, capture_output=True, timeout=180)
     (wheel,) = tmp_path.glob("*.whl")
     site = tmp_path / "site"
     subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)], check=True, timeout=60)
+    samples = site / "memory_context" / "samples"
+    assert (samples / "web_chat" / "page" / "index.html").exists()
+    assert not [path for path in samples.rglob("*") if path.name in ("__pycache__", "out")]
     script = """
 import asyncio, memory_context
+from memory_context.samples.demo.run import main as _
 async def main():
     async with memory_context.MemoryContext("alice") as context:
         key = await context.store("kept", "something")

@@ -15,11 +15,12 @@ from typing import Any
 from memory_context import MemoryStore, StoreError
 from memory_context.store import ReadScope
 
+from ..places import import_root
 from .display import Display
 from .recorder import LEAST_CACHED_TOKENS, Call, ModelError, Recorder, as_bytes, cost_share, results_in
 from .remembering import show_opening, show_recall, show_search
 from .script import TASKS, exploration_script
-from .stage import ROOT, USER_ID, Stage, choose_model, demo_policy, output_folder, stage
+from .stage import USER_ID, Stage, choose_model, demo_policy, output_folder, stage
 
 __all__ = ["main"]
 
@@ -144,8 +145,8 @@ async def _continue_elsewhere(
     )
     with tempfile.TemporaryDirectory(prefix="memory_context_demo_") as scratch:
         result_file = Path(scratch) / "result.json"
-        arguments = ["-m", "samples.demo.continued", str(session_file), str(result_file)]
-        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        arguments = ["-m", f"{__package__}.continued", str(session_file), str(result_file)]
+        paths = os.pathsep.join(filter(None, [str(import_root()), os.environ.get("PYTHONPATH")]))
         sys.stdout.flush()
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, env={**os.environ, "PYTHONPATH": paths}
@@ -201,12 +202,12 @@ def _largest(calls: list[Call]) -> tuple[int, int]:
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="samples.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog=__package__, description=__doc__)
     parser.add_argument(
         "--token-budget", type=int, help="tokens a view may take (default 100000); try 6000 to see folding"
     )
     parser.add_argument(
-        "--out", type=Path, help="the folder for chart and session file (default: out/ in the checkout)"
+        "--out", type=Path, help="the folder for chart and session file (default: out/ in the checkout, or here)"
     )
     return parser.parse_args(argv)
 

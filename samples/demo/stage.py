@@ -13,17 +13,17 @@ from autogen_core import EVENT_LOGGER_NAME
 from autogen_core.models import ChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext
-from samples.code_agent import CodeAgent, model_client_from_env
 
+from .. import places
+from ..code_agent import CodeAgent, model_client_from_env
 from .display import Display
 from .recorder import Recorder
 from .script import ScriptedClient, Step
 
-__all__ = ["CODE_ROOT", "ROOT", "USER_ID", "Stage", "choose_model", "demo_policy", "output_folder", "stage"]
+__all__ = ["CODE_ROOT", "USER_ID", "Stage", "choose_model", "demo_policy", "output_folder", "stage"]
 
 USER_ID = "memory-context-demo"
 AGENT = "coder"
-ROOT = Path(__file__).resolve().parents[2]
 CODE_ROOT = Path(autogen_agentchat.__file__).resolve().parents[1]
 PACE_SECONDS = 0.2
 
@@ -92,8 +92,8 @@ def choose_model(
 
 
 def output_folder(wanted: Path | None) -> Path:
-    """Return where chart and session file go: `out/` in the checkout, or a temporary folder if that is read-only."""
-    folder = wanted or ROOT / "out"
+    """Return where chart and session file go: the folder of all samples, or a temporary one if that is read-only."""
+    folder = wanted or places.output_folder()
     try:
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

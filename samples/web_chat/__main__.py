@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-if not __package__:  # started by its path: Python looks for modules in this folder, not in the checkout
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
-
 if __name__ == "__main__":
-    from samples.web_chat.app import main
+    if __package__:
+        from .app import main
+    else:  # started by its path: Python looks for modules in this folder, not in the checkout
+        sys.path[0] = str(Path(__file__).resolve().parents[2])
+        from samples.web_chat.app import main
 
     sys.exit(main())

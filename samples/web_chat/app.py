@@ -21,8 +21,9 @@ from fastapi import FastAPI
 
 from memory_context import MemoryContext, MemoryStore, StoreError
 from memory_context.web import create_app
-from samples.code_agent import model_client_from_env
 
+from ..code_agent import model_client_from_env
+from ..places import output_folder
 from .code_tools import code_tools
 from .scripted import ScriptedClient
 from .visitors import Visitors, current_user, kept_secret
@@ -30,7 +31,7 @@ from .visitors import Visitors, current_user, kept_secret
 __all__ = ["chat_app", "main", "serve"]
 
 PAGE = Path(__file__).parent / "page"
-SECRET_FILE = Path(__file__).parents[2] / "out" / "web_chat_secret"
+SECRET_FILE = "web_chat_secret"
 SYSTEM_MESSAGE = """\
 You answer questions about the source code of the Python package memory_context. Find with search_code, then read;
 name files and lines for what you say, and claim nothing that you have not seen. Answer in short Markdown."""
@@ -63,9 +64,10 @@ def chat_app(memory_store: MemoryStore, model_client: ChatCompletionClient, secr
 
 async def serve(model_client: ChatCompletionClient, host: str, port: int) -> None:
     """Serve the page until somebody stops it; then every conversation is archived."""
-    SECRET_FILE.parent.mkdir(exist_ok=True)
+    folder = output_folder()
+    folder.mkdir(exist_ok=True)
     async with MemoryStore() as memory_store:
-        app = chat_app(memory_store, model_client, kept_secret(SECRET_FILE))
+        app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE))
         config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
         server = uvicorn.Server(config)
 
@@ -82,7 +84,7 @@ async def serve(model_client: ChatCompletionClient, host: str, port: int) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line and serve."""
-    parser = argparse.ArgumentParser("samples.web_chat", description="Chat with an agent that reads memory_context.")
+    parser = argparse.ArgumentParser(__package__, description="Chat with an agent that reads memory_context.")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="(default %(default)s)")
     parser.add_argument("--model", help="the model, if OPENAI_API_KEY is set (OPENAI_BASE_URL: where it is)")

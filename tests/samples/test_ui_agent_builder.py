@@ -4,15 +4,21 @@ import ast
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from autogen_agentchat.agents import AssistantAgent, SocietyOfMindAgent
+from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
 from autogen_core import FunctionCall
+from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import CreateResult, ModelFamily, ModelInfo, RequestUsage, UserMessage
+from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, ItemNotFoundError, MemoryContext, MemoryStore
 from samples.chainlit_web import ui_hook
-from samples.chainlit_web.ui_hook import UIAgentBuilder
+from samples.chainlit_web.ui_hook import ComponentError, UIAgentBuilder, check_component, read_component
 
 
 @dataclass
@@ -87,3 +93,211 @@ def test_the_builder_needs_no_user_interface() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] == "chainlit" for name in names), path
+
+
+# --- component JSON --------------------------------------------------------------------------------------------------
+
+ASSISTANT = "autogen_agentchat.agents.AssistantAgent"
+TEAM = "autogen_agentchat.teams.RoundRobinGroupChat"
+
+
+def replay(*answers: Any, calls_tools: bool = True) -> ReplayChatCompletionClient:
+    info = ModelInfo(
+        vision=False,
+        function_calling=calls_tools,
+        json_output=False,
+        family=ModelFamily.UNKNOWN,
+        structured_output=False,
+    )
+    return ReplayChatCompletionClient(list(answers) or ["Done."], info)
+
+
+def dumped(runner: Any) -> dict[str, Any]:
+    """Return what an operator pastes: what AutoGen dumps."""
+    return read_component(runner.dump_component().model_dump_json())
+
+
+def clock() -> FunctionTool:
+    async def now() -> str:
+        return "noon"
+
+    return FunctionTool(now, "Tells the time.", name="clock")
+
+
+def simple(name: str = "helper", **config: Any) -> dict[str, Any]:
+    return {"provider": ASSISTANT, "config": {"name": name, **config}}
+
+
+async def test_a_pasted_agent_holds_a_context_of_the_user_and_the_tools_of_its_memory(store: MemoryStore) -> None:
+    call = FunctionCall(id="1", name="store_memory", arguments=json.dumps({"content": "x", "description": "a note"}))
+    usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
+    asked = CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
+    agent = AssistantAgent(
+        "helper",
+        replay(asked, "Kept."),
+        model_context=BufferedChatCompletionContext(3),
+        system_message="Be kind.",
+        max_tool_iterations=3,
+    )
+    built = UIAgentBuilder().build_component("alice", DataLayer(store), dumped(agent), session_id="thread-1")
+    (context,) = built.contexts.values()
+    assert (context.user_id, context.agent_id, context.session_id) == ("alice", "helper", "thread-1")
+    assert isinstance(built.runner, AssistantAgent)
+    assert built.runner.model_context is context
+    await built.runner.run(task="Keep x.")
+    assert "Stored. [MemoryRef: store_memory_" in str(await context.get_messages())
+    assert (await context.search("a note"))[0].item.ref.description == "a note"
+    system = built.runner.dump_component().config["system_message"]
+    assert system.startswith("Be kind.\n\n")
+    assert context.instructions() in system
+    await context.close()
+
+
+async def test_every_agent_of_a_team_gets_a_context_of_its_own(store: MemoryStore) -> None:
+    """At whatever depth; the selector's context, which no agent holds, stays as it was configured."""
+    inner = RoundRobinGroupChat(
+        [AssistantAgent("inner", replay("inner words"))], termination_condition=MaxMessageTermination(2)
+    )
+    team = SelectorGroupChat(
+        [AssistantAgent("writer", replay("a poem")), SocietyOfMindAgent("society", inner, replay("together"))],
+        replay("writer"),
+        termination_condition=MaxMessageTermination(3),
+    )
+    built = UIAgentBuilder().build_component("alice", store, dumped(team), session_id="thread-1")
+    assert [*built.contexts] == ["writer", "society", "inner"]
+    assert {context.session_id for context in built.contexts.values()} == {"thread-1"}
+    assert len({id(context) for context in built.contexts.values()}) == 3
+
+
+async def test_a_team_runs_with_the_model_of_the_application(store: MemoryStore) -> None:
+    team = {"provider": TEAM, "config": {"participants": [simple("writer"), simple("critic")], "max_turns": 2}}
+    built = UIAgentBuilder().build_component("alice", store, team, model_client=replay("a poem", "too short"))
+    result = await built.runner.run(task="Write.")
+    assert [(one.source, one.to_text()) for one in result.messages if hasattr(one, "to_text")][-2:] == [
+        ("writer", "a poem"),
+        ("critic", "too short"),
+    ]
+    assert "a poem" in str(await built.contexts["critic"].get_messages())
+    for context in built.contexts.values():
+        await context.close()
+
+
+async def test_goes_on_with_contexts_that_are_given(store: MemoryStore) -> None:
+    builder = UIAgentBuilder()
+    first = builder.build_component("alice", store, simple(), model_client=replay())
+    again = builder.build_component("alice", store, simple(), model_client=replay(), contexts=first.contexts)
+    assert again.contexts["helper"] is first.contexts["helper"]
+
+
+def test_an_agent_whose_model_calls_no_tools_gets_a_context_and_no_tools(store: MemoryStore) -> None:
+    agent = AssistantAgent("helper", replay(calls_tools=False), system_message="Be kind.")
+    built = UIAgentBuilder().build_component("alice", store, dumped(agent))
+    assert isinstance(built.runner, AssistantAgent)
+    assert built.runner.dump_component().config["system_message"] == "Be kind."
+    assert built.runner.model_context is built.contexts["helper"]
+
+
+async def test_a_workbench_stays_beside_the_tools_of_the_memory(store: MemoryStore) -> None:
+    component = dumped(AssistantAgent("helper", replay(), tools=[clock()]))  # a dump has its tools in a workbench
+    built = UIAgentBuilder().build_component("alice", store, component)
+    assert isinstance(built.runner, AssistantAgent)
+    tools = [tool["name"] for bench in built.runner._workbench for tool in await bench.list_tools()]
+    assert tools == ["clock", *(tool.name for tool in built.contexts["helper"].tools())]
+
+
+def test_what_may_run_on_the_server_is_told_before_it_is_loaded() -> None:
+    """Nothing is loaded to tell it: the tool would raise."""
+    tool = clock().dump_component().model_dump()
+    tool["config"]["source_code"] = "raise SystemExit"
+    mcp = {
+        "provider": "autogen_ext.tools.mcp.McpWorkbench",
+        "config": {"server_params": {"type": "StdioServerParams", "command": "uvx", "args": ["some-server"]}},
+    }
+    team = {"provider": TEAM, "config": {"participants": [simple("a", tools=[tool]), simple("b", workbench=[mcp])]}}
+    executor = {"provider": "autogen_ext.code_executors.local.LocalCommandLineCodeExecutor", "config": {}}
+    runner = {
+        "provider": "autogen_agentchat.agents.CodeExecutorAgent",
+        "config": {"name": "c", "description": "Runs code.", "code_executor": executor},
+    }
+    team["config"]["participants"].append(runner)
+    reach = check_component(team, has_model=True).reach
+    assert len(reach) == 3
+    assert reach[0].startswith("config.participants[0].config.tools[0]: the tool 'clock' is Python in this JSON")
+    assert reach[1] == "config.participants[1].config.workbench[0]: starts the command `uvx some-server` (MCP)"
+    assert reach[2].startswith("config.participants[2].config.code_executor: LocalCommandLineCodeExecutor runs what")
+    assert check_component(simple(), has_model=True).reach == ()
+
+
+@pytest.mark.parametrize(
+    ("component", "told"),
+    [
+        (simple(), "config.model_client is missing: which model is it to use?"),
+        ({"provider": "os.system", "config": {}}, "provider: 'os.system' is outside of the known namespaces"),
+        ({"provider": "autogen_agentchat_evil.Agent"}, "is outside of the known namespaces"),
+        ({"provider": "AssistantAgent"}, "provider: 'AssistantAgent' is not the path of a class"),
+        ({"provider": "autogen_agentchat.nowhere.Agent"}, "cannot be imported: No module named"),
+        ({"provider": "autogen_core.CancellationToken"}, "is no component"),
+        ({"provider": "autogen_core.tools.FunctionTool", "config": {}}, "is neither an agent nor a team"),
+        ({"provider": ASSISTANT, "config": []}, "config: this has to be an object"),
+        ({"provider": TEAM, "config": {}}, "config.participants: this is missing"),
+        (
+            {
+                "provider": TEAM,
+                "config": {"participants": [simple("a", model_client={"provider": "x.Y", "config": {}})]},
+            },
+            "config.participants[0].config.model_client.provider: 'x.Y' is outside",
+        ),
+        (
+            simple(
+                model_client={"provider": "OpenAIChatCompletionClient", "config": {"model": "m", "api_key": "sk-1"}}
+            ),
+            "config.model_client.config.api_key: a secret in the JSON would be kept with the chat",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_its_place(component: dict[str, Any], told: str) -> None:
+    with pytest.raises(ComponentError) as error:
+        check_component(component)
+    assert told in str(error.value)
+    assert "sk-1" not in str(error.value)
+
+
+def test_two_agents_of_one_name_are_refused() -> None:
+    """A name is whose memory it is."""
+    team = {"provider": TEAM, "config": {"participants": [simple("a"), simple("a")]}}
+    with pytest.raises(
+        ComponentError, match=r"participants\[1\].config.name: there is an agent 'a' already at config.p"
+    ):
+        check_component(team, has_model=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"provider": "x",}', "This is no JSON: .* \\(line 1, column 18\\)"),
+        ("[1]", 'A component is a JSON object with "provider" and "config"'),
+        ("[" * 100_000, "nested too deeply"),
+        (" " * 1_000_001, "takes 1,000,000 at most"),
+    ],
+)
+def test_a_text_that_is_no_component_is_told_so(text: str, told: str) -> None:
+    with pytest.raises(ComponentError, match=told):
+        read_component(text)
+
+
+def test_a_namespace_of_ones_own_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    code_agent = {"provider": "samples.code_agent.CodeAgent", "config": {"name": "coder", "code_root": "."}}
+    with pytest.raises(ComponentError, match="outside of the known namespaces"):
+        check_component(code_agent, has_model=True)
+    monkeypatch.setenv("AUTOGEN_ALLOWED_PROVIDER_NAMESPACES", "other, samples")
+    checked = check_component(code_agent, has_model=True)
+    assert checked.reach == ("the component itself: samples.code_agent.CodeAgent is code of your own namespace",)
+
+
+def test_what_an_agent_refuses_is_told_in_its_words(store: MemoryStore) -> None:
+    with pytest.raises(ComponentError, match=r"The agent cannot be built: .*identifier"):
+        UIAgentBuilder().build_component("alice", store, simple("not a name"), model_client=replay())
+
+
+def test_an_agent_that_stops_after_its_first_tool_is_noted() -> None:
+    assert "max_tool_iterations is 1" in check_component(simple(max_tool_iterations=1), has_model=True).notes[0]

@@ -1,0 +1,120 @@
+"""A chat server of your own: one router in your FastAPI application, and conversations that outlive the process.
+
+Learn: `create_chat_router(memory_store, build_agent, current_user)` is all there is to mount. Your dependency says who
+asks; `build_agent` makes the agent of a conversation around its context. An answer comes whole or as server-sent
+events. Whatever was said is still there when the server starts anew, for the person and for the agent.
+
+Try: `python samples/05_fastapi_chat.py --serve`, then http://127.0.0.1:8000/docs in a browser; and the same message
+twice, with the same id: the second answer says `"replayed": true`, and no model was asked.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+import httpx
+import uvicorn
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import LLMMessage, UserMessage
+from code_agent import model_client_from_env
+from fastapi import FastAPI, Header
+from scripted_model import ScriptedModel
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.web import create_chat_router
+
+
+def what_was_said(view: Sequence[LLMMessage]) -> str:
+    """Answer without a live model: with what the agent was told so far."""
+    told = [str(message.content) for message in view if isinstance(message, UserMessage) and message.source == "user"]
+    return f"That is the {len(told)}. thing you told me; the first was: {told[0]}"
+
+
+def build_agent(context: MemoryContext) -> AssistantAgent:
+    """Return the agent of one conversation."""
+    return AssistantAgent(
+        context.agent_id,
+        model_client_from_env() or ScriptedModel(what_was_said),
+        tools=[*context.tools()],
+        model_context=context,
+        system_message=f"Answer in one sentence. {context.instructions()}",
+        model_client_stream=True,
+    )
+
+
+async def current_user(x_user: str = Header()) -> str:
+    """Return who asks. Put your login here: whoever can set this header is whom they say they are."""
+    return x_user
+
+
+def create_application() -> FastAPI:
+    """Return your application, here with nothing else in it than the chat."""
+    memory_store = MemoryStore()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with memory_store:
+            yield
+
+    app = FastAPI(title="Your application", lifespan=lifespan)
+    app.include_router(create_chat_router(memory_store, build_agent, current_user))
+    return app
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[httpx.AsyncClient]:
+    """Serve a new application on a free port and give a client of it; at the end it is stopped as a deploy does."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(create_application(), log_level="warning"))
+        serving = asyncio.create_task(server.serve([listening]))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            async with httpx.AsyncClient(base_url=url, headers={"X-User": "sample-chat"}, timeout=30) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def request(text: str, session_id: str | None = None) -> dict[str, Any]:
+    """Return what a page posts. The page makes the ids, so that sending again changes nothing."""
+    said_at = datetime.now(timezone.utc).isoformat()
+    message = {"id": uuid.uuid4().hex, "text": text, "sender": "user", "timestamp": said_at}
+    return {"new_messages": [message], "session_id": session_id}
+
+
+async def main() -> None:
+    async with served() as client:
+        answer = (await client.post("/api/chat", json=request("My boat is called Wanderer."))).json()
+        session_id = answer["session_id"]
+        print(f"Whole:     {answer['message']['text']}")
+        asked = request("It needs a new mast.", session_id) | {"stream": True}
+        async with client.stream("POST", "/api/chat", json=asked) as stream:
+            print("Streamed: ", end=" ")
+            event = ""
+            async for line in stream.aiter_lines():
+                field, _, value = line.partition(": ")
+                event = value if field == "event" else event
+                if field == "data" and event == "delta":  # the words, as they come
+                    print(json.loads(value)["text"], end="|", flush=True)
+    print("\n\nThe server was stopped; another one goes on:\n")
+    async with served() as client:
+        answer = (await client.post("/api/chat", json=request("When can we sail?", session_id))).json()
+        print(f"Whole:     {answer['message']['text']}")
+        page = (await client.get(f"/api/chat/sessions/{session_id}/messages")).json()
+        print("The conversation, as a page shows it:\n")
+        print(*(f"  {message['sender']:<5} {message['text']}" for message in page["messages"]), sep="\n")
+
+
+if __name__ == "__main__":
+    if "--serve" in sys.argv:
+        print("http://127.0.0.1:8000/docs (Ctrl+C ends it)", flush=True)
+        uvicorn.run(create_application(), port=8000, log_level="warning")
+    else:
+        asyncio.run(main())

@@ -1,0 +1,96 @@
+"""A Postgres server and a PgBouncer in a temporary folder: for `08_production_postgres.py`, in place of yours.
+
+Nothing here is needed where there is a server already.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from memory_context.store import embedded
+
+__all__ = ["StandIn", "pgbouncer", "running_server"]
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A server that runs.
+
+    Attributes:
+        folder: Its folder; gone when it has stopped.
+        host: The folder of its socket.
+        port: Its port, which is part of the socket's name.
+    """
+
+    folder: Path
+    host: str
+    port: str
+
+    def url(self, login: str, password: str = "", database: str = "memory") -> str:
+        """Return the address of a database for a login."""
+        return f"postgresql://{login}:{password}@/{database}?host={self.host}&port={self.port}"
+
+    def administrate(self, script: str) -> None:
+        """Run a script as psql does; from then on every login but the superuser's needs its password."""
+        cluster, database = script.split("\\connect memory")
+        with psycopg.connect(self.url("postgres", database="postgres"), autocommit=True) as connection:
+            for statement in cluster.split(";")[:-1]:
+                connection.execute(statement)  # type: ignore[arg-type]  # no user's text is in it
+            rules = "local all postgres trust\nlocal all all scram-sha-256\n"
+            (self.folder / "postgres" / "pg_hba.conf").write_text(rules)
+            connection.execute("SELECT pg_reload_conf()")
+        with psycopg.connect(self.url("postgres")) as connection:
+            connection.execute(database)  # type: ignore[arg-type]
+
+
+@contextmanager
+def running_server() -> Iterator[StandIn]:
+    """Run a server until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="mc-", dir="/tmp") as name:  # short: sockets have at most 107 characters
+        folder = Path(name)
+        try:
+            params = embedded.start(folder)
+            yield StandIn(folder, params["host"], params["port"])
+        finally:
+            embedded.release(folder)
+
+
+@contextmanager
+def pgbouncer(server: StandIn, users: str) -> Iterator[StandIn | None]:
+    """Run PgBouncer in transaction mode before a server; None if it is not installed.
+
+    Args:
+        server: The server.
+        users: Its user list: a line `"login" "password"` for each.
+    """
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
+    if program is None:
+        yield None
+        return
+    folder = server.folder / "pooler"
+    folder.mkdir()
+    user = pwd.getpwuid(os.stat(server.host).st_uid).pw_name  # who may enter the server's folder; never root
+    shutil.chown(folder, user)
+    (folder / "users.txt").write_text(users)
+    (folder / "pgbouncer.ini").write_text(
+        f"[databases]\nmemory = host={server.host} port={server.port}\n"
+        f"[pgbouncer]\npool_mode = transaction\nauth_type = scram-sha-256\nauth_file = {folder}/users.txt\n"
+        f"listen_addr =\nunix_socket_dir = {folder}\nuser = {user}\n"
+    )
+    process = subprocess.Popen([program, folder / "pgbouncer.ini"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        if not any("process up" in line for line in process.stderr):
+            raise RuntimeError("PgBouncer did not start")
+        yield StandIn(folder, str(folder), "6432")
+    finally:
+        process.terminate()
+        process.communicate()

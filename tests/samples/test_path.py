@@ -1,0 +1,152 @@
+"""The numbered samples as people run them: in a fresh Python, from another folder, without a key, and then once more.
+
+One Python runs them all, each in a namespace of its own, since starting it costs more than most of them.
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Server
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+NUMBERED = sorted(SAMPLES.glob("0[0-9]_*.py"))
+ONCE = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "08_production_postgres"]
+AGAIN = ONCE[:-1]  # the last one's server is new each time
+
+RUNNER = """
+import contextlib, io, json, runpy, sys
+folder, *names = sys.argv[1:]
+sys.path[0] = folder  # as for a script
+told = []
+for name in names:
+    sys.argv = [f"{folder}/{name}.py"]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    told.append((out.getvalue(), err.getvalue()))
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
+    """What each sample printed, at first and when it was run again on the same database."""
+    server.execute("CREATE DATABASE samples_path TEMPLATE {template}", template=template)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "MEMORY_"))}
+    environment |= {"MEMORY_CONTEXT_URL": server.url("samples_path"), "PYTHONUTF8": "1", "NO_PROXY": "127.0.0.1"}
+    environment.pop("PYTHONPATH", None)
+    names = [*ONCE, *AGAIN]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUNNER, str(SAMPLES), *names],
+        cwd=tmp_path_factory.mktemp("elsewhere"),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    told: dict[str, list[str]] = {name: [] for name in ONCE}
+    for name, (out, err) in zip(names, json.loads(done.stdout), strict=True):
+        assert err == "", name
+        told[name].append(out)
+    yield told
+    server.execute("DROP DATABASE samples_path WITH (FORCE)")
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_sample_says_the_same_when_it_is_run_again(runs: dict[str, list[str]], name: str) -> None:
+    """On the store where it has been before."""
+    first, second = runs[name]
+    assert first == second
+
+
+def test_an_agent_gets_a_detail_back_without_reading_the_file_again(runs: dict[str, list[str]]) -> None:
+    """One file is read, its placeholder stands in the view, and less was sent than keeping it."""
+    text = runs["02_code_agent"][0]
+    assert text.count('calls read_file({"path": "policy.py"})') == 1
+    key = re.search(r'calls retrieve_memory\(\{"memory_key": "(read_file_\w+)"', text)
+    assert key is not None
+    assert f"read_file succeeded. [MemoryRef: {key[1]} - path=policy.py" in text
+    assert "store_retry_seconds: float = Field(default=30.0" in text
+    sent, kept = re.findall(r"read ([\d,]+) tokens; keeping everything would have been ([\d,]+)\.", text)[0]
+    assert int(sent.replace(",", "")) < int(kept.replace(",", "")) / 2
+
+
+def test_sub_agents_read_what_their_sharing_allows(runs: dict[str, list[str]]) -> None:
+    """A handed-over key opens for two of them; the notes of one can be read by the lead."""
+    looked_up, notes = runs["03_sub_agents"][0].split("Each has stored notes of its own.")
+    for name in ("researcher (shared)", "reviewer (read_only)"):
+        assert f"{name}: 62: harbour-061  263 m3  LEAK?" in looked_up
+    assert re.search(r"auditor \(isolated\): item 'read_meters_\w+' belongs to another agent", looked_up)
+    assert "researcher (shared): Notes of the researcher." in notes
+    for name in ("reviewer", "auditor"):
+        assert re.search(rf"{name} \(\w+\): item 'store_memory_\w+' is private to agent '{name}'", notes)
+
+
+def test_a_team_is_loaded_from_json_and_goes_on_in_another(runs: dict[str, list[str]]) -> None:
+    """The second one reads nothing: what the first had read is opened by the key that one agent names."""
+    first, second = runs["04_team"][0].split("Another team")
+    read, saved = (int(number.replace(",", "")) for number in re.findall(r"(?:read|context is) ([\d,]+)", first))
+    assert read == (SAMPLES / "code_agent.py").stat().st_size
+    assert saved < read / 2
+    assert re.search(r"reader: Three things; see where \[MemoryRef: read_file_\w+\] raises an error\.", second)
+    assert second.count("raise ValueError(f") == 3
+    assert "writer: Written up:" in second
+
+
+def test_a_chat_goes_on_after_a_restart_of_its_server(runs: dict[str, list[str]]) -> None:
+    """Whole and streamed; the person and the agent both know what was said before."""
+    before, after = runs["05_fastapi_chat"][0].split("The server was stopped")
+    assert "the 1. thing you told me" in before
+    assert "the |2. |thing |you |told |me; " in before
+    assert "Whole:     That is the 3. thing you told me; the first was: My boat is called Wanderer." in after
+    assert len(re.findall("^  (?:user|ai) ", after, re.MULTILINE)) == 6
+
+
+def test_an_own_compactor_decides_what_stays(runs: dict[str, list[str]]) -> None:
+    """Its facts instead of the built-in ones, and in the first view the passages it chose."""
+    built_in, own = runs["07_own_compactor"][0].split("--- Your own")
+    fresh, answered = own.split("Once it has answered:")
+    facts = "Overdue: 4,386.50 in all; most by customer 26: 932.50."
+    assert "Overdue:" not in built_in
+    assert facts in fresh
+    assert answered.strip().endswith(facts)
+    rows = re.findall(r"^2024-05-\d+\|.*$", fresh, re.MULTILINE)
+    assert rows
+    assert all(row.endswith("|overdue") for row in rows)
+
+
+def test_production_is_set_up_with_two_logins_and_row_level_security_holds(runs: dict[str, list[str]]) -> None:
+    """Behind PgBouncer where it is installed; nothing the application's login tries gets through."""
+    text = runs["08_production_postgres"][0]
+    refused = re.search(r"2\. The application alone.*?MEMORY_CONTEXT_OWNER_URL", text, re.DOTALL)
+    assert refused is not None
+    assert "password" not in text.split("2. The application")[1]
+    is_pooled = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin") is not None
+    assert ("works through PgBouncer" in text) == is_pooled
+    assert "41: 12:40 payment 40 declined in 17 ms" in text
+    attempts = text.split("5. What")[1].split("6. Status")[0]
+    results = re.findall(r"^   -- (.*)$", attempts, re.MULTILINE)
+    assert results[0] == "0"
+    assert len(results) == 5
+    assert all(result.startswith("refused: ") for result in results[1:])
+    assert re.search(r"Postgres \d+\.\d+, pgvector [\d.]+, schema version \d+, items: 1", text)
+
+
+@pytest.mark.parametrize("path", NUMBERED, ids=lambda path: path.stem)
+def test_a_numbered_sample_says_what_to_learn_and_what_to_try(path: Path) -> None:
+    """It can be read whole, and the path leads there."""
+    source = path.read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+    assert "\nLearn: " in docstring
+    assert "\nTry: " in docstring
+    assert source.count("\n") <= 120
+    assert f"]({path.name})" in (SAMPLES / "README.md").read_text(encoding="utf-8")
