@@ -21,6 +21,7 @@ from benchmarks.retrieval import measure_sets, print_answers
 from benchmarks.searching import measure_searching, print_costs
 from benchmarks.storing import PASSAGES, measure_storing
 from benchmarks.traces import set_names
+from benchmarks.transferring import ITEMS, measure_transferring
 
 SMALL_BUDGET_SET = NEEDLE_SETS[0]
 SEARCHED_PASSAGES = "1000,10000"
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--largest", type=int, default=LARGEST, help=f"characters to compact (default {LARGEST})")
     parser.add_argument("--sessions", type=int, default=SESSIONS, help=f"conversations at once (default {SESSIONS})")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds between their turns")
+    parser.add_argument("--items", type=int, default=ITEMS, help=f"items to export and import (default {ITEMS})")
     given = parser.parse_args(arguments)
     whole = _without_folders(given)
     if given.retrieval is None:
@@ -73,6 +75,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
             f"{given.sessions} conversations at once",
             measure_chatting(given.sessions, pause_seconds=given.pause),
         ),
+        ("transferring", "export and import", measure_transferring(given.items)),
     ):
         measured = asyncio.run(measuring)
         print_measured(measured, title)

@@ -511,7 +511,7 @@ def test_all_benchmarks_run_without_folders(
     monkeypatch.setattr(micro, "SESSION_STEPS", 10)
     monkeypatch.setattr(micro, "STATE_STEPS", 4)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
-    sizes += ["--sessions", "2", "--pause", "0"]
+    sizes += ["--sessions", "2", "--pause", "0", "--items", "100"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
     printed = capsys.readouterr().out
     assert "No replay" in printed
@@ -529,6 +529,8 @@ def test_all_benchmarks_run_without_folders(
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"
     assert transactions["value"] == pytest.approx(0.2), "one when a session begins, one when it ends"
     assert sum(one["name"].startswith("the event loop is held") for one in figures["compacting"]) == 2
+    memory = [one["name"] for one in figures["transferring"] if one["name"].startswith("peak memory")]
+    assert len(memory) == 2
     measured = figures["micro"]
     counted = [one for one in measured if one["target"].startswith("= ")]
     assert len(counted) == 3

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 failed, 2 asked wrongly, 130 stopped by Ctrl-C.
 """
 
+import io
 import sys
 from typing import Annotated
 
@@ -10,7 +11,16 @@ import typer
 from typer.main import get_command
 
 from .console import ASKED_WRONGLY, Failure, say_error
-from .serving import serve
+from .demo import demo
+from .explaining import explain
+from .finding import search
+from .items import forget, list_items
+from .reports import stats
+from .serving import mcp, serve
+from .sessions import sessions_app
+from .showing import show
+from .transfer import export, import_
+from .upkeep import migrate, prune, reindex, status
 
 __all__ = ["app", "execute", "main"]
 
@@ -23,6 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_STOPPED = 130
+
 _is_debugging = False
 
 
@@ -34,23 +46,40 @@ def _options(  # pyright: ignore[reportUnusedFunction]
     _is_debugging = debug
 
 
+app.command()(demo)
+app.command("list")(list_items)
+app.command()(show)
+app.command()(search)
+app.command()(forget)
+app.add_typer(sessions_app, name="sessions")
+app.command()(stats)
+app.command()(explain)
+app.command()(export)
+app.command("import")(import_)
+app.command()(status)
+app.command()(migrate)
+app.command()(prune)
+app.command()(reindex)
 app.command()(serve)
+app.command()(mcp)
 
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):  # where signs cannot be encoded, their codes are printed
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(execute())
 
 
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line, this process's own without `arguments`, and return its exit code."""
     try:
-        return get_command(app).main(arguments, "memory-context", standalone_mode=False) or 0
+        status: int = get_command(app).main(arguments, "memory-context", standalone_mode=False) or 0
     except typer.Exit as ended:
-        return ended.exit_code
+        status = ended.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        say_error("stopped; what was done until now stays")
-        return 130
+        status = _STOPPED
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands without one of them: its help
             typer.echo(str(error))
@@ -60,3 +89,6 @@ def execute(arguments: list[str] | None = None) -> int:
         failure = Failure.of(error)
         say_error(failure.text)
         return failure.exit_code
+    if status == _STOPPED:  # typer makes it of Ctrl-C, and says nothing
+        say_error("stopped; what was done until now stays")
+    return status

@@ -6,6 +6,7 @@ one line that says what to do; the store is closed however a command ends.
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ..embeddings import Embedder
     from ..store import MemoryStore
 
 __all__ = [
@@ -24,6 +28,8 @@ __all__ = [
     "UserOption",
     "YesOption",
     "confirm",
+    "counted",
+    "harmless",
     "print_fields",
     "print_json",
     "print_table",
@@ -79,23 +85,30 @@ class Failure(Exception):
         if isinstance(error, ValueError):  # of the library, about an argument: the text has the remedy
             return cls(str(error), ASKED_WRONGLY)
         if isinstance(error, (MemoryContextError, OSError, ImportError)):
-            return cls(str(error) or type(error).__name__)
+            return cls(getattr(error, "strerror", None) or str(error) or type(error).__name__)
         return cls(f"{type(error).__name__}: {error} (this is a defect; memory-context --debug … shows where)")
 
 
 # --- the store
 
 
-def run(work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None) -> _Result:
+def run(
+    work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
+) -> _Result:
     """Return what some work with the store gives; the store is opened by its first operation, and closed after it."""
-    return asyncio.run(with_store(work, url))
+    return asyncio.run(with_store(work, url, embedder))
 
 
-async def with_store(work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None) -> _Result:
+async def with_store(
+    work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
+) -> _Result:
     """As `run`, inside an event loop."""
     from ..store import MemoryStore
 
-    store = MemoryStore(url) if url else MemoryStore.default()
+    logger = logging.getLogger("memory_context")
+    if not logger.handlers:  # what goes wrong is told once, as the one line of the error
+        logger.addHandler(logging.NullHandler())
+    store = MemoryStore(url, embedder) if url or embedder else MemoryStore.default()
     try:
         return await work(store)
     finally:
@@ -133,7 +146,7 @@ def say(text: str) -> None:
 
 def say_error(text: str) -> None:
     """Print the one line of an error."""
-    typer.echo(f"memory-context: {' '.join(text.split())}", err=True)
+    typer.echo(f"memory-context: {' '.join(_printable(text).split())}", err=True)
 
 
 def print_json(value: object) -> None:
@@ -149,22 +162,38 @@ def _as_json(value: Any) -> object:
     return str(value)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    cut: Sequence[str] = (),
+) -> None:
     """Print rows under their columns, those named in `right` aligned there.
 
-    In a terminal as wide as that is; elsewhere nothing is cut, so that it can be searched.
+    In a terminal as wide as that is: columns named in `cut` give way, each row in its one line; without such columns
+    all wrap. Elsewhere nothing is cut, so that it can be searched.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    is_terminal = sys.stdout.isatty()
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=not sys.stdout.isatty())
+        stays = not is_terminal or column in right or (bool(cut) and column not in cut)
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=stays, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_printable(value)) for value in row))
-    Console(width=None if sys.stdout.isatty() else 10_000).print(table, crop=False)
+        pairs = zip(columns, row, strict=True)
+        table.add_row(*(_cell(Text(_printable(value)), is_terminal and column in cut) for column, value in pairs))
+    Console(width=None if is_terminal else 10_000).print(table, crop=False)
+
+
+def _cell(text: "Text", is_cut: bool) -> "Text":
+    if is_cut:  # the text's own rules go before the column's, by which its width is found
+        text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
@@ -183,23 +212,42 @@ def _printable(value: object) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with what is counted, such as `1 item` and `2,000 items`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def harmless(text: str) -> str:
+    """Return a text of several lines in which nothing commands a terminal: what cannot be printed shows as its code."""
+    text = text.replace("\r\n", "\n")
+    commands = {sign for sign in set(text) if not sign.isprintable() and sign not in "\n\t"}
+    return text.translate({ord(sign): sign.encode("unicode_escape").decode() for sign in commands})
+
+
 # --- long work, and work that destroys
 
 
 @contextmanager
-def progress_bar(what: str, total: int | None = None) -> Generator[Callable[[int], None], None, None]:
-    """Show how far some work is, on stderr; yields a function that takes the count done so far.
+def progress_bar(
+    what: str, total: int | None = None, *, in_bytes: bool = False, hide: bool = False
+) -> Generator[Callable[..., None], None, None]:
+    """Show how far some work is, on stderr; yields a function that takes what is done so far, and what there is in all.
 
-    Where stderr is no terminal nothing is shown.
+    Where stderr is no terminal nothing is shown, nor where the results go to the same terminal meanwhile (`hide`).
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True, disable=hide or not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
+
+        def show(done: int, total: int | None = None) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield show
 
 
 def confirm(question: str, yes: bool) -> None:

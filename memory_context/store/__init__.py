@@ -7,13 +7,20 @@ scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavaila
 
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
+from .importing import ImportReport
 from .indexer import IndexReport
+from .inventory import Inventory
 from .memory_store import MemoryStore
 from .pruning import PruneProgress, PruneReport
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import Reach, ReadScope
 from .search import StoredPassage
 from .sessions import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
+from .status import MigrationState, StoreStatus
+from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
+from .threads import ThreadStore
+from .transfer import TransferError
+from .upkeep import Upkeep
 
 __all__ = [
     "Appended",
@@ -21,10 +28,15 @@ __all__ = [
     "ChatMessage",
     "ChatSender",
     "ConversationArchive",
+    "ElementContent",
+    "Feedback",
+    "ImportReport",
     "IndexReport",
+    "Inventory",
     "MemoryCriteria",
     "MemoryOrder",
     "MemoryStore",
+    "MigrationState",
     "NewBatch",
     "NewMemory",
     "PruneProgress",
@@ -32,8 +44,17 @@ __all__ = [
     "Reach",
     "ReadScope",
     "SessionInfo",
+    "StoreStatus",
     "StoredBatch",
     "StoredMemory",
     "StoredPassage",
+    "Thread",
+    "ThreadElement",
+    "ThreadStep",
+    "ThreadStore",
+    "TransferError",
+    "UIUser",
+    "Upkeep",
     "Whereabouts",
+    "WholeThread",
 ]

@@ -41,8 +41,10 @@ from .sqlfiles import load_queries
 __all__ = ["ConversationArchive"]
 
 _QUERIES = load_queries("conversations")
+_THREADS = load_queries("threads")
 _DELETED = "23M01"  # what touch_session raises
 _DELETE = ("lock_session", "delete_session_history", "delete_session_events", "update_session_deleted")
+_DELETE_THREAD = ("update_thread_deleted", "delete_thread_steps", "delete_thread_elements")
 _PASSES = 10
 
 
@@ -200,14 +202,16 @@ class ConversationArchive:
     async def delete_session(self, user_id: str, session_id: str) -> bool:
         """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
 
-        What was said is gone; its items are forgotten and leave their tombstones; a tombstone of the session refuses
-        whoever still archives in it. Deleting it again forgets what was stored in it meanwhile.
+        What was said is gone, and what an interface showed of it; its items are forgotten and leave their tombstones; a
+        tombstone of the session refuses whoever still archives or shows something in it. Deleting it again forgets what
+        was stored in it meanwhile.
 
         Raises:
             StoreError: The database failed; call it again.
             ValueError: The id is none that a session can have.
         """
         params = {"user_id": escape(user_id), "session_id": escape(checked_identifier("session_id", session_id))}
+        params["thread_id"] = params["session_id"]
         await self._events.flush(user_id)  # or they would be written after the deletion
         was_known = False
         for _ in range(_PASSES):
@@ -219,8 +223,9 @@ class ConversationArchive:
             elif was_known:
                 break
             statements += [Statement(_QUERIES[name], params) for name in _DELETE]
-            *_, sessions = await self._write(user_id, statements)
-            if not items and not sessions:
+            statements += [Statement(_THREADS[name], params) for name in _DELETE_THREAD]
+            *_, sessions, threads, _, _ = await self._write(user_id, statements)
+            if not items and not sessions and not threads:
                 break
             was_known = True
         return was_known

@@ -1,8 +1,8 @@
 """Forgetting items, which leaves tombstones, and erasing a user, which leaves nothing.
 
 Both take what an item is found by away first, and lock in the order of those who store, index and archive: jobs, items,
-sessions, the rest, the list of users at last. So nobody waits for each other, and a worker that holds a claim finds it
-gone.
+sessions, threads, the rest, the list of users at last. So nobody waits for each other, and a worker that holds a claim
+finds it gone.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ __all__ = ["erase_user", "forget_memories", "forgetting"]
 _ITEMS = load_queries("agent_memories")
 _USERS = load_queries("index")
 _SESSIONS = load_queries("conversations")
+_THREADS = load_queries("threads")
 
 _UNFIND = ("subtract_statistics", "delete_chunks", "delete_terms", "delete_index_jobs")
 _PASSES = 10
@@ -51,8 +52,8 @@ def forgetting(user_id: str, memory_ids: Sequence[int]) -> list[Statement]:
 async def erase_user(database: Database, user_id: str) -> int:
     """Erase every row of a user; return how many items there were, forgotten ones not counted.
 
-    All items that are there go in one transaction; then the sessions and, if nobody stored anything meanwhile, the rest
-    in another. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
+    All items that are there go in one transaction; then the sessions, the threads and, if nobody stored anything
+    meanwhile, the rest in another. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
     """
     params: dict[str, object] = {"user_id": escape(user_id)}
     erased = 0
@@ -63,15 +64,18 @@ async def erase_user(database: Database, user_id: str) -> int:
             steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
             *_, gone = await database.write(user_id, *_statements(steps, params))
             erased += sum(row["is_active"] for row in gone)
-        *_, items, sessions = await database.write(
+        *_, items, sessions, threads = await database.write(
             user_id,
             Statement(_SESSIONS["lock_sessions"], params),
             Statement(_SESSIONS["delete_sessions"], params),
+            Statement(_THREADS["delete_threads"], params),
+            Statement(_THREADS["delete_ui_user"], params),
             Statement(_USERS["lock_user"], params),
             *_statements(("delete_events", "delete_statistics", "delete_user", "select_ids"), params),
             Statement(_SESSIONS["select_session_ids"], params),
+            Statement(_THREADS["select_thread_ids"], params),
         )
-        if not items and not sessions:
+        if not items and not sessions and not threads:
             break
     return erased
 

@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +99,11 @@ class Indexer:
         async for user_id in self._pending_users(with_set_aside=False):
             self.nudge(user_id)
 
-    async def flush(self) -> IndexReport:
+    async def flush(self, progress: Callable[[int], None] | None = None) -> IndexReport:
         """Index everything that is due, of all users, and wait for what other workers have in hand.
+
+        Args:
+            progress: Called with the items of each batch that was done.
 
         Raises:
             StoreError: The database failed; what is not done stays due.
@@ -108,7 +111,7 @@ class Indexer:
         pending = set_aside = 0
         async for user_id in self._pending_users(with_set_aside=True):
             while True:
-                await self._drain(user_id)
+                await self._drain(user_id, progress)
                 counts = await self._counts(user_id)
                 if not counts["due"] and not counts["claimed"]:
                     break
@@ -165,12 +168,13 @@ class Indexer:
             _logger.exception("indexing goes on later")
         return _RETRY_SECONDS
 
-    async def _drain(self, user_id: str) -> None:
+    async def _drain(self, user_id: str, progress: Callable[[int], None] | None = None) -> None:
         """Do all jobs of a user that are due."""
         await self._release()
         work = _Work(self, self._database, user_id)
-        while await self._do_batch(user_id, work):
-            pass
+        while done := await self._do_batch(user_id, work):
+            if progress is not None:
+                progress(done)
         params = {"user_id": escape(user_id)}
         await self._database.write(
             user_id,
@@ -178,8 +182,8 @@ class Indexer:
             Statement(_QUERIES["update_user_not_pending"], params),
         )
 
-    async def _do_batch(self, user_id: str, work: "_Work") -> bool:
-        """Claim some jobs and do them; False if none was due."""
+    async def _do_batch(self, user_id: str, work: "_Work") -> int:
+        """Claim some jobs and do them; return how many, 0 if none was due."""
         claim = str(uuid.uuid4())
         here = self._here()
         here.claims[claim] = user_id
@@ -187,7 +191,7 @@ class Indexer:
             jobs = await self._claim(user_id, claim)
             if jobs:
                 await work.do(claim, jobs)
-            return bool(jobs)
+            return len(jobs)
         except BaseException as error:
             here.broken_off[claim] = (user_id, isinstance(error, Exception))
             here.put_back(user_id, _RETRY_SECONDS)

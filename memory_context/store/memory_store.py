@@ -26,6 +26,7 @@ from .database import Database
 from .events import EventLog
 from .forgetting import erase_user, forget_memories
 from .indexer import Indexer, IndexReport
+from .inventory import Inventory
 from .location import Location
 from .pool import Statement
 from .pruning import PruneProgress, PruneReport, prune
@@ -35,6 +36,8 @@ from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage, embed_query
 from .sqlfiles import load_queries
 from .storing import insert_memories
+from .threads import ThreadStore
+from .upkeep import Upkeep
 from .users import every_user
 
 __all__ = ["MemoryStore"]
@@ -60,6 +63,9 @@ class MemoryStore:
         lookups: What memory tools answered from this store.
         events: What happened to items, on its way into the audit trail.
         conversations: What was said in sessions.
+        threads: What a user interface showed of them.
+        inventory: What there is, for whoever looks after it.
+        upkeep: What is done to the store as a whole: status, migrating, export and import.
 
     Raises:
         ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
@@ -85,6 +91,9 @@ class MemoryStore:
         self._indexer = Indexer(self._database, embedder)
         self.events = EventLog(self._database)
         self.conversations = ConversationArchive(self._database, self.events)
+        self.threads = ThreadStore(self._database, self.conversations)
+        self.inventory = Inventory(self._database)
+        self.upkeep = Upkeep(self._database)
         self._search = PassageSearch(self._database)
         self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()
@@ -336,13 +345,16 @@ class MemoryStore:
         """Return the beginnings of the newest items not indexed yet; first those with a word in key, label or tags."""
         return await self._search.unindexed(user_id, criteria, limit, words, scope)
 
-    async def flush_index(self) -> IndexReport:
+    async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
         """Index everything that is due now, of all users, and return what is still missing.
+
+        Args:
+            progress: Called with the number of items in each batch, once it is done.
 
         Raises:
             StoreError: The database failed; what is not indexed stays due.
         """
-        return await self._indexer.flush()
+        return await self._indexer.flush(progress)
 
     async def index_failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
         """Return the keys of items that could not be indexed after several attempts, and what went wrong."""

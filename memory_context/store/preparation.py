@@ -10,7 +10,7 @@ from .location import OWNER_URL_ENV, Location, read_url
 from .logins import dedicated, ensure_pool_login, fetch_login, refuse_unsafe
 from .migrations import is_current, migrate
 
-__all__ = ["prepare"]
+__all__ = ["is_set_up", "prepare", "reach_server"]
 
 
 async def prepare(location: Location) -> dict[str, str]:
@@ -23,11 +23,7 @@ async def prepare(location: Location) -> dict[str, str]:
         SchemaError: A person has to do something first; says what.
     """
     where = location.describe()
-    if location.url is None:
-        assert location.folder is not None
-        params = await asyncio.to_thread(_start_embedded, location.folder)
-    else:
-        params = read_url(location.url)
+    params = await reach_server(location)
     with driver_errors(where):
         if location.owner_url is not None:
             async with dedicated(read_url(location.owner_url)) as owner:
@@ -49,6 +45,29 @@ async def prepare(location: Location) -> dict[str, str]:
                     f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"
                 )
             return params
+
+
+async def reach_server(location: Location) -> dict[str, str]:
+    """Return the parameters of the login that a location names; the embedded server is started.
+
+    Raises:
+        StoreUnavailableError: It could not be started.
+    """
+    if location.url is not None:
+        return read_url(location.url)
+    assert location.folder is not None
+    return await asyncio.to_thread(_start_embedded, location.folder)
+
+
+def is_set_up(location: Location) -> bool:
+    """Whether there is a server to look at: the embedded one is set up when it is first used.
+
+    Where something else is in the way of its folder, looking at it says so.
+    """
+    if location.folder is None:
+        return True
+    nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
+    return not nearest.is_dir() or (location.folder / "postgres" / "PG_VERSION").exists()
 
 
 def _start_embedded(folder: Path) -> dict[str, str]:

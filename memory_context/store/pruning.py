@@ -1,6 +1,6 @@
 """Retention: what was neither stored, used nor archived in for a while goes, user by user, in small transactions.
 
-    user:  old items, 500 a transaction ─▶ old events ─▶ old sessions
+    user:  old items, 500 a transaction ─▶ old events ─▶ old sessions ─▶ what an interface showed of them
 
 Promises: what people said of themselves (preferences, facts, secrets) is never pruned; nor is an item of an active
 session, or one that its archive refers to. A pruned item leaves a tombstone, as a forgotten one does. It can be broken
@@ -99,6 +99,7 @@ async def prune(
         await pruning.events_of(user_id)
         if conversations:
             await pruning.sessions_of(user_id)
+            await pruning.threads_of(user_id)
         pruning.users_done += 1
     pruning.tell()
     return PruneReport(pruning.items, pruning.events, pruning.sessions, pruning.content_bytes)
@@ -163,6 +164,12 @@ class _Pruning:
             if not gone:
                 return
             self.sessions += sum(row["deleted_at"] is None for row in gone)
+            self.tell()
+
+    async def threads_of(self, user_id: str) -> None:
+        """Delete what an interface showed of a user's old sessions; tombstones go, too."""
+        params = {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS}
+        while (await self._database.write(user_id, Statement(_QUERIES["delete_old_threads"], params)))[0]:
             self.tell()
 
     def tell(self) -> None:

@@ -49,7 +49,8 @@ class Stored:
         refs: The items it went to: one, or one for each long string of a call's arguments; none for the answer of a
             memory tool, whose content is stored already.
         compacted: What is shown once the part is consumed, placeholder included.
-        excerpt: What is shown first when the part is too long to be shown in full; None if it is not.
+        excerpt: What is shown first when the part is too long to be shown in full; None if it is not, or no more.
+        excerpt_tokens: What that takes, or took.
     """
 
     refs: tuple[MemoryRef, ...]
@@ -274,7 +275,8 @@ class Expanded:
     """Stored content was brought back into the view, after the message at `position`.
 
     Attributes:
-        text: What is shown; empty in a saved state once it is withdrawn.
+        text: What is shown; empty once it is withdrawn.
+        tokens: What that takes, or took.
         opened: The items in it, and why.
         origin: Who brought it: the turn's decision, or AutoGen's Memory protocol.
         owner: Of several memories behind that protocol: which one. One of each origin and owner stands after a message.

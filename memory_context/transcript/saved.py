@@ -4,7 +4,7 @@ What is saved is what cannot be had elsewhere: messages without the texts the st
 replays the same events, so the standing (and with it the view) is the same as before, without being saved itself.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,8 @@ _UNREFERRED = "[This text is stored, but what referred to it is missing; a searc
 _DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
 _ADDRESS: TypeAdapter[Address] = TypeAdapter(Address)
+
+Watch = Callable[[Transcript, Decision], None]
 
 
 def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> dict[str, Any]:
@@ -111,8 +113,12 @@ def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tupl
     }
 
 
-def load_transcript(saved: Mapping[str, Any]) -> Transcript:
+def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Transcript:
     """Return the transcript that `save_transcript` was given; texts of committed results are in the store only.
+
+    Args:
+        saved: What was saved.
+        watch: Called with the transcript and each decision, once that has taken effect again.
 
     Raises:
         ValueError: The data was saved by a newer version, or is no saved transcript.
@@ -121,7 +127,7 @@ def load_transcript(saved: Mapping[str, Any]) -> Transcript:
     if version not in (1, STATE_VERSION):
         raise ValueError(f"this state has version {version!r}; this memory_context reads versions 1 to {STATE_VERSION}")
     try:
-        transcript = _replayed(saved)
+        transcript = _replayed(saved, watch)
         if version == 1 and transcript.standing.answered_whole:  # an answer compacted results by itself then
             transcript.decide(PlannedCompaction(tuple(sorted(transcript.standing.answered_whole)), "late"))
         return transcript
@@ -158,19 +164,26 @@ def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
     return replace(decision, upto=decision.upto + shift) if isinstance(decision, Shown) else None
 
 
-def _replayed(saved: Mapping[str, Any]) -> Transcript:
+def _replayed(saved: Mapping[str, Any], watch: Watch | None) -> Transcript:
     transcript = Transcript(first_position=saved["first_position"])
     decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
     entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]
-    _replay(transcript, entries, decisions)
+    _replay(transcript, entries, decisions, watch)
     return transcript
 
 
-def _replay(transcript: Transcript, entries: Sequence[Entry], decisions: Sequence[tuple[int, Decision]]) -> None:
+def _replay(
+    transcript: Transcript,
+    entries: Sequence[Entry],
+    decisions: Sequence[tuple[int, Decision]],
+    watch: Watch | None = None,
+) -> None:
     upcoming = 0
     for entry in [*entries, None]:
         while upcoming < len(decisions) and (entry is None or decisions[upcoming][0] <= transcript.end):
             transcript.replay(*decisions[upcoming])
+            if watch is not None:
+                watch(transcript, decisions[upcoming][1])
             upcoming += 1
         if entry is not None:
             transcript.take(entry)

@@ -338,7 +338,7 @@ class Transcript:
         self.standing.unseen &= self.standing.expanded.keys()
         for index, (at, decision) in enumerate(self.log):
             if isinstance(decision, Expanded) and any(decision is one for one in gone):
-                self.log[index] = (at, replace(decision, text="", tokens=0))  # no view shows it again
+                self.log[index] = (at, replace(decision, text=""))  # no view shows it again; what it took is known
 
     def _clear(self, position: int) -> None:
         self._withdraw([*self.standing.expanded])
@@ -354,7 +354,7 @@ def _standing_at(position: int) -> Standing:
 
 
 def _without_excerpt(stored: Stored) -> Stored:
-    return replace(stored, excerpt=None, excerpt_tokens=0)
+    return replace(stored, excerpt=None)  # what it took stays known
 
 
 def _equal(entry: Entry, message: LLMMessage) -> bool:

@@ -95,12 +95,14 @@ WHERE user_id = %(user_id)s
     AND NOT EXISTS (SELECT FROM memory_context.agent_memories WHERE user_id = %(user_id)s);
 
 -- name: delete_user :exec
--- Out of the list of users, unless there are items or sessions. After lock_user: what others were storing meanwhile is
--- seen.
+-- Out of the list of users, unless there are items, sessions or threads. After lock_user: what others were storing
+-- meanwhile is seen.
 DELETE FROM memory_context.memory_users
 WHERE user_id = %(user_id)s
     AND NOT EXISTS (SELECT FROM memory_context.agent_memories WHERE user_id = %(user_id)s)
-    AND NOT EXISTS (SELECT FROM memory_context.agent_sessions WHERE user_id = %(user_id)s);
+    AND NOT EXISTS (SELECT FROM memory_context.agent_sessions WHERE user_id = %(user_id)s)
+    AND NOT EXISTS (SELECT FROM memory_context.ui_threads WHERE user_id = %(user_id)s)
+    AND NOT EXISTS (SELECT FROM memory_context.ui_users WHERE user_id = %(user_id)s);
 
 -- name: fetch_memory :one
 -- The item behind a key, if the reader may read it.

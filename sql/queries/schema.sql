@@ -13,9 +13,20 @@ SELECT
         WHERE nspname = 'memory_context' AND relname = 'schema_migrations'
     ) AS has_schema;
 
+-- name: fetch_database :one
+-- What a person asks first about a database: which server it is, and how large it has become.
+SELECT current_setting('server_version') AS server_version, pg_database_size(current_database()) AS database_bytes;
+
+-- name: select_table_sizes :many
+-- The tables there are, with their indexes and what is stored beside them.
+SELECT relname::text AS name, pg_total_relation_size(pg_class.oid) AS total_bytes
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = 'memory_context' AND relkind = 'r'
+ORDER BY total_bytes DESC, relname;
+
 -- name: select_applied_migrations :many
 -- The migrations this database has seen.
-SELECT version, name, checksum FROM memory_context.schema_migrations ORDER BY version;
+SELECT version, name, checksum, applied_at FROM memory_context.schema_migrations ORDER BY version;
 
 -- name: lock_migrations :exec
 -- One migrating process per database; the number says nothing, it only has to be ours. Ends with the transaction.

@@ -8,6 +8,10 @@ BEGIN READ WRITE;
 -- Open a transaction that may not write.
 BEGIN READ ONLY;
 
+-- name: begin_snapshot :exec
+-- Open a transaction that may not write and sees one moment, however long it takes.
+BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+
 -- name: act_as :exec
 -- Become one user until the transaction ends; without this no row is visible. Nor are all rows read for those of one
 -- user, which the planner would find cheaper for a user who has a large share of them.

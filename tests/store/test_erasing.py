@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
-from memory_context.store import NewBatch, indexer
+from memory_context.store import NewBatch, ThreadElement, ThreadStep, indexer
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.store.test_sql import login_of
@@ -49,6 +49,9 @@ async def fill(store: MemoryStore, user: str) -> None:
     await archive(store, user, "s", 0)
     await archive(store, user, "gone", 0)
     assert await store.conversations.delete_session(user, "gone")
+    await store.threads.upsert_user(user, {})
+    await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
+    await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}), b"content")
 
 
 async def archive(store: MemoryStore, user: str, session: str, number: int) -> None:

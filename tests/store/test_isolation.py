@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from memory_context import errors
-from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewMemory
+from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewMemory, ThreadElement, ThreadStep
 from tests.conftest import Server, database_of
 
 NOW = datetime.now(timezone.utc)
@@ -109,6 +109,10 @@ INDEX_TABLES = [
     "index_jobs",
     "agent_sessions",
     "recent_conversation_history",
+    "ui_users",
+    "ui_threads",
+    "ui_steps",
+    "ui_elements",
 ]
 
 
@@ -118,6 +122,9 @@ async def indexed(store: MemoryStore, server: Server, database: str) -> None:
     await store.flush_index()
     for user in ("alice", "bob"):
         await store.conversations.append(user, "s", "coder", batch=batch_of(user), chat=[chat_of(user)])
+        await store.threads.upsert_user(user, {})
+        await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
+        await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}))
     server.execute(
         "INSERT INTO memory_context.index_jobs SELECT user_id, id FROM memory_context.agent_memories", database
     )
@@ -138,6 +145,18 @@ def test_the_index_of_one_user_is_hidden_from_others(pooled: psycopg.Connection,
         assert pooled.execute(rows.encode()).fetchall() == [("bob",)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
             pooled.execute(f"UPDATE memory_context.{table} SET user_id = 'alice'".encode())
+
+
+async def test_of_a_thread_its_owner_is_all_that_others_learn(store: MemoryStore, pooled: psycopg.Connection) -> None:
+    """By its id, which they have to know; of one that was deleted not even that."""
+    await store.threads.update_thread("alice", "t", name="secret")
+    assert not await store.threads.update_thread("bob", "t", name="taken")
+    assert pooled.execute("SELECT memory_context.ui_thread_owner('t')").fetchall() == [("alice",)]
+    assert pooled.execute("SELECT memory_context.ui_thread_owner('other')").fetchall() == [(None,)]
+    assert await store.threads.thread("bob", "t") is None
+    await store.threads.delete_thread("alice", "t")
+    assert pooled.execute("SELECT memory_context.ui_thread_owner('t')").fetchall() == [(None,)]
+    assert not await store.threads.update_thread("bob", "t", name="taken")
 
 
 def test_the_list_of_users_tells_who_waits_and_nothing_else(pooled: psycopg.Connection, indexed: None) -> None:

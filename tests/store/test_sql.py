@@ -17,10 +17,21 @@ from tests.conftest import REPOSITORY, Server, database_of
 
 FILES = sorted((REPOSITORY / "sql" / "queries").glob("*.sql"))
 BLOCKS = [(path.stem, name) for path in FILES for name in load_queries(path.stem)]
-TABLES = ("agent_memories", "conversations", "events", "index", "pruning", "search")
+TABLES = (
+    "agent_memories",
+    "conversations",
+    "events",
+    "index",
+    "inventory",
+    "pruning",
+    "search",
+    "status",
+    "threads",
+    "transfer",
+)
 OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES]
 FUNCTIONS = re.compile(rb"(store_memory|touch_session|append_batch|append_chat)\(\s*%\(user_id\)s")
-ACROSS_USERS = ("select_pending_users", "select_users")
+ACROSS_USERS = ("select_pending_users", "select_users", "fetch_thread_owner")
 PARAMS: dict[str, Any] = {
     "user_id": "alice",
     "memory_key": "k",
@@ -88,6 +99,21 @@ PARAMS: dict[str, Any] = {
     "after": "",
     "after_memory_id": 0,
     "after_chunk_number": 0,
+    "after_session_id": "",
+    "after_kind": "",
+    "after_agent_id": "",
+    "after_branch": "",
+    "after_sequence": -1,
+    "after_event_id": "00000000-0000-0000-0000-000000000000",
+    "after_ui_user": "",
+    "after_thread_id": "",
+    "after_created_at": "-infinity",
+    "after_position": 0,
+    "packed_bytes_limit": 1000,
+    "records": '[{"place": 1, "memory_key": "k", "session_id": "s", "is_active": true}]',
+    "contents": ["c"],
+    "contents_raw": [None],
+    "sizes": [1],
     "event_ids": ["00000000-0000-0000-0000-000000000000"],
     "event_agent_ids": ["coder"],
     "event_session_ids": ["s"],
@@ -116,10 +142,29 @@ PARAMS: dict[str, Any] = {
     "only_chats": False,
     "before_at": None,
     "before_id": "",
+    "thread_id": "s",
+    "removed_keys": ["k"],
+    "pattern": "%some%",
+    "step_id": "step",
+    "input": "",
+    "output": "some",
+    "fields": "{}",
+    "is_update": True,
+    "created_at": None,
+    "feedback_id": None,
+    "new_feedback_id": "f",
+    "feedback_value": 1,
+    "feedback_comment": None,
+    "element_id": "e",
+    "keeps_content": True,
     "cutoff": datetime(2024, 1, 1, tzinfo=timezone.utc),
     "name": "somebody",
     "version": 1,
     "checksum": "",
+}
+OTHER_PARAMS: dict[str, dict[str, Any]] = {  # of blocks that call something else by the same name
+    "upsert_memory": {"related_to": ["k"]},
+    "upsert_element": {"content": b"c"},
 }
 
 
@@ -130,8 +175,7 @@ def statement_of(file: str, name: str) -> bytes:
 
 def params_of(name: str, **others: Any) -> dict[str, Any]:
     """Return sample parameters of a block."""
-    params = PARAMS | {"related_to": ["k"]} if name == "upsert_memory" else PARAMS
-    return {**params, **others}
+    return {**PARAMS, **OTHER_PARAMS.get(name, {}), **others}
 
 
 def login_of(database: str) -> str:
@@ -152,7 +196,7 @@ def test_every_block_is_explained_and_used(file: str, name: str) -> None:
 def test_every_statement_names_the_user(file: str, name: str) -> None:
     """That keeps it on one shard and one index; two lists and what is of no table belong to nobody."""
     statement = load_queries(file)[name]
-    if name not in (*ACROSS_USERS, "ensure_embedding_index", "set_nearest_scope"):
+    if name not in (*ACROSS_USERS, "ensure_embedding_index", "set_nearest_scope", "set_transfer_scope"):
         assert b"user_id = %(user_id)s" in statement or b"INSERT" in statement or FUNCTIONS.search(statement)
         assert b"%(user_id)s" in statement
 

@@ -1,0 +1,208 @@
+"""`explain`: a session's view, segment by segment: what the model saw last, or would see now, and why.
+
+Read from the archive and nothing else: the session is not claimed, nothing is written, and a process that is at work in
+it notices nothing. What that process has not archived yet is not in it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .console import JsonOption, UrlOption, UserOption, harmless, print_json, print_table, run, say
+from .naming import SessionArgument, TranscriptOption, named_session
+
+if TYPE_CHECKING:
+    from ..memory import AgentMemory
+    from ..policy import ContextPolicy
+    from ..store import Archived, MemoryStore
+    from ..transcript import Transcript
+    from ..view import Segment, View, ViewReport
+
+__all__ = ["explain"]
+
+
+def explain(
+    session: SessionArgument,
+    now: Annotated[
+        bool, typer.Option("--now", help="What the model would see now, instead of what it was shown last.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="The text of each segment too, as the model reads it.")] = False,
+    token_budget: Annotated[
+        int | None, typer.Option(min=1000, help="The session's budget, which is not archived. [default: 100000]")
+    ] = None,
+    agent: TranscriptOption = None,
+    url: UrlOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain what the model saw of a session, and why.
+
+    Each segment of the view with its source, its tokens and its state, what changed since the view before, and the
+    decisions behind it. The session may be in use: nothing in it changes.
+    """
+    from ..policy import ContextPolicy
+
+    policy = ContextPolicy() if token_budget is None else ContextPolicy(token_budget=token_budget)
+    seen = run(lambda store: _seen(store, user, session, agent, policy, is_now=now, with_texts=full), url)
+    if as_json:
+        print_json(seen.as_dict())
+    else:
+        _print(seen)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A view, what is to be said of it, and its texts if they were asked for, one for each segment."""
+
+    report: "ViewReport"
+    texts: list[str] | None
+    is_now: bool
+    remarks: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        report = asdict(self.report)
+        if self.texts is not None:
+            for segment, text in zip(report["segments"], self.texts, strict=True):
+                segment["text"] = text
+        return {"is_now": self.is_now, **report, "remarks": self.remarks}
+
+
+# --- what was seen
+
+
+async def _seen(
+    store: "MemoryStore",
+    user: str | None,
+    session_id: str,
+    agent: str | None,
+    policy: "ContextPolicy",
+    *,
+    is_now: bool,
+    with_texts: bool,
+) -> _Seen:
+    from ..memory import AgentMemory
+    from ..view import report
+    from .replay import replay
+
+    named = await named_session(store, user, session_id)
+    whose = named.agent(agent)
+    archived = await named.archived(store, whose)
+    memory = AgentMemory(store, named.user_id, whose, session_id)
+    replayed = replay(archived, policy)
+    before, after = replayed.views
+    transcript = replayed.transcript
+    remarks: list[str] = []
+    if not is_now and not replayed.calls:
+        remarks.append("no view that was handed out is archived: this is what the model would see now")
+        is_now = True
+    if is_now:
+        before = after
+        transcript, after = await _next_view(archived, memory, policy)
+        if (transcript.task(policy.user_sources) or 0) >= replayed.transcript.standing.shown:
+            remarks.append("what the context would open for the waiting request is decided when it goes on")
+    shown = _shown(after)
+    told = report(transcript, before, after, policy.token_budget)
+    return _Seen(told, await _texts_of(shown, memory) if with_texts else None, is_now, remarks)
+
+
+async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "ContextPolicy") -> "tuple[Transcript, View]":
+    """Return the transcript as it would go on now, and the view of it; what is decided for it is kept nowhere."""
+    from ..archive.reading import restored
+    from ..compaction import Compactors
+    from ..offload import Offloader, restore_texts
+    from ..tokens import default_token_counter
+    from ..transcript import Shown, Transcript
+    from ..view import Budget, Renderer, View, session_tag
+
+    if not archived.batches:
+        return Transcript(), View()
+    transcript = restored(archived).transcript
+    await restore_texts(transcript, memory)
+    counter = default_token_counter()
+    await Offloader(transcript, memory, policy, counter, Compactors()).measure()  # a note on what is missing is new
+    view = Budget(policy, counter, Renderer(policy, counter), session_tag(memory.session_id)).fit(transcript)
+    transcript.decide(Shown(transcript.end))
+    return transcript, view
+
+
+def _shown(view: "View") -> "list[tuple[Segment, str]]":
+    """Return each segment with its text, empty where only the store has it."""
+    from ..messages import texts_of
+
+    shown: list[tuple[Segment, str]] = []
+    for message in view.messages:
+        texts = iter([text for _, text in texts_of(message.message)])
+        shown += [(one, "(an image)" if one.kind == "image" else next(texts, "")) for one in message.segments]
+    return shown
+
+
+async def _texts_of(shown: "Sequence[tuple[Segment, str]]", memory: "AgentMemory") -> list[str]:
+    """Return the text of each segment; what only the store has is read there."""
+    missing = {one.keys[0] for one, text in shown if one.state == "full" and one.keys and not text}
+    contents = await memory.retrieve_contents(missing) if missing else {}
+    return [_text_of(one, text, contents) for one, text in shown]
+
+
+def _text_of(segment: "Segment", text: str, contents: Mapping[str, str]) -> str:
+    if text or not segment.keys:
+        return text
+    if segment.state == "full":
+        return contents.get(segment.keys[0], f"({segment.keys[0]} was forgotten since)")
+    return f"(of {', '.join(segment.keys)}, {segment.tokens:,} tokens; what it said is not archived any more)"
+
+
+# --- what is printed
+
+
+def _print(seen: _Seen) -> None:
+    told = seen.report
+    when = "would see now" if seen.is_now else "saw last"
+    budget = f" of {told.token_budget:,}" if told.token_budget is not None else ""
+    typer.echo(f"the model {when}: {told.tokens:,} tokens{budget}, {told.stable_tokens:,} unchanged at its head\n")
+    if seen.texts is None:
+        _print_segments(told.segments)
+    else:
+        for segment, text in zip(told.segments, seen.texts, strict=True):
+            typer.echo(harmless(f"--- {_head(segment)}"))
+            typer.echo(harmless(text) + "\n")
+    if told.changes:
+        typer.echo("\nchanged since the view before:")
+    for change in told.changes:
+        typer.echo(
+            harmless(
+                f"  message {change.position + 1} {change.kind}: {change.before or 'not there'} -> "
+                f"{change.after or 'not there'} ({change.reason})"
+            )
+        )
+    for decided in told.decisions:
+        typer.echo(f"  decided: {decided}")
+    for remark in seen.remarks:
+        say(f"Note: {remark}.")
+
+
+def _print_segments(segments: "Iterable[Segment]") -> None:
+    rows = [
+        (
+            one.position + 1,
+            one.state,
+            one.kind,
+            one.source,
+            f"{one.tokens:,}",
+            f"{one.full_tokens:,}" if one.full_tokens != one.tokens else "",
+            one.why or " ".join(one.keys),
+        )
+        for one in segments
+    ]
+    columns = ("message", "state", "kind", "source", "tokens", "of", "items, or why")
+    print_table(columns, rows, right=("message", "tokens", "of"), cut=("source", "items, or why"))
+
+
+def _head(segment: "Segment") -> str:
+    size = f"{segment.tokens:,} tokens"
+    if segment.full_tokens != segment.tokens:
+        size += f" of {segment.full_tokens:,}"
+    beside = segment.why or " ".join(segment.keys)
+    said = (f"message {segment.position + 1}", segment.source, segment.kind, segment.state, size)
+    return ", ".join(said) + (f" ({beside})" if beside else "")

@@ -1,0 +1,223 @@
+"""`list` and `forget`: what is stored, item by item, and how it goes.
+
+The commands act for the user, so what one of the user's agents keeps from the others is listed and forgotten too; it is
+marked as private.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .console import (
+    ASKED_WRONGLY,
+    Failure,
+    JsonOption,
+    UrlOption,
+    UserOption,
+    YesOption,
+    confirm,
+    counted,
+    print_json,
+    print_table,
+    progress_bar,
+    run,
+    say,
+    user_of,
+)
+from .durations import age, time_ago
+
+if TYPE_CHECKING:
+    from ..store import MemoryCriteria, MemoryStore, StoredMemory
+    from ..store.inventory import Tombstone
+
+__all__ = [
+    "AgentOption",
+    "SessionOption",
+    "SourcesOption",
+    "TagsOption",
+    "TypesOption",
+    "criteria_of",
+    "forget",
+    "list_items",
+]
+
+TypesOption = Annotated[list[str] | None, typer.Option("--type", help="Only this type; may be given several times.")]
+SourcesOption = Annotated[list[str] | None, typer.Option("--source", help="Only from this source, such as a tool.")]
+TagsOption = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag; several: with all of them.")]
+SessionOption = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
+AgentOption = Annotated[str | None, typer.Option("--agent", help="Only of this agent.")]
+
+_KEYS_AT_ONCE = 200
+
+
+def criteria_of(
+    types: list[str] | None = None,
+    sources: list[str] | None = None,
+    tags: list[str] | None = None,
+    session: str | None = None,
+    agent: str | None = None,
+    since: str | None = None,
+    limit: int = 50,
+) -> "MemoryCriteria":
+    """Return what options say about items.
+
+    Raises:
+        Failure: There is no such type, or the time cannot be read.
+    """
+    from typing import get_args
+
+    from ..memory import MemoryCriteria, MemoryType
+
+    for one in types or ():
+        if one not in get_args(MemoryType):
+            raise Failure(f"there is no type {one!r}; use one of {', '.join(get_args(MemoryType))}", ASKED_WRONGLY)
+    return MemoryCriteria(
+        types=tuple(types or ()),
+        sources=tuple(sources or ()),
+        tags=tuple(tags or ()),
+        session_id=session,
+        agent_id=agent,
+        created_after=time_ago(since),
+        limit=limit,
+    )
+
+
+# --- list
+
+
+def list_items(
+    types: TypesOption = None,
+    sources: SourcesOption = None,
+    tags: TagsOption = None,
+    session: SessionOption = None,
+    agent: AgentOption = None,
+    since: Annotated[str | None, typer.Option(help="Only stored since: 12h, 7d, or a date like 2026-01-31.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most; the newest come first.")] = 50,
+    forgotten: Annotated[bool, typer.Option("--forgotten", help="What was forgotten instead, and when.")] = False,
+    url: UrlOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what is stored, the newest first.
+
+    What a sub-agent keeps from the user's other agents is listed too, marked as private.
+    """
+    criteria = criteria_of(types, sources, tags, session, agent, since, limit + 1)
+    if forgotten and (types or sources or tags or agent or since):
+        raise Failure("of forgotten items only --session and --limit choose: the rest was forgotten", ASKED_WRONGLY)
+
+    async def work(store: "MemoryStore") -> "list[StoredMemory] | list[Tombstone]":
+        name = await user_of(store, user)
+        if forgotten:
+            return await store.inventory.forgotten(name, session_id=session, limit=limit + 1)
+        return await store.select_memories(name, criteria, scope=await store.inventory.scope(name))
+
+    found = run(work, url)
+    shown = found[:limit]
+    if as_json:
+        print_json([_as_dict(one) for one in shown])
+    elif not shown:
+        say("nothing was forgotten" if forgotten else "nothing is stored that meets this")
+    else:
+        _print_items(shown)
+    if len(found) > limit:
+        say(f"there are more than {limit}: --limit shows more, options such as --source and --since choose")
+
+
+def _print_items(items: "Iterable[StoredMemory | Tombstone]") -> None:
+    from ..store import StoredMemory
+
+    rows: list[tuple[object, ...]] = []
+    for one in items:
+        if isinstance(one, StoredMemory):
+            what = f"(private to {one.agent_id or 'its session'}) {one.summary}" if one.is_private else one.summary
+            row = (one.memory_key, one.memory_type, one.source, f"{one.token_count:,}", age(one.created_at), what)
+        else:
+            what = f"forgotten {age(one.forgotten_at)} ago"
+            row = (one.memory_key, one.memory_type, one.source, "-", age(one.created_at), what)
+        rows.append(row)
+    columns = ("key", "type", "source", "tokens", "age", "description")
+    print_table(columns, rows, right=("tokens", "age"), cut=("type", "source", "description"))
+
+
+def _as_dict(one: "StoredMemory | Tombstone") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {name: value for name, value in asdict(one).items() if name != "content"}
+
+
+# --- forget
+
+
+def forget(
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="The items' keys.")] = None,
+    session: SessionOption = None,
+    agent: AgentOption = None,
+    types: TypesOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="All items of the user.")] = False,
+    erase_user: Annotated[
+        bool, typer.Option("--erase-user", help="The user with all there is: items, sessions, notes of what happened.")
+    ] = False,
+    url: UrlOption = None,
+    user: UserOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Forget items: their content is erased, their keys say when.
+
+    Items are named by their keys, or chosen by options, which all have to be met. It asks first.
+    """
+    by_options = bool(session is not None or agent is not None or types)
+    if sum((bool(keys), by_options, everything, erase_user)) != 1:
+        raise Failure(
+            "say what to forget, in one way: keys; options such as --session; --all; or --erase-user", ASKED_WRONGLY
+        )
+    if erase_user:
+        run(lambda store: _erase(store, user, yes), url)
+    elif keys:
+        run(lambda store: _forget_keys(store, user, keys, yes), url)
+    else:
+        criteria = criteria_of(types, session=session, agent=agent, limit=2**31 - 1)
+        run(lambda store: _forget_meeting(store, user, criteria, yes), url)
+
+
+async def _forget_keys(store: "MemoryStore", user: str | None, keys: list[str], yes: bool) -> None:
+    from ..memory import AgentMemory
+
+    name = await user_of(store, user)
+    for key in keys:  # all are looked at before any goes
+        found = await store.fetch_whereabouts(name, key)
+        if found is None or not found.is_active:
+            raise await AgentMemory(store, name).not_found(key)
+    confirm(f"Forget {counted(len(set(keys)), 'item')} of user {name!r}?", yes)
+    await _forget(store, name, list(dict.fromkeys(keys)))
+
+
+async def _forget_meeting(store: "MemoryStore", user: str | None, criteria: "MemoryCriteria", yes: bool) -> None:
+    name = await user_of(store, user)
+    items = await store.select_memories(name, criteria, scope=await store.inventory.scope(name))
+    if not items:
+        say("nothing is stored that meets this")
+        return
+    tokens = sum(item.token_count for item in items)
+    confirm(f"Forget {counted(len(items), 'item')} of user {name!r}, {tokens:,} tokens?", yes)
+    await _forget(store, name, [item.memory_key for item in items])
+
+
+async def _forget(store: "MemoryStore", user: str, keys: list[str]) -> None:
+    gone = 0
+    with progress_bar("forgetting", len(keys)) as show:
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            gone += len(await store.inventory.forget(user, keys[start : start + _KEYS_AT_ONCE]))
+            show(min(start + _KEYS_AT_ONCE, len(keys)))
+    say(f"{counted(gone, 'item')} forgotten")
+
+
+async def _erase(store: "MemoryStore", user: str | None, yes: bool) -> None:
+    name = await user_of(store, user)
+    kinds, extent = await store.inventory.kinds(name), await store.inventory.extent(name)
+    items = counted(sum(kind.items for kind in kinds), "item")
+    sessions = counted(extent.sessions, "session")
+    confirm(f"Erase user {name!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)
+    erased = await store.erase_user(name)
+    say(f"user {name!r} is erased, with {counted(erased, 'item')}")

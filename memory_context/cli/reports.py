@@ -1,0 +1,304 @@
+"""`stats`: what a user has stored, and what memory_context saved in a session, as its archive tells it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .chart import ChartedCall, checked_chart, draw_chart
+from .console import (
+    Failure,
+    JsonOption,
+    UrlOption,
+    UserOption,
+    counted,
+    harmless,
+    print_fields,
+    print_json,
+    print_table,
+    progress_bar,
+    run,
+    say,
+    user_of,
+)
+from .durations import age
+from .naming import TranscriptOption, named_session
+
+if TYPE_CHECKING:
+    from ..store import MemoryStore, SessionInfo
+    from ..store.inventory import DaySum, KindSum, UserExtent
+    from .replay import Replay
+
+__all__ = ["stats"]
+
+_MOST_CALLS_PRINTED = 40
+_DAYS = 14
+
+
+def stats(
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
+    chart: Annotated[
+        Path | None, typer.Option("--chart", help="Draw the tokens of each call into this .png or .svg file.")
+    ] = None,
+    calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
+    last: Annotated[int, typer.Option(min=0, help="Without SESSION: add up the bill of so many last sessions.")] = 20,
+    agent: TranscriptOption = None,
+    url: UrlOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is stored, what it saved, and what calls cost.
+
+    Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
+    what keeping everything would have sent, and both by the prices of a prompt cache.
+    """
+    if chart is not None:
+        checked_chart(chart)
+    if session is None:
+        account = run(lambda store: _account_of(store, user, last if chart is None else max(last, 1)), url)
+        print_json(account.as_dict()) if as_json else _print_account(account)
+        if chart is not None:
+            _draw(account.bills[0] if account.bills else None, chart)
+        return
+    bill = run(lambda store: _bill_of(store, user, session, agent), url)
+    if as_json:
+        print_json(bill.as_dict())
+    else:
+        _print_bill(bill)
+        if calls:
+            _print_calls(bill.replay)
+    if chart is not None:
+        _draw(bill, chart)
+
+
+# --- a session
+
+
+@dataclass(frozen=True)
+class _Bill:
+    """What a session's model calls cost, and how often its items were used."""
+
+    info: "SessionInfo"
+    agent: str
+    replay: "Replay"
+    events: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        stats = self.replay.stats
+        sums = asdict(stats)
+        for unknown in _NOT_ARCHIVED:
+            del sums[unknown]
+        return {
+            "session": self.info.session_id,
+            "agent": self.agent,
+            "title": self.info.title,
+            **sums,
+            "saved_tokens": stats.saved_tokens,
+            "relative_cost": stats.relative_cost,
+            "events": self.events,
+            "calls": [asdict(call) for call in self.replay.calls],
+            "reservations": self.replay.reservations,
+        }
+
+
+_NOT_ARCHIVED = (
+    *("light_model_calls", "light_model_failures", "light_model_tokens"),
+    *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
+)
+
+
+async def _bill_of(store: "MemoryStore", user: str | None, session: str, agent: str | None) -> _Bill:
+    named = await named_session(store, user, session)
+    return await _made_out(store, named.user_id, named.info, named.agent(agent))
+
+
+async def _made_out(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
+    from ..policy import ContextPolicy
+    from .replay import replay
+
+    archived = await store.conversations.read(user, info.session_id, agent)
+    events = await store.inventory.event_counts(user, info.session_id, agent)
+    return _Bill(info, agent, replay(archived, ContextPolicy()), events)
+
+
+def _print_bill(bill: _Bill) -> None:
+    stats, events = bill.replay.stats, bill.events
+    lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
+    asked = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
+    print_fields(
+        [
+            ("session", f"{bill.info.session_id} of {bill.agent}"),
+            ("title", bill.info.title or None),
+            ("model calls", f"{stats.views:,}"),
+            (
+                "sent",
+                f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache",
+            ),
+            ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
+            ("saved", f"{stats.saved_tokens:,} tokens{_share(stats.saved_tokens, stats.raw_tokens_total)}"),
+            ("cost", f"{stats.relative_cost:.2f} of keeping everything, by the prices of a prompt cache"),
+            ("largest view", f"{stats.peak_view_tokens:,} tokens"),
+            ("offloads", f"{stats.offloads:,}"),
+            ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
+            ("folds", f"{stats.folds:,}"),
+            ("opened", f"{stats.expansions:,} items by itself, {stats.recalls:,} requests brought memories"),
+            ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {asked}" if asked else "")),
+        ]
+    )
+    say(
+        "Tokens of messages, without system prompt and tool schemas; a cached token costs 0.1, any other 1.25. "
+        "Computed from the archive with the default settings; the light model's own calls are not archived."
+    )
+    for reservation in bill.replay.reservations:
+        say(f"Note: {reservation}.")
+
+
+def _print_calls(replay: "Replay") -> None:
+    calls = replay.calls
+    shown = calls[-_MOST_CALLS_PRINTED:]
+    rows = [
+        (
+            call.number,
+            call.at,
+            f"{call.raw_tokens:,}",
+            f"{call.view_tokens:,}",
+            f"{call.stable_tokens / call.view_tokens:.0%}" if call.view_tokens else None,
+            call.mark,
+        )
+        for call in shown
+    ]
+    typer.echo()
+    columns = ("call", "when (UTC)", "keeping all", "sent", "unchanged", "before it")
+    print_table(columns, rows, right=("call", "keeping all", "sent", "unchanged"))
+    if len(shown) < len(calls):
+        say(f"the last {len(shown)} of {len(calls):,} calls; --json has all")
+
+
+def _draw(bill: _Bill | None, path: Path) -> None:
+    if bill is None or not bill.replay.calls:
+        raise Failure("there is no chart: no model call is archived")
+    stats = bill.replay.stats
+    charted = [ChartedCall(call.number, call.raw_tokens, call.view_tokens, call.mark) for call in bill.replay.calls]
+    share = stats.view_tokens_total / stats.raw_tokens_total if stats.raw_tokens_total else 1
+    calls = counted(len(charted), "model call")
+    draw_chart(charted, path, harmless(f"{calls} of session {bill.info.session_id}: {share:.0%} of the tokens"))
+    say(f"{path}: session {bill.info.session_id!r}")
+
+
+# --- a user
+
+
+@dataclass(frozen=True)
+class _Account:
+    """What a user has stored, and the bills of the sessions used last."""
+
+    user: str
+    where: str
+    kinds: "list[KindSum]"
+    days: "list[DaySum]"
+    extent: "UserExtent"
+    bills: list[_Bill]
+    unread: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "user": self.user,
+            "kinds": [asdict(kind) for kind in self.kinds],
+            "days": [asdict(day) for day in self.days],
+            **asdict(self.extent),
+            "billed_sessions": [
+                {name: value for name, value in bill.as_dict().items() if name != "calls"} for bill in self.bills
+            ],
+        }
+
+
+async def _account_of(store: "MemoryStore", user: str | None, last: int) -> _Account:
+    name = await user_of(store, user)
+    kinds, days = await store.inventory.kinds(name), await store.inventory.days(name, _DAYS)
+    extent = await store.inventory.extent(name)
+    bills: list[_Bill] = []
+    unread = 0
+    sessions = await store.conversations.sessions(name, limit=last) if last else []
+    with progress_bar("reading sessions", len(sessions)) as show:
+        for number, info in enumerate(sessions, 1):
+            for agent in dict.fromkeys(
+                one.agent_id for one in await store.inventory.transcripts(name, info.session_id)
+            ):
+                try:
+                    bills.append(await _made_out(store, name, info, agent))
+                except ValueError:  # a newer version archived it
+                    unread += 1
+            show(number)
+    return _Account(name, store.describe(), kinds, days, extent, bills, unread)
+
+
+def _print_account(account: _Account) -> None:
+    items = sum(kind.items for kind in account.kinds)
+    private = sum(kind.private_items for kind in account.kinds)
+    tokens = sum(kind.tokens for kind in account.kinds)
+    size = _in_bytes(sum(kind.content_bytes for kind in account.kinds))
+    aside = f", {private:,} of them private to a sub-agent" if private else ""
+    extent = account.extent
+    said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
+    print_fields(
+        [
+            ("user", f"{account.user} in {account.where}"),
+            ("stored", f"{counted(items, 'item')} with {tokens:,} tokens, {size}{aside}"),
+            ("said", f"{said} in {counted(extent.sessions, 'session')}"),
+        ]
+    )
+    if account.kinds:
+        typer.echo()
+        _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in account.kinds])
+        typer.echo()
+        _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in account.days])
+    if account.bills:
+        typer.echo()
+        _print_bills(account.bills, extent.sessions)
+    if account.unread:
+        say(f"not counted, since a newer version archived them: {counted(account.unread, 'transcript')}")
+
+
+def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], KindSum | DaySum]]") -> None:
+    rows = [(*named, f"{one.items:,}", f"{one.tokens:,}", _in_bytes(one.content_bytes)) for named, one in sums]
+    print_table((*names, "items", "tokens", "size"), rows, right=("items", "tokens", "size"))
+
+
+def _print_bills(bills: Sequence[_Bill], sessions: int) -> None:
+    rows = [
+        (
+            bill.info.session_id,
+            bill.agent,
+            bill.replay.stats.views,
+            f"{bill.replay.stats.view_tokens_total:,}",
+            f"{bill.replay.stats.raw_tokens_total:,}",
+            f"{bill.replay.stats.relative_cost:.2f}",
+            age(bill.info.last_activity_at),
+        )
+        for bill in bills
+    ]
+    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "age")
+    print_table(columns, rows, right=("calls", "sent", "keeping all", "cost", "age"), cut=("session", "agent"))
+    total: Counter[str] = Counter()
+    for bill in bills:
+        stats = bill.replay.stats
+        total.update(sent=stats.view_tokens_total, raw=stats.raw_tokens_total)
+    cost, raw_cost = (sum(getattr(bill.replay.stats, name) for bill in bills) for name in ("cost", "raw_cost"))
+    of_all = f"the last {len({bill.info.session_id for bill in bills})} of {counted(sessions, 'session')}"
+    relative = f"cost {cost / raw_cost:.2f} of keeping everything" if raw_cost else "no model call"
+    typer.echo(f"\n{of_all}: {total['raw'] - total['sent']:,} tokens saved, {relative}")
+
+
+def _share(part: int, whole: int) -> str:
+    return f", {part / whole:.0%}" if whole else ""
+
+
+def _in_bytes(size: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1000  # pyright: ignore[reportAssignmentType]
+    return f"{size:,.1f} GB"

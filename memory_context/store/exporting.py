@@ -1,0 +1,130 @@
+"""Writing everything of a user, or of a session, as the lines of a file (`transfer`).
+
+Promises: the lines show one moment, whatever is written meanwhile: they are read in one transaction, on a connection
+of its own. Memory is bounded: a page ends at a number of rows or of bytes, whichever comes first; a row that is larger
+than a page comes alone, and its content goes out in slices.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any
+
+from psycopg.rows import DictRow
+
+from memory_context.escaping import escape
+
+from .database import Database
+from .failures import driver_errors
+from .logins import dedicated
+from .pool import Connection
+from .rows import content_of
+from .sqlfiles import load_migrations, load_queries
+from .transfer import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
+
+__all__ = ["export_lines"]
+
+_QUERIES = load_queries("transfer")
+_TRANSACTIONS = load_queries("transactions")
+
+PAGE_ROWS = 500
+PAGE_BYTES = 4_000_000
+PAGE_PACKED_BYTES = 500_000  # of batches, which are stored compressed, to a tenth and less
+SLICE_CHARACTERS = 1_000_000
+
+
+async def export_lines(
+    database: Database, user_id: str, session_id: str | None, progress: Callable[[int, int | None], None] | None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the pieces of a file, which are lines or parts of long ones; nothing if there is nothing of this user.
+
+    Raises:
+        StoreError: The database failed; what was yielded until then is no whole file.
+    """
+    where = database.location.describe()
+    _, login = await database.ready()
+    with driver_errors(where):
+        async with dedicated(login) as connection:
+            scope = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
+            await _execute(connection, _TRANSACTIONS["begin_snapshot"])
+            await _execute(connection, _TRANSACTIONS["act_as"], scope)
+            await _execute(connection, _QUERIES["set_transfer_scope"])
+            total = None
+            if session_id is None:
+                (counts,) = await _execute(connection, _QUERIES["fetch_transfer_counts"], scope)
+                total = counts["records"]
+            done = 0
+            written = {table.record: 0 for table in TABLES}
+            for table in TABLES:
+                async with aclosing(_rows(connection, table, scope)) as rows:
+                    async for row in rows:
+                        if not done:
+                            yield _header(scope)
+                        for piece in _pieces(table, row):
+                            yield piece
+                        done += 1
+                        written[table.record] += 1
+                        if progress is not None:
+                            progress(done, total)
+            if done:
+                yield _line({"record": END, "records": written})
+
+
+async def _rows(connection: Connection, table: Table, scope: dict[str, Any]) -> AsyncGenerator[DictRow, None]:
+    params = {
+        **scope,
+        **table.start,
+        "limit": PAGE_ROWS,
+        "bytes_limit": PAGE_BYTES,
+        "packed_bytes_limit": PAGE_PACKED_BYTES,
+    }
+    while rows := await _execute(connection, _QUERIES[table.select], params):
+        params |= {name: value for name, value in rows[-1].items() if name in table.start}
+        while rows:  # let go of each before the next page comes
+            yield rows.pop(0)
+
+
+def _header(scope: dict[str, Any]) -> bytes:
+    return _line(
+        {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "library": version("memory-context"),
+            "schema_version": load_migrations()[-1].version,
+            "user": scope["user_id"],
+            "session": scope["session_id"],
+            "exported_at": datetime.now(timezone.utc).isoformat(),
+        }
+    )
+
+
+def _pieces(table: Table, row: DictRow) -> Iterator[bytes]:
+    """Yield the line of a row; a long one in pieces."""
+    head = f'{{"record":"{table.record}",{ascii_json(row["record"])[1:]}'
+    if table is not ITEMS:
+        yield f"{head}\n".encode("ascii")
+        return
+    if not row["is_active"]:
+        yield f'{head[:-1]},"content":null}}\n'.encode("ascii")
+        return
+    content = content_of(row)
+    row.clear()
+    if len(content) <= SLICE_CHARACTERS:
+        yield f'{head[:-1]},"content":{json.dumps(escape(content))}}}\n'.encode("ascii")
+        return
+    yield f'{head[:-1]},"content":"'.encode("ascii")
+    for start in range(0, len(content), SLICE_CHARACTERS):
+        yield json.dumps(escape(content[start : start + SLICE_CHARACTERS]))[1:-1].encode("ascii")
+    yield b'"}\n'
+
+
+def _line(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+async def _execute(connection: Connection, query: bytes, params: dict[str, Any] | None = None) -> list[DictRow]:
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(query, params)
+    return await cursor.fetchall() if cursor.description else []

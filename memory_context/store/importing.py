@@ -1,0 +1,230 @@
+"""Taking in a file that `exporting` wrote: into the same store or another, for the same user or another.
+
+The file is read twice: first every line is looked at and compared with what is there, then rows are stored, a page a
+transaction, each item with the job to index it.
+
+Promises: a file that is damaged, cut off or at odds with what is there changes nothing. What is there is never changed:
+rows that are known are left out, so that the same file again does nothing and an import that was broken off can be
+repeated; what was forgotten or deleted here stays so. Memory is bounded by a page, or by the longest line.
+"""
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, cast
+
+from memory_context.errors import ConflictError
+from memory_context.escaping import escape, is_plain, to_utf8, unescape
+
+from .database import Database
+from .pool import Statement
+from .sqlfiles import load_queries
+from .transfer import ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
+from .transfer_records import Header, unescape_long
+
+__all__ = ["ImportReport", "ReadLines", "import_lines"]
+
+_QUERIES = load_queries("transfer")
+_ITEMS = load_queries("agent_memories")
+
+PAGE_ROWS = 500
+PAGE_BYTES = 4_000_000
+_CONFLICTS_SHOWN = 3
+
+ReadLines = Callable[[], Iterable[bytes]]
+"""Reads a file from its beginning, line by line."""
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What became of the records of a file, each by kind, such as item.
+
+    Attributes:
+        user_id: Whose they are now.
+        stored: Were not there before.
+        known: Were there already.
+        kept: Are forgotten or deleted on one side, or belong to another user; what is here was kept.
+    """
+
+    user_id: str
+    stored: Mapping[str, int]
+    known: Mapping[str, int]
+    kept: Mapping[str, int]
+
+
+async def import_lines(database: Database, read: ReadLines, user_id: str | None, *, only_check: bool) -> ImportReport:
+    """Import a file, or only find out what importing it would do.
+
+    Args:
+        database: Where to.
+        read: Reads the file; called once or twice.
+        user_id: Whose it shall be; None for the user in the file.
+        only_check: Whether nothing is to be stored.
+
+    Raises:
+        TransferError: A line is not as it has to be, or something else is there; nothing was stored.
+        ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
+        StoreError: The database failed; what was stored until then stays.
+    """
+    checking = _File(read)
+    user_id = user_id or unescape(checking.header.user)
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    conflicts: list[str] = []
+    async with aclosing(_pages(checking)) as pages:
+        async for table, lines in pages:
+            found = await _compare(database, user_id, table, lines)
+            conflicts += _conflicts(lines, found)
+            outcomes[table.record].update(outcome for outcome, _ in found.values())
+            outcomes[table.record]["stored"] += len(lines) - len(found)
+    if conflicts:
+        more = len(conflicts) - _CONFLICTS_SHOWN
+        raise TransferError("; ".join(conflicts[:_CONFLICTS_SHOWN]) + (f"; and {more} more" if more > 0 else ""))
+    stored = {record: counts["stored"] for record, counts in outcomes.items()}
+    known = {record: counts["known"] for record, counts in outcomes.items()}
+    if not only_check:
+        stored = dict.fromkeys(stored, 0)
+        async with aclosing(_pages(_File(read))) as pages:
+            async for table, lines in pages:
+                stored[table.record] += await _store(database, user_id, table, lines)
+    kept = {record: counts.total() - stored[record] - known[record] for record, counts in outcomes.items()}
+    return ImportReport(user_id, stored, known, kept)
+
+
+# --- the file
+
+
+class _File:
+    """The lines of a file, in pages of one table each.
+
+    Raises:
+        TransferError: When it is made, of the header; while it is read, of a line, or because it is cut off.
+    """
+
+    def __init__(self, read: ReadLines) -> None:
+        self._lines = iter(read())
+        self.header: Header = read_header(next(self._lines, b""))
+        self._referred = {reference for table in TABLES for reference in table.refers.values()}
+        self._seen: dict[tuple[str, str], set[Any]] = {reference: set() for reference in self._referred}
+
+    def pages(self) -> Iterator[tuple[Table, list[Line]]]:
+        """Yield the lines in pages."""
+        page: list[Line] = []
+        page_bytes = 0
+        for line, octets in self._checked():
+            assert line.table is not None
+            is_full = len(page) >= PAGE_ROWS or page_bytes + octets > PAGE_BYTES
+            if page and (is_full or line.table is not page[0].table):
+                yield cast(Table, page[0].table), page
+                page, page_bytes = [], 0
+            page.append(line)
+            page_bytes += octets
+            del line  # it may be large, and the next is read before this name is used again
+        if page:
+            yield cast(Table, page[0].table), page
+
+    def _checked(self) -> Iterator[tuple[Line, int]]:
+        records: Counter[str] = Counter()
+        has_ended = False
+        number = 1
+        for number, data in enumerate(self._lines, 2):
+            if has_ended:
+                raise TransferError(f"line {number}: something comes after the last line")
+            octets = len(data)
+            line = read_line(number, data)
+            del data
+            if line.table is None:
+                has_ended = True
+                if Counter(line.fields["records"]) != records:
+                    said, found = Counter(line.fields["records"]).total(), records.total()
+                    raise TransferError(f"line {number}: there should be {said} records before it, there are {found}")
+                continue
+            records[line.table.record] += 1
+            self._check_references(line, line.table)
+            yield line, octets
+            del line
+        if not has_ended:
+            raise TransferError(f"the file is cut off after line {number}: its last line is missing")
+
+    def _check_references(self, line: Line, table: Table) -> None:
+        for name, (record, its_field) in table.refers.items():
+            if line.fields[name] is not None and line.fields[name] not in self._seen[record, its_field]:
+                raise TransferError(f"line {line.number}: no {record} {line.fields[name]!r} comes before it")
+        for record, its_field in self._referred:
+            if record == table.record:
+                self._seen[record, its_field].add(line.fields[its_field])
+
+
+async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
+    """Yield the pages of a file, each read and checked in a thread."""
+    pages = file.pages()
+    while (page := await asyncio.to_thread(next, pages, None)) is not None:
+        yield page
+        del page
+
+
+# --- the tables
+
+
+async def _compare(database: Database, user_id: str, table: Table, lines: Sequence[Line]) -> dict[int, tuple[str, str]]:
+    """Return what is there of some lines: the outcome by the place of the line, and another key if that is why."""
+    given = [
+        {"place": place, **{name: line.fields[name] for name in table.identity}} for place, line in enumerate(lines)
+    ]
+    params = {"user_id": escape(user_id), "records": json.dumps(given)}
+    (rows,) = await database.read(user_id, Statement(_QUERIES[table.compare], params))
+    found: dict[int, tuple[str, str]] = {}
+    for row in rows:
+        if found.get(row["place"], ("",))[0] != "taken":
+            found[row["place"]] = (row["outcome"], unescape(row.get("other_key", "")))
+    return found
+
+
+def _conflicts(lines: Sequence[Line], found: Mapping[int, tuple[str, str]]) -> list[str]:
+    said: list[str] = []
+    for place, (outcome, other_key) in sorted(found.items()):
+        line = lines[place]
+        if outcome == "elsewhere":
+            key = unescape(line.fields["memory_key"])
+            said.append(f"line {line.number}: what it holds as {key!r} is there already as {other_key!r}")
+        elif outcome == "taken" and line.table is ITEMS:
+            key = unescape(line.fields["memory_key"])
+            said.append(f"line {line.number}: the key {key!r} is taken by another item")
+        elif outcome == "taken":
+            names = [str(line.fields[name]) for name in ("session_id", "sequence") if name in line.fields]
+            said.append(f"line {line.number}: another {line.fields['record']} is there as {' / '.join(names)}")
+    return said
+
+
+async def _store(database: Database, user_id: str, table: Table, lines: Sequence[Line]) -> int:
+    """Store what is not there of some lines, in one transaction; return how many those were."""
+    params = {"user_id": escape(user_id)} | await asyncio.to_thread(_params_of, table, lines)
+    finish = Statement(_ITEMS["upsert_pending_user"], params)
+    listed = Statement(_QUERIES["upsert_transferred_user"], params)
+    inserts = [Statement(_QUERIES[name], params) for name in table.insert]
+    *_, rows, _, _ = await database.write(user_id, *inserts, listed, finish)
+    stored = int(rows[0]["stored"])
+    if stored < len(lines) and (conflicts := _conflicts(lines, await _compare(database, user_id, table, lines))):
+        raise ConflictError(f"{conflicts[0]}, since the import began; what came before stays: import it again")
+    return stored
+
+
+def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
+    """Return what the statements take: the lines as they are; items without their contents, which come beside them."""
+    if table is not ITEMS:
+        return {"records": f"[{','.join(line.text for line in lines)}]"}
+    contents: list[str | None] = []
+    raw: list[bytes | None] = []
+    sizes: list[int] = []
+    records: list[dict[str, Any]] = []
+    for place, line in enumerate(lines, 1):
+        records.append({"place": place, **{name: value for name, value in line.fields.items() if name != "content"}})
+        content = None if line.fields["content"] is None else unescape_long(line.fields["content"])
+        data = b"" if content is None else to_utf8(content)
+        is_text = content is None or is_plain(content)
+        contents.append(content if is_text else None)
+        raw.append(None if is_text else data)
+        sizes.append(len(data))
+    return {"records": json.dumps(records), "contents": contents, "contents_raw": raw, "sizes": sizes}

@@ -1,0 +1,247 @@
+"""What there is in the store, for whoever looks after it: counted, summed up, and forgotten by its keys.
+
+Promise: everything of one user counts, also what one of the user's agents keeps from the others. It is private to an
+agent, not from the user; whoever asks here is the user, or acts for them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+
+from memory_context.escaping import escape, unescape
+
+from .database import Database
+from .forgetting import forgetting
+from .pool import Statement
+from .scope import ReadScope
+from .sqlfiles import load_queries
+
+__all__ = [
+    "DaySum",
+    "Inventory",
+    "KindSum",
+    "SessionExtent",
+    "Tombstone",
+    "TranscriptInfo",
+    "UserExtent",
+]
+
+_QUERIES = load_queries("inventory")
+
+
+@dataclass(frozen=True)
+class KindSum:
+    """How much is stored of one type from one source.
+
+    Attributes:
+        memory_type: The type.
+        source: Where it came from.
+        items: How many.
+        content_bytes: Bytes of their contents in UTF-8.
+        tokens: Tokens of their contents.
+        private_items: How many of them only one agent reads.
+    """
+
+    memory_type: str
+    source: str
+    items: int
+    content_bytes: int
+    tokens: int
+    private_items: int
+
+
+@dataclass(frozen=True)
+class DaySum:
+    """How much was stored on one day and is not forgotten.
+
+    Attributes:
+        stored_on: The day, in UTC.
+        items: How many.
+        content_bytes: Bytes of their contents in UTF-8.
+        tokens: Tokens of their contents.
+    """
+
+    stored_on: date
+    items: int
+    content_bytes: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """What is left of a forgotten item.
+
+    Attributes:
+        memory_key: Its key.
+        memory_type: What sort of memory it was.
+        source: Where it came from.
+        agent_id: The agent that stored it; empty for none.
+        session_id: The session it was stored in; empty for none.
+        created_at: When it was stored first, in UTC.
+        forgotten_at: When it was forgotten, in UTC.
+    """
+
+    memory_key: str
+    memory_type: str
+    source: str
+    agent_id: str
+    session_id: str
+    created_at: datetime
+    forgotten_at: datetime
+
+
+@dataclass(frozen=True)
+class UserExtent:
+    """How many sessions a user has, and how much was said in them.
+
+    Attributes:
+        sessions: Sessions that were not deleted.
+        messages: Messages in their transcripts.
+        chats: Chat messages.
+    """
+
+    sessions: int
+    messages: int
+    chats: int
+
+
+@dataclass(frozen=True)
+class SessionExtent:
+    """What goes with a session when it is deleted, beside what was said in it.
+
+    Attributes:
+        subagent_sessions: Sessions of its sub-agents.
+        items: Items of all these sessions.
+        tokens: Tokens of their contents.
+    """
+
+    subagent_sessions: int
+    items: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class TranscriptInfo:
+    """One line of one agent's transcript in a session.
+
+    Attributes:
+        agent_id: The agent.
+        branch: Empty for the main line; others were gone on with by a process that found its number taken.
+        batches: How many batches it has.
+        messages: How many messages.
+        archived_at: When the last batch was archived, in UTC.
+    """
+
+    agent_id: str
+    branch: str
+    batches: int
+    messages: int
+    archived_at: datetime
+
+
+class Inventory:
+    """What there is of each user; every method acts as one.
+
+    Args:
+        database: Where it is.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def scope(self, user_id: str) -> ReadScope:
+        """Return the scope of the user: it reads all of their items that there are now, also what agents keep apart."""
+        params = {"user_id": escape(user_id)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys_beside_private"], params))
+        return ReadScope(keys=tuple(unescape(row["memory_key"]) for row in rows)) if rows else ReadScope()
+
+    async def forgotten(self, user_id: str, *, session_id: str | None = None, limit: int = 50) -> list[Tombstone]:
+        """Return what is left of forgotten items, those forgotten last first."""
+        params = {"user_id": escape(user_id), "session_id": _or_none(session_id), "limit": limit}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_forgotten"], params))
+        return [
+            Tombstone(
+                unescape(row["memory_key"]),
+                unescape(row["memory_type"]),
+                unescape(row["source"]),
+                unescape(row["agent_id"]),
+                unescape(row["session_id"]),
+                row["created_at"].astimezone(timezone.utc),
+                row["updated_at"].astimezone(timezone.utc),
+            )
+            for row in rows
+        ]
+
+    async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
+        """Forget items by their keys, whichever agent and session stored them; return the keys of those there were.
+
+        All in one transaction; each leaves a tombstone.
+
+        Raises:
+            StoreError: The database failed; nothing was forgotten.
+        """
+        params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_ids_of_keys"], params))
+        if not rows:
+            return []
+        *_, gone = await self._database.write(user_id, *forgetting(user_id, [row["id"] for row in rows]))
+        return [unescape(row["memory_key"]) for row in gone]
+
+    async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
+        """Return how much is stored of each type and source, of one session or of all; what takes most first."""
+        params = {"user_id": escape(user_id), "session_id": _or_none(session_id)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["sum_items_by_kind"], params))
+        return [
+            KindSum(
+                unescape(row["memory_type"]),
+                unescape(row["source"]),
+                row["items"],
+                row["content_bytes"],
+                row["tokens"],
+                row["private_items"],
+            )
+            for row in rows
+        ]
+
+    async def days(self, user_id: str, limit: int) -> list[DaySum]:
+        """Return how much was stored on each of the newest days on which anything was, the newest first."""
+        params = {"user_id": escape(user_id), "limit": limit}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["sum_items_by_day"], params))
+        return [DaySum(row["stored_on"], row["items"], row["content_bytes"], row["tokens"]) for row in rows]
+
+    async def extent(self, user_id: str) -> UserExtent:
+        """Return how many sessions a user has, and how much was said in them."""
+        params = {"user_id": escape(user_id)}
+        ((row,),) = await self._database.read(user_id, Statement(_QUERIES["fetch_user_extent"], params))
+        return UserExtent(row["sessions"], row["messages"], row["chats"])
+
+    async def session_extent(self, user_id: str, session_id: str) -> SessionExtent:
+        """Return what goes with a session when it is deleted, beside what was said in it."""
+        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        ((row,),) = await self._database.read(user_id, Statement(_QUERIES["fetch_session_extent"], params))
+        return SessionExtent(row["subagent_sessions"], row["items"], row["tokens"])
+
+    async def transcripts(self, user_id: str, session_id: str) -> list[TranscriptInfo]:
+        """Return whose transcripts a session has, line by line; the one that was archived in last, first."""
+        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_transcripts"], params))
+        return [
+            TranscriptInfo(
+                unescape(row["agent_id"]),
+                unescape(row["branch"]),
+                row["batches"],
+                row["messages"],
+                row["archived_at"].astimezone(timezone.utc),
+            )
+            for row in rows
+        ]
+
+    async def event_counts(self, user_id: str, session_id: str, agent_id: str) -> dict[str, int]:
+        """Return how often each kind of thing happened to items in a session by an agent's doing."""
+        params = {"user_id": escape(user_id), "session_id": escape(session_id), "agent_id": escape(agent_id)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["count_events"], params))
+        return {row["kind"]: row["events"] for row in rows}
+
+
+def _or_none(text: str | None) -> str | None:
+    return None if text is None else escape(text)

@@ -1,0 +1,242 @@
+"""Threads as a user interface shows them, as values and as rows.
+
+What an interface keeps of a step or an element beyond what is searched, ordered and served is a JSON object that nobody
+here looks into: a newer interface loses nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from memory_context.escaping import escape, unescape
+
+from .canonical import canonical_json, read_canonical
+
+__all__ = [
+    "ElementContent",
+    "Feedback",
+    "Thread",
+    "ThreadElement",
+    "ThreadStep",
+    "UIUser",
+    "WholeThread",
+    "content_from_row",
+    "element_from_row",
+    "element_params",
+    "step_from_row",
+    "step_params",
+    "thread_from_row",
+    "ui_user_from_row",
+]
+
+
+@dataclass(frozen=True)
+class UIUser:
+    """A user who logged in to an interface.
+
+    Attributes:
+        user_id: The same as everywhere.
+        metadata: What the interface knows of the user, JSON-native.
+        created_at: When the user logged in first, in UTC.
+    """
+
+    user_id: str
+    metadata: Mapping[str, Any]
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One conversation as an interface lists it.
+
+    Attributes:
+        thread_id: Its id, which is the session's too.
+        name: None if it has none yet.
+        tags: None if none were given.
+        metadata: What the interface keeps of it, JSON-native.
+        created_at: When it began, in UTC.
+        last_activity_at: When a step of it was kept last, in UTC.
+    """
+
+    thread_id: str
+    name: str | None
+    tags: tuple[str, ...] | None
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    last_activity_at: datetime
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """How a person rated a step.
+
+    Attributes:
+        feedback_id: Its id.
+        value: The interface's number.
+        comment: None for none.
+    """
+
+    feedback_id: str
+    value: int
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class ThreadStep:
+    """Something that was shown in a thread: a message, a run, a call of a tool.
+
+    Attributes:
+        step_id: Its id.
+        thread_id: The thread it was shown in.
+        fields: What else the interface keeps of it, JSON-native; every str is kept.
+        input: What it was given; None for what has none.
+        output: What it says; None for what has none.
+        created_at: When, with its timezone, which is its place in the thread; None for when it is kept first.
+        feedback: How it was rated; not written with it.
+    """
+
+    step_id: str
+    thread_id: str
+    fields: Mapping[str, Any]
+    input: str | None = None
+    output: str | None = None
+    created_at: datetime | None = None
+    feedback: Feedback | None = None
+
+
+@dataclass(frozen=True)
+class ThreadElement:
+    """Something that was shown beside a step: an image, a text, a file.
+
+    Attributes:
+        element_id: Its id.
+        thread_id: The thread it was shown in.
+        step_id: The step it belongs to; empty when it belongs to the thread.
+        fields: What else the interface keeps of it, JSON-native; every str is kept.
+        has_content: Whether its content is kept here.
+    """
+
+    element_id: str
+    thread_id: str
+    step_id: str
+    fields: Mapping[str, Any]
+    has_content: bool = False
+
+
+@dataclass(frozen=True)
+class ElementContent:
+    """What an element shows.
+
+    Attributes:
+        content: Its bytes.
+        fields: What the interface keeps of it.
+    """
+
+    content: bytes
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WholeThread:
+    """A thread with everything that was shown in it.
+
+    Attributes:
+        thread: The thread.
+        steps: In the order in which they were created.
+        elements: In the order in which they came.
+    """
+
+    thread: Thread
+    steps: tuple[ThreadStep, ...]
+    elements: tuple[ThreadElement, ...]
+
+
+def ui_user_from_row(user_id: str, row: Mapping[str, Any]) -> UIUser:
+    """Return the user of a row."""
+    return UIUser(user_id, read_canonical(row["metadata"]), row["created_at"].astimezone(timezone.utc))
+
+
+def thread_from_row(row: Mapping[str, Any]) -> Thread:
+    """Return the thread of a row."""
+    return Thread(
+        thread_id=unescape(row["thread_id"]),
+        name=_unescaped(row["name"]),
+        tags=None if row["tags"] is None else tuple(unescape(tag) for tag in row["tags"]),
+        metadata=read_canonical(row["metadata"]),
+        created_at=row["created_at"].astimezone(timezone.utc),
+        last_activity_at=row["last_activity_at"].astimezone(timezone.utc),
+    )
+
+
+def step_params(user_id: str, step: ThreadStep, is_update: bool) -> dict[str, Any]:
+    """Return the parameters of `upsert_step`.
+
+    Raises:
+        ValueError: Its fields are not JSON-native, or its time has no timezone.
+    """
+    if step.created_at is not None and step.created_at.utcoffset() is None:
+        raise ValueError(f"created_at={step.created_at!r} has no timezone: use datetime.now(timezone.utc)")
+    return {
+        "user_id": escape(user_id),
+        "thread_id": escape(step.thread_id),
+        "step_id": escape(step.step_id),
+        "input": None if step.input is None else escape(step.input),
+        "output": None if step.output is None else escape(step.output),
+        "fields": canonical_json(step.fields),
+        "is_update": is_update,
+        "created_at": step.created_at,
+    }
+
+
+def step_from_row(row: Mapping[str, Any]) -> ThreadStep:
+    """Return the step of a row."""
+    feedback = None
+    if row["feedback_id"] is not None:
+        feedback = Feedback(unescape(row["feedback_id"]), row["feedback_value"], _unescaped(row["feedback_comment"]))
+    return ThreadStep(
+        step_id=unescape(row["step_id"]),
+        thread_id=unescape(row["thread_id"]),
+        fields=read_canonical(row["fields"]),
+        input=_unescaped(row["input"]),
+        output=_unescaped(row["output"]),
+        created_at=row["created_at"].astimezone(timezone.utc),
+        feedback=feedback,
+    )
+
+
+def element_params(user_id: str, element: ThreadElement, content: bytes | None, keeps_content: bool) -> dict[str, Any]:
+    """Return the parameters of `upsert_element`.
+
+    Raises:
+        ValueError: Its fields are not JSON-native.
+    """
+    return {
+        "user_id": escape(user_id),
+        "thread_id": escape(element.thread_id),
+        "element_id": escape(element.element_id),
+        "step_id": escape(element.step_id),
+        "fields": canonical_json(element.fields),
+        "content": content,
+        "keeps_content": keeps_content,
+    }
+
+
+def element_from_row(row: Mapping[str, Any]) -> ThreadElement:
+    """Return the element of a row."""
+    return ThreadElement(
+        element_id=unescape(row["element_id"]),
+        thread_id=unescape(row["thread_id"]),
+        step_id=unescape(row["step_id"]),
+        fields=read_canonical(row["fields"]),
+        has_content=row["has_content"],
+    )
+
+
+def content_from_row(rows: Sequence[Mapping[str, Any]]) -> ElementContent | None:
+    """Return the content in rows; None if there is none."""
+    return ElementContent(bytes(rows[0]["content"]), read_canonical(rows[0]["fields"])) if rows else None
+
+
+def _unescaped(text: str | None) -> str | None:
+    return None if text is None else unescape(text)

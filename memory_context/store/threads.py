@@ -1,0 +1,296 @@
+"""ThreadStore: conversations as a user interface shows them, beside what the agent keeps of them.
+
+Promises: the first user to come with a thread's id keeps it, and nobody else writes to it; writes of one step may come
+in any order, its last update is what stays; a deleted thread takes nothing any more; every str comes back identical.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from memory_context.escaping import escape, unescape
+from memory_context.identifiers import checked_identifier
+
+from .canonical import canonical_json
+from .conversations import ConversationArchive
+from .database import Database
+from .pool import Statement
+from .sessions import checked_place
+from .sqlfiles import load_queries
+from .thread_rows import (
+    ElementContent,
+    Thread,
+    ThreadElement,
+    ThreadStep,
+    UIUser,
+    WholeThread,
+    content_from_row,
+    element_from_row,
+    element_params,
+    step_from_row,
+    step_params,
+    thread_from_row,
+    ui_user_from_row,
+)
+
+__all__ = ["ThreadStore"]
+
+_QUERIES = load_queries("threads")
+_WILDCARD = re.compile(r"[\\%_]")
+_FAVORITES = 200
+
+
+class ThreadStore:
+    """The threads of one database; every method but `owner` acts as one user.
+
+    Args:
+        database: Where they are.
+        conversations: The sessions that belong to them.
+    """
+
+    def __init__(self, database: Database, conversations: ConversationArchive) -> None:
+        self._database = database
+        self._conversations = conversations
+
+    # --- users
+
+    async def user(self, user_id: str) -> UIUser | None:
+        """Return what is known of a user who logged in; None for one who never did."""
+        params = {"user_id": escape(checked_identifier("user_id", user_id))}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_ui_user"], params))
+        return ui_user_from_row(user_id, rows[0]) if rows else None
+
+    async def upsert_user(self, user_id: str, metadata: Mapping[str, Any]) -> UIUser:
+        """Keep who logged in; the metadata replaces what was known.
+
+        Raises:
+            ValueError: The id is none that a user can have, or the metadata is not JSON-native.
+            StoreError: The database refused or cannot be reached.
+        """
+        params = {
+            "user_id": escape(checked_identifier("user_id", user_id)),
+            "metadata": canonical_json(metadata),
+        }
+        (row,), _ = await self._database.write(
+            user_id, *(Statement(_QUERIES[name], params) for name in ("upsert_ui_user", "insert_known_user"))
+        )
+        return ui_user_from_row(user_id, row)
+
+    # --- threads
+
+    async def owner(self, thread_id: str) -> str | None:
+        """Return whose a thread is; None if nobody has it, or it was deleted."""
+        statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": escape(thread_id)})
+        ((row,),) = await self._database.read(None, statement)
+        return None if row["user_id"] is None else unescape(row["user_id"])
+
+    async def update_thread(
+        self,
+        user_id: str,
+        thread_id: str,
+        *,
+        name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> bool:
+        """Make a thread or change what is given of it; False if it is somebody else's or was deleted.
+
+        Args:
+            user_id: Whose thread.
+            thread_id: Which one.
+            name: None leaves it.
+            metadata: Replaces key by key; a value of None takes its key away.
+            tags: None leaves them.
+
+        Raises:
+            ValueError: An id is none that a user or a session can have, or the metadata is not JSON-native.
+            StoreError: The database refused or cannot be reached.
+        """
+        given = metadata or {}
+        params = {
+            **_place(user_id, thread_id),
+            "name": None if name is None else escape(name),
+            "tags": None if tags is None else [escape(tag) for tag in tags],
+            "metadata": canonical_json({key: value for key, value in given.items() if value is not None}),
+            "removed_keys": [escape(key) for key, value in given.items() if value is None],
+        }
+        _, updated = await self._write(user_id, params, "insert_thread", "update_thread")
+        return bool(updated)
+
+    async def thread(self, user_id: str, thread_id: str) -> WholeThread | None:
+        """Return a thread with its steps and elements, in one round trip; None if this user has none of this id."""
+        params = {"user_id": escape(user_id), "thread_id": escape(thread_id)}
+        names = ("fetch_thread", "select_steps", "select_elements")
+        threads, steps, elements = await self._read(user_id, params, *names)
+        if not threads:
+            return None
+        return WholeThread(
+            thread_from_row(threads[0]),
+            tuple(step_from_row(row) for row in steps),
+            tuple(element_from_row(row) for row in elements),
+        )
+
+    async def page(
+        self,
+        user_id: str,
+        *,
+        limit: int = 20,
+        before: tuple[datetime, str] | None = None,
+        search: str | None = None,
+        feedback_value: int | None = None,
+    ) -> list[Thread]:
+        """Return a page of a user's threads, those used last first.
+
+        Args:
+            user_id: Whose threads.
+            limit: How many at most.
+            before: `last_activity_at` and id of the last thread of the page before; None for the first page.
+            search: Only those with this in their name or in the input or output of a step, whatever the case.
+            feedback_value: Only those with a step that was rated so.
+
+        Raises:
+            ValueError: The limit is under 1, or the time has no timezone.
+        """
+        params = {
+            "user_id": escape(user_id),
+            "pattern": f"%{_escape_wildcards(escape(search))}%" if search else None,
+            "feedback_value": feedback_value,
+            **checked_place(limit, before),
+        }
+        (rows,) = await self._read(user_id, params, "select_threads")
+        return [thread_from_row(row) for row in rows]
+
+    async def delete_thread(self, user_id: str, thread_id: str) -> bool:
+        """Delete a thread and its session, whoever of the user's agents spoke in it; False if neither was known.
+
+        Everything that was shown and said is gone, and the items stored in it are forgotten.
+
+        Raises:
+            StoreError: The database failed; call it again.
+            ValueError: The id is none that a session can have.
+        """
+        return await self._conversations.delete_session(user_id, thread_id)
+
+    # --- steps
+
+    async def upsert_step(self, user_id: str, step: ThreadStep, *, is_update: bool) -> bool:
+        """Keep a step, and make its thread if it is new; False if that is somebody else's or was deleted.
+
+        Args:
+            user_id: Whose thread.
+            step: What is kept; of one that is there already what is not given stays.
+            is_update: Whether it changes a step. What comes as new after an update only fills in what is missing.
+
+        Raises:
+            ValueError: An id is none, the fields are not JSON-native, or the time has no timezone.
+            StoreError: The database refused or cannot be reached.
+        """
+        checked_identifier("step_id", step.step_id)
+        params = {**_place(user_id, step.thread_id), **step_params(user_id, step, is_update)}
+        _, kept = await self._write(user_id, params, "insert_thread", "upsert_step")
+        return bool(kept)
+
+    async def delete_step(self, user_id: str, step_id: str) -> None:
+        """Delete a step, with its elements and its rating."""
+        await self._write(user_id, {"user_id": escape(user_id), "step_id": escape(step_id)}, "delete_step")
+
+    async def favorite_steps(self, user_id: str) -> list[ThreadStep]:
+        """Return the newest 200 steps whose metadata say that they are favorites, the newest first."""
+        params = {"user_id": escape(user_id), "limit": _FAVORITES}
+        (rows,) = await self._read(user_id, params, "select_favorite_steps")
+        return [step_from_row(row) for row in rows]
+
+    async def rate_step(
+        self, user_id: str, step_id: str, value: int, comment: str | None, *, feedback_id: str | None = None
+    ) -> str | None:
+        """Keep how a step was rated, instead of an earlier rating; return its id, None if the user has no such step.
+
+        Args:
+            user_id: Whose step.
+            step_id: Which one.
+            value: The interface's number.
+            comment: None for none.
+            feedback_id: None for the one it has, or a new one.
+        """
+        params = {
+            "user_id": escape(user_id),
+            "step_id": escape(step_id),
+            "feedback_id": escape(feedback_id) if feedback_id else None,
+            "new_feedback_id": str(uuid4()),
+            "feedback_value": value,
+            "feedback_comment": None if comment is None else escape(comment),
+        }
+        (rows,) = await self._write(user_id, params, "update_feedback")
+        return unescape(rows[0]["feedback_id"]) if rows else None
+
+    async def delete_rating(self, user_id: str, feedback_id: str) -> bool:
+        """Take a rating back; whether this user had given one of this id."""
+        params = {"user_id": escape(user_id), "feedback_id": escape(feedback_id)}
+        (rows,) = await self._write(user_id, params, "delete_feedback")
+        return bool(rows)
+
+    # --- elements
+
+    async def upsert_element(
+        self, user_id: str, element: ThreadElement, content: bytes | None = None, *, keeps_content: bool = True
+    ) -> bool:
+        """Keep an element, and make its thread if it is new; False if that is somebody else's or was deleted.
+
+        Args:
+            user_id: Whose thread.
+            element: What is kept of it.
+            content: What it shows; None if that is not kept here.
+            keeps_content: Whether content that is there stays when none is given.
+
+        Raises:
+            ValueError: An id is none, or the fields are not JSON-native.
+            StoreError: The database refused or cannot be reached.
+        """
+        checked_identifier("element_id", element.element_id)
+        params = {
+            **_place(user_id, element.thread_id),
+            **element_params(user_id, element, content, keeps_content),
+        }
+        _, kept = await self._write(user_id, params, "insert_thread", "upsert_element")
+        return bool(kept)
+
+    async def element(self, user_id: str, thread_id: str, element_id: str) -> ThreadElement | None:
+        """Return an element of a thread, without its content; None if this user has no such element there."""
+        params = _element(user_id, thread_id, element_id)
+        (rows,) = await self._read(user_id, params, "fetch_element")
+        return element_from_row(rows[0]) if rows else None
+
+    async def element_content(self, user_id: str, thread_id: str, element_id: str) -> ElementContent | None:
+        """Return what an element of a thread shows; None if this user has no such element there, or it is not kept."""
+        params = _element(user_id, thread_id, element_id)
+        (rows,) = await self._read(user_id, params, "fetch_element_content")
+        return content_from_row(rows)
+
+    async def delete_element(self, user_id: str, element_id: str) -> None:
+        """Delete an element."""
+        params = {"user_id": escape(user_id), "element_id": escape(element_id)}
+        await self._write(user_id, params, "delete_element")
+
+    async def _read(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:
+        return await self._database.read(user_id, *(Statement(_QUERIES[name], params) for name in names))
+
+    async def _write(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:
+        return await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in names))
+
+
+def _escape_wildcards(text: str) -> str:
+    return _WILDCARD.sub(r"\\\g<0>", text)
+
+
+def _element(user_id: str, thread_id: str, element_id: str) -> dict[str, Any]:
+    return {"user_id": escape(user_id), "thread_id": escape(thread_id), "element_id": escape(element_id)}
+
+
+def _place(user_id: str, thread_id: str) -> dict[str, Any]:
+    """Return where something is written, once it is known that the ids can be."""
+    return {
+        "user_id": escape(checked_identifier("user_id", user_id)),
+        "thread_id": escape(checked_identifier("thread_id", thread_id)),
+    }

@@ -1,0 +1,282 @@
+"""The file in which everything of a user travels: JSON Lines, what its lines hold, and which tables they are of.
+
+    {"format":"memory-context","version":1,"user":"alice",…}       the header
+    {"record":"item","memory_key":"run_shell_k3f9x2",…}            a line a row
+    {"record":"end","records":{"item":1}}                          without it the file is cut off
+
+A field is named like its column. Text is escaped as the columns are (`memory_context.escaping`): NUL and lone
+surrogates are U+001A and four hexadecimal digits. JSON has escapes of its own for them, but readers refuse them,
+replace them, or make one character of two halves that were apart. All else is JSON as everywhere; the file is ASCII.
+What is derived (passages, terms, embeddings) does not travel: it is made again.
+
+Promise: what a `Line` holds, the tables take. To let another table travel, add it to `TABLES`, with its statements.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
+
+from pydantic import ValidationError
+
+from memory_context.escaping import is_plain
+
+from .transfer_records import (
+    Batch,
+    Element,
+    Event,
+    Header,
+    Item,
+    Record,
+    SessionRow,
+    Step,
+    ThreadRow,
+    UIUserRow,
+)
+
+__all__ = [
+    "END",
+    "FORMAT",
+    "FORMAT_VERSION",
+    "ITEMS",
+    "TABLES",
+    "Line",
+    "Table",
+    "TransferError",
+    "ascii_json",
+    "read_header",
+    "read_line",
+]
+
+FORMAT = "memory-context"
+FORMAT_VERSION = 1
+END = "end"
+
+_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a pair: looked at closer
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+class TransferError(ValueError):
+    """A file cannot be imported; the text names the line and says why."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table that travels.
+
+    Attributes:
+        record: What a line of it is called.
+        model: What a line holds.
+        start: The place before the first row, as the parameters of its page.
+        select: The statement that reads a page of lines.
+        compare: The statement that tells which rows are there already, by their `identity`.
+        identity: The fields it compares.
+        insert: The statements that store rows; the last says how many it stored.
+        refers: Fields that name a row which has to come before: the kind of record, and its field.
+    """
+
+    record: str
+    model: type[Record]
+    start: Mapping[str, Any]
+    select: str
+    compare: str
+    identity: tuple[str, ...]
+    insert: tuple[str, ...]
+    refers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+
+
+ITEMS = Table(
+    record="item",
+    model=Item,
+    start={"after_memory_id": 0},
+    select="select_item_page",
+    compare="compare_items",
+    identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "content_sha256", "is_active"),
+    insert=("insert_transferred_items",),
+)
+
+TABLES = (
+    ITEMS,
+    Table(
+        record="session",
+        model=SessionRow,
+        start={"after_session_id": ""},
+        select="select_session_page",
+        compare="compare_sessions",
+        identity=("session_id", "deleted_at"),
+        insert=("insert_transferred_sessions",),
+    ),
+    Table(
+        record="batch",
+        model=Batch,
+        start={
+            "after_session_id": "",
+            "after_kind": "",
+            "after_agent_id": "",
+            "after_branch": "",
+            "after_sequence": -1,
+        },
+        select="select_batch_page",
+        compare="compare_batches",
+        identity=("session_id", "kind", "agent_id", "branch", "sequence", "batch_sha256", "message_ids"),
+        insert=("lock_batch_sessions", "insert_transferred_batches"),
+        refers={"session_id": ("session", "session_id")},
+    ),
+    Table(
+        record="event",
+        model=Event,
+        start={"after_event_id": "00000000-0000-0000-0000-000000000000"},
+        select="select_event_page",
+        compare="compare_events",
+        identity=("id",),
+        insert=("insert_transferred_events",),
+    ),
+    Table(
+        record="ui_user",
+        model=UIUserRow,
+        start={"after_ui_user": ""},
+        select="select_ui_user_page",
+        compare="compare_ui_users",
+        identity=(),
+        insert=("insert_transferred_ui_users",),
+    ),
+    Table(
+        record="thread",
+        model=ThreadRow,
+        start={"after_thread_id": ""},
+        select="select_thread_page",
+        compare="compare_threads",
+        identity=("thread_id", "deleted_at"),
+        insert=("insert_transferred_threads",),
+    ),
+    Table(
+        record="step",
+        model=Step,
+        start={"after_thread_id": "", "after_created_at": "-infinity", "after_position": 0},
+        select="select_step_page",
+        compare="compare_steps",
+        identity=("step_id", "thread_id"),
+        insert=("insert_transferred_steps",),
+        refers={"thread_id": ("thread", "thread_id")},
+    ),
+    Table(
+        record="element",
+        model=Element,
+        start={"after_thread_id": "", "after_position": 0},
+        select="select_element_page",
+        compare="compare_elements",
+        identity=("element_id", "thread_id"),
+        insert=("insert_transferred_elements",),
+        refers={"thread_id": ("thread", "thread_id")},
+    ),
+)
+"""The tables that travel, in the order of the file: what a row refers to comes before it."""
+
+_BY_RECORD = {table.record: table for table in TABLES}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file that was found good.
+
+    Attributes:
+        number: Which line, from 1.
+        table: Where it belongs; None for the last line.
+        fields: What it holds.
+        text: The line itself.
+    """
+
+    number: int
+    table: Table | None
+    fields: Mapping[str, Any] = field(repr=False)
+    text: str = field(repr=False)
+
+
+def ascii_json(text: str) -> str:
+    """Return JSON with all that is not ASCII in it written as escapes."""
+    if text.isascii():
+        return text
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)  # only strings hold such
+
+
+def read_header(data: bytes) -> Header:
+    """Return the first line of a file.
+
+    Raises:
+        TransferError: It is not that of such a file, or of a version that is not known here.
+    """
+    try:
+        fields = _object(json.loads(data))
+    except (ValueError, RecursionError):
+        fields = {}
+    if fields.get("format") != FORMAT:
+        raise TransferError('line 1: this is no export: it does not begin with {"format": "memory-context", …}')
+    if fields.get("version") != FORMAT_VERSION:
+        raise TransferError(
+            f"line 1: the file has version {fields.get('version')!r} of the format, this memory_context reads "
+            f"{FORMAT_VERSION}: upgrade it with pip install -U memory-context"
+        )
+    try:
+        return Header.model_validate(fields)
+    except ValidationError as error:
+        raise TransferError(f"line 1: {_said(error)}") from None
+
+
+def read_line(number: int, data: bytes) -> Line:
+    """Return a line after the first, once it is known that the tables take what it holds.
+
+    Raises:
+        TransferError: They do not; says what is wrong with it.
+    """
+    try:
+        text = data.decode().rstrip("\r\n")
+        fields = _object(json.loads(text, parse_constant=_refuse))
+        record = fields.get("record")
+        if record == END:
+            if not isinstance(fields.get("records"), dict):
+                raise ValueError("the last line does not say how many records there are")
+            return Line(number, None, fields, text)
+        if record not in _BY_RECORD:
+            raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(_BY_RECORD)}, {END}")
+        if _REFUSED.search(text) and not _is_plain(fields):
+            raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
+        table = _BY_RECORD[record]
+        table.model.model_validate(fields).check()
+        return Line(number, table, fields, "" if table is ITEMS else text)
+    except ValidationError as error:
+        raise TransferError(f"line {number}: {_said(error)}") from None
+    except json.JSONDecodeError as error:
+        raise TransferError(f"line {number}: not JSON: {error.msg} at character {error.pos + 1}") from None
+    except UnicodeDecodeError:
+        raise TransferError(f"line {number}: not UTF-8") from None
+    except RecursionError:
+        raise TransferError(f"line {number}: nested too deeply") from None
+    except ValueError as error:
+        raise TransferError(f"line {number}: {error}") from None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return cast(dict[str, Any], value)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether Postgres takes every string in a JSON value."""
+    if isinstance(value, str):
+        return is_plain(value)
+    if isinstance(value, dict):
+        return all(is_plain(key) and _is_plain(item) for key, item in cast(dict[str, Any], value).items())
+    return all(map(_is_plain, cast(list[Any], value))) if isinstance(value, list) else True
+
+
+def _said(error: ValidationError) -> str:
+    """Return the first thing that is wrong, in one line."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]

@@ -1,0 +1,112 @@
+"""Upkeep: what is done to a store as a whole, and not by an agent: looking at it, migrating, taking data out and in."""
+
+from collections.abc import AsyncGenerator, Callable
+
+from memory_context.escaping import escape
+
+from .database import Database
+from .exporting import export_lines
+from .importing import ImportReport, ReadLines, import_lines
+from .pool import Statement
+from .sqlfiles import load_queries
+from .status import MigrationState, StoreStatus, fetch_status, migration_states
+from .users import every_user
+
+__all__ = ["Upkeep"]
+
+_STATUS = load_queries("status")
+_ITEMS = load_queries("agent_memories")
+
+
+class Upkeep:
+    """What is done to one database as a whole.
+
+    Args:
+        database: Which one.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def status(self, progress: Callable[[int], None] | None = None) -> StoreStatus:
+        """Return how the store stands; nothing is migrated or set up for it.
+
+        Args:
+            progress: Called with the users counted so far.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return await fetch_status(self._database.location, progress)
+
+    async def migrations(self) -> list[MigrationState]:
+        """Return all migrations that this version or the database knows, in order; none is applied for it.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return await migration_states(self._database.location)
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to this version, as the first use of a store does; return the names of what was applied.
+
+        Raises:
+            SchemaError: A person has to do something first; says what.
+            StoreUnavailableError: The server does not answer or could not be started.
+        """
+        pending = [one.name for one in await self.migrations() if one.state == "pending"]
+        await self._database.ready()
+        return pending
+
+    async def retry_set_aside(self) -> int:
+        """Let the index try again what it gave up, of all users; return how many items those are.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        retried = 0
+        async for user_id in every_user(self._database):
+            params = {"user_id": escape(user_id)}
+            retry = Statement(_STATUS["update_jobs_retried"], params)
+            rows, _ = await self._database.write(user_id, retry, Statement(_ITEMS["upsert_pending_user"], params))
+            retried += len(rows)
+        return retried
+
+    def export_lines(
+        self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield everything of a user that is not derived, as the pieces of a file; nothing for an unknown user.
+
+        It shows one moment, whatever is written meanwhile. JSON Lines: a header, a line a row, a last line without
+        which the file is cut off. Close the generator if you do not read it to its end.
+
+        Args:
+            user_id: Whose.
+            session_id: Only this session and those of its sub-agents, with the items that they refer to; None for all.
+            progress: Called with the rows done and the rows there are; None where only a session is asked for.
+
+        Raises:
+            StoreError: The database failed; what was yielded until then is no whole file.
+        """
+        return export_lines(self._database, user_id, session_id, progress)
+
+    async def import_lines(
+        self, read: ReadLines, user_id: str | None = None, *, only_check: bool = False
+    ) -> ImportReport:
+        """Take in a file that `export_lines` wrote; return what became of its records.
+
+        What is there is never changed. Known rows are left out, so that an import that was broken off can be repeated.
+        Rows come page by page: do not go on with a session before all of it is there.
+
+        Args:
+            read: Reads the file from its beginning, line by line; called twice, the first time to check it.
+            user_id: Whose it shall be; None for the user in the file.
+            only_check: Find out what importing it would do, and store nothing.
+
+        Raises:
+            TransferError: A line is not as it has to be, or the store has something else in its place: nothing was
+                stored.
+            ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
+            StoreError: The database failed; what was stored until then stays.
+        """
+        return await import_lines(self._database, read, user_id, only_check=only_check)

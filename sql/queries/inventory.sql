@@ -1,0 +1,92 @@
+-- What there is, for whoever looks after the store. Each block runs in a transaction that began with act_as, and names
+-- the user again. What is private to an agent counts here: it is private to that agent, not to the user.
+
+-- name: select_keys_beside_private :many
+-- The keys of all items of a user, if any of them is private: a reader of these keys reads everything. The index of what
+-- is private tells at once that nothing is.
+SELECT memory_key
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND is_active
+    AND EXISTS (
+        SELECT FROM memory_context.agent_memories AS hidden
+        WHERE hidden.user_id = %(user_id)s AND hidden.is_private AND hidden.is_active
+    );
+
+-- name: select_forgotten :many
+-- The tombstones of a user, those forgotten last first.
+SELECT memory_key, memory_type, source, agent_id, session_id, created_at, updated_at
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND NOT is_active
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+ORDER BY updated_at DESC, id DESC
+LIMIT %(limit)s;
+
+-- name: select_ids_of_keys :many
+-- The items behind keys, as far as they are not forgotten.
+SELECT id FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND is_active;
+
+-- name: sum_items_by_kind :many
+-- How much is stored of each type and source, of one session or of all; what takes most first.
+SELECT
+    memory_type, source, count(*) AS items, sum(content_bytes)::bigint AS content_bytes, sum(token_count)::bigint AS tokens,
+    count(*) FILTER (WHERE is_private) AS private_items
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND is_active
+    AND (%(session_id)s::text IS NULL OR session_id = %(session_id)s)
+GROUP BY memory_type, source
+ORDER BY tokens DESC, memory_type, source;
+
+-- name: sum_items_by_day :many
+-- How much was stored on each day (UTC) and is not forgotten, the newest days first.
+SELECT
+    (created_at AT TIME ZONE 'UTC')::date AS stored_on, count(*) AS items, sum(content_bytes)::bigint AS content_bytes,
+    sum(token_count)::bigint AS tokens
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND is_active
+GROUP BY stored_on
+ORDER BY stored_on DESC
+LIMIT %(limit)s;
+
+-- name: fetch_user_extent :one
+-- How many sessions a user has that were not deleted, and how much was said in them.
+SELECT
+    count(*) AS sessions, coalesce(sum(message_count), 0)::bigint AS messages, coalesce(sum(chat_count), 0)::bigint AS chats
+FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s AND deleted_at IS NULL;
+
+-- name: fetch_session_extent :one
+-- What would go with a session: those of its sub-agents, whose ids begin with its id and a slash, and their items.
+SELECT
+    (
+        SELECT count(*) FROM memory_context.agent_sessions
+        WHERE user_id = %(user_id)s
+            AND session_id > %(session_id)s || '/' AND session_id < %(session_id)s || '0'
+            AND deleted_at IS NULL
+    ) AS subagent_sessions,
+    count(*) AS items,
+    coalesce(sum(token_count), 0)::bigint AS tokens
+FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND is_active;
+
+-- name: select_transcripts :many
+-- Whose transcripts a session has, with the lines of each: the one that was archived in last, first.
+SELECT
+    agent_id, branch, count(*) AS batches, sum(message_count)::bigint AS messages, max(archived_at) AS archived_at
+FROM memory_context.recent_conversation_history
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND kind = 'transcript'
+GROUP BY agent_id, branch
+ORDER BY archived_at DESC, agent_id, branch;
+
+-- name: count_events :many
+-- How often each thing happened to items in a session, by the doing of one agent.
+SELECT kind, count(*) AS events
+FROM memory_context.agent_memory_events
+WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND agent_id = %(agent_id)s
+GROUP BY kind
+ORDER BY kind;

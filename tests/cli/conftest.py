@@ -1,0 +1,42 @@
+"""Databases for commands, and how a command is run."""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from memory_context.cli import execute
+
+from ..conftest import Server
+from .lived import Lived, a_database, live
+
+
+def contents(url: str) -> dict[str, object]:
+    """Return a digest of each table, to see that nothing was written."""
+    with psycopg.connect(url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'memory_context'").fetchall()
+        query = sql.SQL("SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM memory_context.{} AS t")
+        return {name: connection.execute(query.format(sql.Identifier(name))).fetchone() for (name,) in tables}
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="session")
+def full(server: Server, template: str) -> Iterator[Lived]:
+    """A filled database that no test changes."""
+    with a_database(server, template, "cli_full") as url:
+        yield live(url)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line as it is and returns exit code, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = execute([*arguments])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run

@@ -1,0 +1,279 @@
+"""`list`, `show`, `search`, `forget`: what is stored, exactly and harmlessly."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_context.cli import execute
+from memory_context.escaping import to_utf8
+
+from ..agents.scripted import report
+from ..conftest import Server
+from .lived import HOSTILE, SESSION, Command, Lived, a_database, command_of, everything, live
+
+
+@pytest.fixture(scope="module")
+def lived(server: Server, template: str) -> Iterator[Lived]:
+    """A filled database that no test of this module changes."""
+    with a_database(server, template, "cli_items") as url:
+        yield live(url)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
+    """Runs a command line as alice."""
+    return command_of(capsys, lived.url)
+
+
+@pytest.fixture
+def in_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command line as alice in what seems to be a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # here: a fixture still has another stdout
+        return command(*arguments)
+
+    return run
+
+
+def is_harmless(text: str) -> bool:
+    """Whether nothing in a text is of those signs that HOSTILE commands a terminal with."""
+    return not set(text) & set("\x1b\x07\u202e\r\x9b\x00\ud800")
+
+
+# --- list
+
+
+def test_a_list_names_what_is_stored_the_newest_first(command: Command, lived: Lived):
+    """With type, source, tokens; what a sub-agent keeps to itself is there, and said to be private."""
+    status, out, _ = command("list")
+    rows = [line.split() for line in out.splitlines()[2:]]
+    assert status == 0
+    assert [row[0] for row in rows] == [lived.hostile, lived.private, *reversed(lived.keys)]
+    assert rows[-1][1:3] == ["action_result", "survey"]
+    assert "(private to scout) a roost" in out
+    assert lived.forgotten not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--source", "survey"], 3),
+        (["--type", "custom"], 2),
+        (["--tag", "red"], 1),
+        (["--session", f"{SESSION}/scout"], 1),
+        (["--agent", "scout"], 1),
+        (["--since", "1h"], 5),
+        (["--since", "2100-01-01"], 0),
+        (["--limit", "2"], 2),
+    ],
+)
+def test_options_choose_what_is_listed(command: Command, options: list[str], count: int):
+    """Each by itself."""
+    status, out, err = command("list", "--json", *options)
+    assert (status, len(json.loads(out))) == (0, count)
+    assert ("there are more than 2" in err) == (options[0] == "--limit")
+
+
+def test_what_was_forgotten_is_listed_by_itself(command: Command, lived: Lived):
+    """With when that was; nothing else is left of it."""
+    status, out, _ = command("list", "--forgotten")
+    assert (status, len(out.splitlines())) == (0, 3)
+    assert lived.forgotten in out
+    assert re.search(r"forgotten \d+ s ago", out)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--type", "owls"], "there is no type 'owls'; use one of action_result"),
+        (["--since", "soon"], "'soon' is no length of time: write for example"),
+        (["--forgotten", "--tag", "red"], "only --session and --limit"),
+        (["--limit", "0"], "--limit"),
+    ],
+)
+def test_wrong_options_are_told_with_what_is_right(command: Command, options: list[str], told: str):
+    """In one line, with the exit code for what was asked wrongly."""
+    status, out, err = command("list", *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+
+
+def test_with_several_users_one_has_to_be_named(capsys: pytest.CaptureFixture[str], lived: Lived):
+    """The error names them."""
+    status, _, err = command_of(capsys, lived.url, None)("list")
+    assert (status, err) == (2, "memory-context: there are several users, give --user: 'alice', 'bob'\n")
+
+
+def test_a_terminal_gets_one_line_an_item_and_nothing_that_commands_it(in_terminal: Command, lived: Lived):
+    """Keys whole, to be copied; descriptions cut."""
+    _, out, _ = in_terminal("list")
+    assert len(out.splitlines()) == 2 + 5
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert all(key in out for key in (*lived.keys, lived.hostile))
+    assert is_harmless(out)
+
+
+# --- show
+
+
+def test_a_pipe_gets_the_content_byte_for_byte(capfdbinary: pytest.CaptureFixture[bytes], lived: Lived):
+    """NUL, lone surrogates and carriage returns too, and no line of ours."""
+    assert execute(["show", lived.hostile, "--url", lived.url, "--user", "alice"]) == 0
+    assert capfdbinary.readouterr().out == to_utf8(HOSTILE)
+
+
+def test_a_file_gets_the_content_byte_for_byte(command: Command, lived: Lived, tmp_path: Path):
+    """The same bytes as a pipe; a folder that is not there is said to be."""
+    status, out, err = command("show", lived.hostile, "--output", str(tmp_path / "content"))
+    assert (status, out) == (0, "")
+    assert (tmp_path / "content").read_bytes() == to_utf8(HOSTILE)
+    assert f"{len(to_utf8(HOSTILE))} bytes" in err
+    status, _, err = command("show", lived.hostile, "--output", str(tmp_path / "no" / "content"))
+    assert (status, err) == (1, f"memory-context: {tmp_path}/no/content cannot be written: No such file or directory\n")
+
+
+def test_a_terminal_gets_signs_that_command_it_as_their_codes(in_terminal: Command, lived: Lived):
+    """Lines stay lines."""
+    _, out, _ = in_terminal("show", lived.hostile)
+    assert out.splitlines()[0] == r"\x1b]0;owned\x07\x1b[2J red \u202e"
+    assert out.splitlines()[1] == r"lone \ud800, NUL \x00, \x9b2J"
+    assert is_harmless(in_terminal("show", lived.hostile, "--meta")[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "onward"),
+    [
+        (["-n", "2"], "owls finding 0", "owls finding 2"),
+        (["--transform", "last_n", "-n", "1"], "owls finding 299", "owls finding 298"),
+        (["--start-line", "5", "--end-line", "6"], "owls finding 4", "owls finding 6"),
+        (
+            ["--pattern", "it's|finding 3.: ", "-C", "0", "--max-matches", "1"],
+            "31: owls finding 30",
+            "32: owls finding 31",
+        ),
+    ],
+)
+def test_a_part_is_shown_and_how_to_read_on(
+    command: Command, lived: Lived, options: list[str], first: str, onward: str
+):
+    """The transform follows from the options; the command told on stderr reads on as it stands."""
+    status, out, err = command("show", lived.keys[0], *options)
+    assert status == 0
+    assert out.startswith(first)
+    (next_command,) = re.findall(r": memory-context (.*)\]", err)
+    status, out, _ = command(*shlex.split(next_command))
+    assert status == 0
+    assert out.startswith(onward)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--transform", "filtered"], "give for example --transform filtered --pattern 'error|warning'"),
+        (["--pattern", "("], "the pattern '(' is unusable"),
+        (["-n", "0"], "first_n needs n of at least 1, not 0"),
+        (["--start-line", "9999"], "the content has 300 lines"),
+        (["--transform", "full", "-n", "1"], "full takes no parameters"),
+    ],
+)
+def test_a_transform_that_cannot_be_is_told_in_options(command: Command, lived: Lived, options: list[str], told: str):
+    """Not in the arguments of a tool."""
+    status, out, err = command("show", lived.keys[0], *options)
+    assert (status, out) == (2, "")
+    assert told in err
+
+
+def test_an_unknown_key_brings_near_ones_and_a_forgotten_one_its_day(command: Command, lived: Lived):
+    """And the key of a fold says where it opens."""
+    status, _, err = command("show", lived.keys[0][:-1])
+    assert status == 1
+    assert f"did you mean '{lived.keys[0]}'" in err
+    assert f"{lived.forgotten!r} was forgotten on 20" in command("show", lived.forgotten)[2]
+    assert "sessions show SESSION --transcript" in command("show", "history_1-9_abcdef")[2]
+
+
+def test_what_is_known_of_an_item_is_shown_also_of_a_private_one(command: Command, lived: Lived):
+    """As fields, as JSON beside the content, and what happened to it."""
+    assert "is_private   yes" in command("show", lived.private, "--meta")[1]
+    item = json.loads(command("show", lived.keys[0], "--json")[1])
+    assert (item["content"], item["is_whole"], item["agent"]) == (report("owls"), True, "coder")
+    events = json.loads(command("show", lived.keys[0], "--history", "--json")[1])
+    assert {"stored", "compacted", "retrieved"} <= {event["kind"] for event in events}
+
+
+# --- search
+
+
+def test_a_search_gives_passages_with_their_place_and_why(command: Command, lived: Lived):
+    """Best first, private ones too, the matching lines of them."""
+    status, out, _ = command("search", "hidden roost")
+    assert status == 0
+    assert out.startswith(f"1. {lived.private}, lines 1-1: a roost\n   score ")
+    assert "private to scout" in out.splitlines()[1]
+    hits = json.loads(command("search", "moths finding 250", "--limit", "1", "--json")[1])
+    assert [hit["key"] for hit in hits] == [lived.keys[2]]
+    score = hits[0]["score"]
+    assert score["total"] == pytest.approx(score["lexical"] + score["semantic"] + score["neighbours"])
+
+
+def test_a_terminal_sees_the_words_that_matched(in_terminal: Command, monkeypatch: pytest.MonkeyPatch):
+    """Marked, and nothing stored commands it."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    _, out, _ = in_terminal("search", "red lone", "--tag", "red")
+    assert "\x1b[1;33mred\x1b[0m" in out
+    assert r"\x1b]0;owned" in out
+    assert "\x1b]0;" not in out
+
+
+def test_looking_changes_nothing(command: Command, server: Server, lived: Lived):
+    """No row is written by list, show or search: an operator's look is nobody's use."""
+    before = everything(server, lived.url)
+    for arguments in (["list"], ["show", lived.keys[0]], ["search", "owls"], ["show", lived.keys[0], "--history"]):
+        assert command(*arguments)[0] == 0
+    assert everything(server, lived.url) == before
+
+
+# --- forget
+
+
+def test_items_are_forgotten_by_key_and_by_options_after_asking(
+    capsys: pytest.CaptureFixture[str], database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Without --yes nothing happens; other users keep theirs; erasing leaves nothing at all."""
+    lived = live(database_url)
+    command = command_of(capsys, database_url)
+
+    def kept() -> int:
+        return len(json.loads(command("list", "--json")[1]))
+
+    status, _, err = command("forget", lived.keys[0])
+    assert (status, kept()) == (2, 5)
+    assert "Forget 1 item of user 'alice'? Nobody is there to answer: give --yes" in err
+    assert "did you mean" in command("forget", lived.keys[1], lived.keys[0][:-1], "--yes")[2]
+    assert kept() == 5, "one key was wrong, so none is forgotten"
+    assert "1 item forgotten" in command("forget", lived.keys[0], "--yes")[2]
+    assert "was forgotten on" in command("show", lived.keys[0])[2]
+    assert "2 items forgotten" in command("forget", "--session", SESSION, "--type", "action_result", "--yes")[2]
+    assert "2 items forgotten" in command("forget", "--all", "--yes")[2]
+    assert "nothing is stored that meets this" in command("forget", "--all", "--yes")[2]
+    _, _, err = command("forget", "--erase-user")
+    assert "Erase user 'alice' with 0 items and 1 session, 9 messages? Nothing stays." in err
+    assert command("forget", "--erase-user", "--yes")[0] == 0
+    assert command("sessions", "list")[2] == "no session is archived\n"
+    assert "bob's own" in command_of(capsys, database_url, "bob")("list")[1]
+
+
+@pytest.mark.parametrize("arguments", [[], ["k", "--all"], ["--all", "--session", "s"], ["--all", "--erase-user"]])
+def test_what_to_forget_is_said_in_one_way(command: Command, arguments: list[str]):
+    """Nothing and two things at once are wrong."""
+    status, _, err = command("forget", *arguments, "--yes")
+    assert status == 2
+    assert "say what to forget, in one way" in err

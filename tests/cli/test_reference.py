@@ -1,0 +1,62 @@
+"""The README's table of commands is what the commands are, and their help is there at once."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_context.cli.reference import BEGIN, END, command_table, main, written
+
+from ..conftest import REPOSITORY
+
+HEAVY = (
+    "autogen_core",
+    "psycopg",
+    "rich",
+    "numpy",
+    "pydantic",
+    "tiktoken",
+    "matplotlib",
+    "fastapi",
+    "mcp",
+    "wordllama",
+)
+
+
+def test_the_readme_has_the_commands_there_are():
+    """`python -m memory_context.cli.reference --write README.md` brings it up to date."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert written(readme) == readme
+
+
+def test_every_command_has_a_row_and_a_sentence():
+    """Groups by their parts; no cell breaks the table."""
+    rows = [line for line in command_table().splitlines() if line.startswith("| `")][1:]
+    names = [re.match(r"\| `([a-z]+(?: [a-z]+)?)", row)[1].strip() for row in rows]  # type: ignore[index]
+    assert {"list", "show", "search", "forget", "stats", "explain", "demo", "sessions list", "serve"} <= set(names)
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"\| `[^|]+` \| [A-Z][^|]+\. \| [^|]* \|", row) for row in rows)
+
+
+def test_a_table_takes_the_place_of_the_old_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What is around it stays; a file without marks stays as it is."""
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert main(["--write", str(path)]) == 0
+    assert path.read_text() == f"before\n{BEGIN}\n{command_table()}\n{END}\nafter\n"
+    path.write_text("nothing\n")
+    assert main(["--write", str(path)]) == 1
+    assert (path.read_text(), "are not there" in capsys.readouterr().err) == ("nothing\n", True)
+
+
+def test_help_imports_nothing_that_takes_time():
+    """Neither an agent framework nor a driver nor what draws tables."""
+    script = (
+        "import sys; from memory_context.cli import execute; assert execute(['--help']) == 0; "
+        f"print('heavy:', sorted({set(HEAVY)!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "heavy: []"

@@ -1,0 +1,243 @@
+"""`stats`, `explain`, `demo`: the bill of a session and what its model saw, made again from the archive."""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.cli.replay import replay
+from memory_context.store import Archived
+
+from ..agents.scripted import report
+from ..archive.talking import say
+from ..conftest import Server, database_of
+from ..context.steps import add_step
+from .lived import SESSION, Command, Lived, a_database, command_of, everything, live
+
+COUNTED_AGAIN = (
+    *("views", "raw_tokens", "view_tokens", "raw_tokens_total", "view_tokens_total", "peak_view_tokens"),
+    *("stable_tokens_total", "cached_tokens_total", "cost", "raw_cost", "offloads", "answered_compactions"),
+    *("compactions", "folds", "shortenings", "expansions", "recalls"),
+)
+
+
+@pytest.fixture(scope="module")
+def lived(server: Server, template: str) -> Iterator[Lived]:
+    """A filled database that no test of this module changes."""
+    with a_database(server, template, "cli_reports") as url:
+        yield live(url)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
+    """Runs a command line as alice."""
+    return command_of(capsys, lived.url)
+
+
+# --- the bill
+
+
+def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, capsys: pytest.CaptureFixture[str]):
+    """To the token and the hundredth of a price, over excerpts, an opened item, folds: if it was archived in time."""
+    policy = ContextPolicy(token_budget=2_000)
+
+    async def work() -> tuple[Archived, dict[str, object]]:
+        async with MemoryStore(database_url) as store:
+            context = MemoryContext("alice", "coder", "s", store, policy=policy)
+            for number in range(8):
+                await say(context, f"Survey number {number}. " + "Mind every feather. " * 20)
+                await add_step(context, report(f"owls {number}", 200 + 100 * number))
+                await context.get_messages()
+                await context.archive()
+                newest = (await context.agent_memory.query())[0]
+                await say(context, f"And the 17th finding of {newest.key}?")
+            await context.close()
+            return await store.conversations.read("alice", "s", "coder"), asdict(context.stats)
+
+    archived, counted = asyncio.run(work())
+    made = replay(archived, policy)
+    again = asdict(made.stats)
+    assert {name: again[name] for name in COUNTED_AGAIN} == {name: counted[name] for name in COUNTED_AGAIN}
+    assert made.reservations == []
+    assert counted["folds"]
+    assert counted["expansions"]
+    assert len(made.calls) == counted["views"]
+    assert {call.mark for call in made.calls} >= {"", "fold"}
+
+
+def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Command, lived: Lived):
+    """Exact also when everything was archived at its end; look-ups come from the audit trail."""
+    bill = json.loads(command("stats", SESSION, "--json")[1])
+    assert {name: bill[name] for name in COUNTED_AGAIN} == {name: getattr(lived.stats, name) for name in COUNTED_AGAIN}
+    assert bill["saved_tokens"] == lived.stats.saved_tokens
+    assert bill["events"]["retrieved"] == 1
+    assert "summary_calls" not in bill, "the light model is not archived, so nothing is said of it"
+    _, out, err = command("stats", SESSION, "--calls")
+    assert "look-ups      1: 1 retrieved" in out
+    assert f"cost          {lived.stats.relative_cost:.2f} of keeping everything" in out
+    assert len(out.splitlines()) == 13 + 3 + lived.stats.views
+    assert "Note" not in err
+
+
+def test_archives_of_earlier_versions_are_billed_with_reservations(database_url: str):
+    """They say neither how long an excerpt was, nor what was withdrawn: the one is taken at its limit and told."""
+    lived = live(database_url)
+
+    async def read() -> Archived:
+        async with MemoryStore(database_url) as store:
+            return await store.conversations.read("alice", SESSION, "coder")
+
+    archived = asyncio.run(read())
+    earlier = re.sub(r'"excerpt_tokens": \d+', '"excerpt_tokens": 0', json.dumps(archived.batches[0].body))
+    first = replace(archived.batches[0], body=json.loads(earlier))
+    made = replay(replace(archived, batches=(first,)), ContextPolicy())
+    assert made.reservations == ["first excerpts that are counted with their limit: 1"]
+    assert made.stats.raw_tokens_total == lived.stats.raw_tokens_total
+    assert made.stats.view_tokens_total > lived.stats.view_tokens_total
+    damaged = replay(replace(archived, batches=(replace(first, is_intact=False),)), ContextPolicy())
+    assert (damaged.calls, damaged.unread_batches) == ((), (0,))
+
+
+def test_stats_of_a_user_say_what_is_stored_and_saved(command: Command, lived: Lived):
+    """By type and source and day, private items too, and the last sessions' bills."""
+    _, out, _ = command("stats")
+    assert "stored  5 items with " in out
+    assert "1 of them private to a sub-agent" in out
+    assert "said    9 messages of agents, 2 chat messages in 1 session" in out
+    assert "the last 1 of 1 session: " in out
+    account = json.loads(command("stats", "--json")[1])
+    kinds = {(kind["memory_type"], kind["source"]): kind["items"] for kind in account["kinds"]}
+    assert kinds[("action_result", "survey")] == 3
+    assert sum(day["items"] for day in account["days"]) == sum(kinds.values()) == 5
+    assert account["billed_sessions"][0]["saved_tokens"] > 0
+
+
+@pytest.mark.parametrize(("name", "begins"), [("chart.png", b"\x89PNG"), ("chart.svg", b"<?xml")])
+def test_a_chart_is_drawn(command: Command, tmp_path: Path, name: str, begins: bytes):
+    """Of a session; without one of the session used last."""
+    session = [SESSION] if name.endswith("png") else []
+    status, _, err = command("stats", *session, "--chart", str(tmp_path / name))
+    assert status == 0
+    assert f"{tmp_path / name}: session '{SESSION}'" in err
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+def test_a_chart_that_cannot_be_drawn_says_why(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Before anything is read."""
+    status, out, err = command("stats", SESSION, "--chart", str(tmp_path / "chart.txt"))
+    assert (status, out) == (2, "")
+    assert "a chart is a .png or .svg file" in err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, _, err = command("stats", SESSION, "--chart", str(tmp_path / "chart.png"))
+    assert (status, err) == (1, "memory-context: charts need matplotlib: pip install 'memory-context[charts]'\n")
+
+
+# --- the view
+
+
+def test_explain_tells_what_the_context_itself_does(command: Command, lived: Lived):
+    """The same segments, changes and decisions of the last view, from the archive alone."""
+    seen = json.loads(command("explain", SESSION, "--json")[1])
+    own = json.loads(json.dumps(asdict(lived.report)))
+    assert not seen.pop("is_now")
+    assert seen.pop("remarks") == []
+    assert seen == own
+    _, out, _ = command("explain", SESSION)
+    assert "the model saw last: " in out
+    assert "placeholder   result      survey" in out
+
+
+def test_explain_shows_the_texts_as_the_model_read_them(command: Command, lived: Lived):
+    """Also those that only the store has."""
+    full = json.loads(command("explain", SESSION, "--full", "--json")[1])
+    texts = {(one["position"], one["kind"]): one["text"] for one in full["segments"]}
+    assert texts[(0, "text")] == "Survey the owls."
+    assert texts[(2, "result")].startswith(f"survey succeeded. [MemoryRef: {lived.keys[0]} - ")
+    _, out, _ = command("explain", SESSION, "--full")
+    assert "--- message 1, user, text, full, " in out
+
+
+def test_explain_now_shows_the_view_of_a_session_that_goes_on(
+    capsys: pytest.CaptureFixture[str], database_url: str, server: Server
+):
+    """Byte for byte what its next view is; a live process notices nothing, and nothing is written."""
+
+    async def begin() -> MemoryContext:
+        context = MemoryContext("alice", "coder", "s", MemoryStore(database_url))
+        await say(context, "Survey the owls.")
+        await add_step(context, report("owls"))
+        await context.archive()
+        await context.memory_store.close()
+        return context
+
+    async def go_on(context: MemoryContext) -> list[object]:
+        view = await context.get_messages()
+        await say(context, "Thanks.")
+        await context.close()
+        await context.memory_store.close()
+        return [getattr(message, "content", None) for message in view]
+
+    context = asyncio.run(begin())
+    command = command_of(capsys, database_url)
+    before = everything(server, database_url)
+    seen = json.loads(command("explain", "s", "--now", "--full", "--json")[1])
+    assert seen["is_now"]
+    assert {change["position"] for change in seen["changes"]} == {2, 3}, "what came since the last view"
+    assert command("stats", "s")[0] == command("explain", "s")[0] == 0
+    assert everything(server, database_url) == before
+    assert seen["remarks"] == []
+    view = asyncio.run(go_on(context))
+    assert seen["segments"][-1]["text"] == report("owls") == view[-1][0].content
+    assert context.resume_report.is_complete
+    assert json.loads(command("sessions", "show", "s", "--json")[1])["transcripts"][0]["branch"] == ""
+
+
+def test_a_missing_batch_is_told_and_the_rest_is_shown(
+    capsys: pytest.CaptureFixture[str], database_url: str, server: Server
+):
+    """The bill ends before the gap; what the model would see now is there."""
+
+    async def work() -> None:
+        async with MemoryStore(database_url) as store:
+            context = MemoryContext("alice", "coder", "s", store)
+            for text in ("one", "two", "three"):
+                await say(context, text)
+                await context.archive()
+            await context.close()
+
+    asyncio.run(work())
+    server.execute(
+        "DELETE FROM memory_context.recent_conversation_history WHERE sequence = 1", database_of(database_url)
+    )
+    command = command_of(capsys, database_url)
+    _, out, err = command("stats", "s")
+    assert "model calls   1" in out
+    assert "Note: batches 2 are not counted: they are damaged, or come after what is missing." in err
+    assert "[2 messages of this session are missing here" in command("explain", "s", "--now", "--full")[1]
+
+
+# --- the demo
+
+
+def test_the_demo_runs_from_the_checkout_with_its_options(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Its exit status is the command's; a library that is missing is named with what brings it."""
+    import samples.demo.run as run
+    from memory_context.cli import execute
+
+    asked: list[list[str]] = []
+    monkeypatch.setattr(run, "main", lambda arguments: asked.append(arguments) or 3)
+    monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
+    assert execute(["demo", "--token-budget", "6000", "--out", str(tmp_path)]) == 3
+    assert asked == [["--token-budget", "6000", "--out", str(tmp_path)]]
+    assert execute(["demo", "--out", str(tmp_path / "nowhere")]) == 2
+    monkeypatch.setitem(sys.modules, "samples.demo.run", None)
+    assert execute(["demo"]) == 1
+    assert "pip install 'memory-context[samples]'" in capsys.readouterr().err

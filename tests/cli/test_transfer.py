@@ -1,0 +1,559 @@
+"""`export` and `import`: everything of a user as a file and back, exactly, or not at all."""
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from autogen_core.models import LLMMessage
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg import sql
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.errors import ConflictError, StoreUnavailableError
+from memory_context.escaping import escape, to_utf8, unescape, unescape_json
+from memory_context.store import NewMemory, TransferError, exporting, importing, transfer_records
+from memory_context.store.canonical import canonical_json
+from memory_context.store.database import Database
+from memory_context.store.threads import ThreadElement, ThreadStep
+
+from .conftest import Run, contents
+from .lived import HOSTILE, SESSION, Lived
+
+Json = dict[str, Any]
+
+
+def lines_of(data: bytes | Path) -> list[Json]:
+    """Return the records of a file, without its header, which has the time in it."""
+    text = data.read_bytes() if isinstance(data, Path) else data
+    return [json.loads(line) for line in text.splitlines()[1:]]
+
+
+def written(lines: list[Json], header: Json | None = None) -> bytes:
+    """Return records as a file, with an end that counts them."""
+    at = "2026-01-01T00:00:00Z"
+    whole = {"format": "memory-context", "version": 1, "library": "0", "schema_version": 6, "session": None}
+    counts = {kind: sum(line["record"] == kind for line in lines) for kind in {line["record"] for line in lines}}
+    all_lines = [header or {**whole, "user": "alice", "exported_at": at}, *lines, {"record": "end", "records": counts}]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in all_lines)
+
+
+AT = "2026-01-01T00:00:00.000001+00:00"
+
+
+def item(key: str, text: str, **others: Any) -> Json:
+    """Return the record of an item."""
+    no_text: Json = dict.fromkeys(("agent_id", "session_id", "source", "summary"), "")
+    return {
+        "record": "item",
+        "memory_key": key,
+        "memory_type": "custom",
+        "model_summary": None,
+        "tags": [],
+        "related_to": [],
+        "content_metadata": {},
+        "token_count": 1,
+        "is_private": False,
+        "is_active": True,
+        "content_sha256": hashlib.sha256(to_utf8(text)).hexdigest(),
+        "content": escape(text),
+        **dict.fromkeys(("created_at", "updated_at", "last_used_at"), AT),
+        **no_text,
+        **others,
+    }
+
+
+def session_with(session_id: str, memory_key: str) -> list[Json]:
+    """Return the records of a session whose archive refers to an item."""
+    session = {
+        "record": "session",
+        "session_id": session_id,
+        "agent_id": "coder",
+        "title": "",
+        "summary": "",
+        "created_at": AT,
+        "last_activity_at": AT,
+        "deleted_at": None,
+    }
+    batch = {
+        "record": "batch",
+        "session_id": session_id,
+        "kind": "transcript",
+        "agent_id": "coder",
+        "branch": "",
+        "sequence": 0,
+        "begins_anew": True,
+        "message_count": 0,
+        "memory_keys": [memory_key],
+        "message_ids": [],
+        "start_timestamp": AT,
+        "end_timestamp": AT,
+        "archived_at": AT,
+        "message_batch": {"entries": []},
+        "batch_sha256": hashlib.sha256(b'{"entries":[]}').hexdigest(),
+    }
+    return [session, batch]
+
+
+async def export(store: MemoryStore, user: str = "alice", session: str | None = None) -> bytes:
+    return b"".join([piece async for piece in store.upkeep.export_lines(user, session)])
+
+
+def reading(data: bytes) -> Callable[[], list[bytes]]:
+    return lambda: data.splitlines(keepends=True)
+
+
+# --- there and back
+
+
+def test_what_comes_back_is_what_was_there(run: Run, full: Lived, database_url: str, tmp_path: Path):
+    """All that is not derived, to the byte and the microsecond; a second import changes nothing."""
+    file, again = tmp_path / "alice.jsonl", tmp_path / "again.jsonl.gz"
+    status, out, err = run("export", str(file), "--user", "alice", "--url", full.url)
+    assert (status, out) == (0, "")
+    records = lines_of(file)
+    kinds = {kind: sum(line["record"] == kind for line in records) for kind in ("item", "session", "batch", "event")}
+    assert all(kinds.values()), kinds
+    assert f"exported {kinds['item']} items, {kinds['session']} session" in err
+    assert run("import", str(file), "--url", database_url)[0] == 0
+    status, _, err = run("import", str(file), "--url", database_url)
+    assert (status, err.splitlines()[0]) == (0, "imported nothing for 'alice'")
+    assert run("export", str(again), "--url", database_url)[0] == 0
+    assert lines_of(gzip.decompress(again.read_bytes())) == records
+    assert run("import", str(again), "--url", database_url)[:2] == (0, "")
+
+
+def test_the_same_file_again_writes_nothing(run: Run, full: Lived, tmp_path: Path):
+    file = tmp_path / "alice.jsonl"
+    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
+    before = contents(full.url)
+    assert run("import", str(file), "--url", full.url)[0] == 0
+    assert contents(full.url) == before
+
+
+async def test_an_imported_session_resumes_with_the_same_view(full: Lived, store: MemoryStore):
+    """Byte for byte, with another user; what its placeholders stand for is there."""
+
+    async def view(context: MemoryContext) -> list[LLMMessage]:
+        return await context.get_messages()
+
+    async with MemoryStore(full.url) as origin:
+        whole = await export(origin, session=SESSION)
+        before = MemoryContext("alice", "coder", SESSION, origin)
+        await store.upkeep.import_lines(reading(whole), "carol")
+        after = MemoryContext("carol", "coder", SESSION, store)
+        shown = await view(after)
+        assert shown == await view(before)
+        assert after.resume_report.outcome == "resumed"
+        assert after.resume_report.is_complete
+        assert any("[MemoryRef: " in str(message.content) for message in shown)
+        for key in full.keys:
+            assert await after.retrieve(key) == await before.retrieve(key)
+        await store.flush_index()
+        best, *_ = await after.search("bats finding 37")
+        assert best.ref.key == full.keys[1]
+        for context in (before, after):
+            await context.close()
+
+
+async def test_any_string_makes_the_way(store: MemoryStore):
+    """In every field; halves of a pair that stand side by side stay two."""
+    odd = "\x00 \x1a0000 \ud83d\ude00 \U0001f600 \udc00\ud800 \r\n\u2028\x85 ы"
+    new = NewMemory(
+        "k", odd, odd, 1, "custom", odd[:20], "a" + odd[:9], "s" + odd[:9], [odd], [odd], {odd: [odd, 1e16, -0.5]}
+    )
+    user = "u" + odd[:9]
+    await store.insert_memories(user, [new])
+    whole = await export(store, user)
+    assert whole.isascii()
+    await store.upkeep.import_lines(reading(whole), "other")
+    assert (await store.fetch_contents("other", ["k"])) == {"k": odd}
+    assert lines_of(await export(store, "other")) == lines_of(whole)
+    report = await store.upkeep.import_lines(reading(whole))
+    assert (report.user_id, report.known["item"]) == (user, 1)
+
+
+async def test_what_a_user_interface_showed_goes_along(store: MemoryStore):
+    """In its order; a thread of another user of the same database stays that user's."""
+    await store.threads.upsert_user("alice", {"name": HOSTILE})
+    await store.threads.update_thread("alice", "t", name="Owls", tags=["birds"], metadata={"x": 1e16})
+    for number in range(3):
+        step = ThreadStep(f"s{number}", "t", {"n": number}, input=HOSTILE, output=str(number))
+        await store.threads.upsert_step("alice", step, is_update=False)
+    await store.threads.rate_step("alice", "s1", 1, HOSTILE)
+    await store.threads.upsert_element("alice", ThreadElement("e", "t", "s1", {"mime": "x"}), bytes(range(256)))
+    whole, thread = await export(store), await store.threads.thread("alice", "t")
+    report = await store.upkeep.import_lines(reading(whole), "bob")
+    assert report.stored == {"ui_user": 1, "thread": 0, "step": 0, "element": 0}
+    assert report.kept == {"ui_user": 0, "thread": 1, "step": 3, "element": 1}
+    await store.erase_user("alice")
+    report = await store.upkeep.import_lines(reading(whole))
+    assert report.stored == {"ui_user": 1, "thread": 1, "step": 3, "element": 1}
+    assert await store.threads.thread("alice", "t") == thread
+    assert lines_of(await export(store)) == lines_of(whole)
+
+
+def test_a_session_comes_with_the_items_it_refers_to(run: Run, full: Lived, tmp_path: Path):
+    """Those of its sub-agents, too; nothing of other users or of what has no part in it."""
+    file = tmp_path / "session"
+    assert run("export", str(file), "--user", "alice", "--session", SESSION, "--url", full.url)[0] == 0
+    keys = {line["memory_key"] for line in lines_of(file) if line["record"] == "item"}
+    assert keys >= {*full.keys, full.private, full.forgotten}
+    assert run("export", "--user", "alice", "--session", "none", "--url", full.url) == (
+        1,
+        "",
+        "memory-context: nothing is stored of session 'none' of user 'alice'\n",
+    )
+
+
+async def test_an_item_of_another_session_comes_with_the_one_that_refers_to_it(store: MemoryStore):
+    """Its placeholder would open nothing."""
+    items = [item("shared", "referred to", session_id="first"), item("other", "not", session_id="first")]
+    await store.upkeep.import_lines(reading(written([*items, *session_with("second", "shared")])))
+    lines = lines_of(await export(store, session="second"))
+    assert [line.get("memory_key") for line in lines if line["record"] == "item"] == ["shared"]
+    assert [line["record"] for line in lines] == ["item", "session", "batch", "end"]
+
+
+# --- what is there already
+
+
+async def test_what_was_forgotten_or_deleted_here_stays_so(store: MemoryStore, full: Lived):
+    async with MemoryStore(full.url) as origin:
+        whole = await export(origin)
+    await store.upkeep.import_lines(reading(whole))
+    assert await store.conversations.delete_session("alice", SESSION)
+    report = await store.upkeep.import_lines(reading(whole))
+    assert not any(report.stored[kind] for kind in ("item", "session", "batch"))
+    assert report.kept["session"] >= 1
+    assert report.kept["batch"] >= 1
+    assert report.kept["item"] >= len(full.keys)
+    assert await store.fetch_contents("alice", full.keys) == {}
+    assert await store.conversations.session("alice", SESSION) is None
+
+
+async def test_a_tombstone_from_elsewhere_is_in_nobodys_way(store: MemoryStore):
+    """Its content may be stored again, and items with any number be forgotten."""
+    gone = item("gone", "", is_active=False, content=None, content_sha256=None)
+    await store.upkeep.import_lines(reading(written([gone, {**gone, "memory_key": "also"}])))
+    tombstone = await store.fetch_memory("alice", "gone")
+    assert tombstone is not None
+    assert not tombstone.is_active
+    await store.insert_memories("alice", [NewMemory(f"k{n}", f"text {n}", "", 1, "custom") for n in range(5)])
+    assert len(await store.forget_memories("alice", agent_id="", session_id="")) == 5
+    assert await store.fetch_memory("alice", "also") is not None
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (NewMemory("k", "something else", "", 1, "custom"), "line 2: the key 'k' is taken by another item"),
+        (NewMemory("k", "text", "", 1, "article"), "line 2: the key 'k' is taken by another item"),
+        (NewMemory("j", "text", "", 1, "custom"), "line 2: what it holds as 'k' is there already as 'j'"),
+    ],
+)
+async def test_something_else_in_its_place_is_said_and_nothing_stored(store: MemoryStore, there: NewMemory, said: str):
+    await store.insert_memories("alice", [there])
+    data = written([item("k", "text"), item("l", "more")])
+    with pytest.raises(TransferError, match=said):
+        await store.upkeep.import_lines(reading(data))
+    assert await store.select_keys("alice") == [there.memory_key]
+
+
+async def test_a_transcript_that_went_on_differently_is_not_mixed(store: MemoryStore, full: Lived):
+    """A session that only went on here is known; one that said something else is refused."""
+    async with MemoryStore(full.url) as origin:
+        whole = await export(origin)
+    lines = lines_of(whole)[:-1]
+    place = next(n for n, line in enumerate(lines) if line["record"] == "batch" and line["kind"] == "transcript")
+    body = lines[place]["message_batch"] | {"other": 1}
+    digest = hashlib.sha256(canonical_json(unescape_json(body)).encode()).hexdigest()
+    lines[place] |= {"message_batch": body, "batch_sha256": digest}
+    await store.upkeep.import_lines(reading(whole))
+    with pytest.raises(TransferError, match=f"line {place + 2}: another batch is there as {SESSION} / 0"):
+        await store.upkeep.import_lines(reading(written(lines)))
+
+
+async def test_what_somebody_stores_meanwhile_is_not_overwritten(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """Between the check and the page: the import stops there, and can be repeated."""
+    monkeypatch.setattr(importing, "PAGE_ROWS", 1)
+    data = written([item("a", "1"), item("b", "2"), item("c", "3")])
+    insert = importing._store
+
+    async def store_one(*args: Any) -> int:
+        if args[3][0].number == 3:
+            await store.insert_memories("alice", [NewMemory("b", "mine", "", 1, "custom")])
+        return await insert(*args)
+
+    monkeypatch.setattr(importing, "_store", store_one)
+    with pytest.raises(ConflictError, match=r"line 3: the key 'b' is taken .* import it again"):
+        await store.upkeep.import_lines(reading(data))
+    assert await store.fetch_contents("alice", ["a", "b", "c"]) == {"a": "1", "b": "mine"}
+
+
+async def test_an_import_that_was_broken_off_can_be_repeated(
+    store: MemoryStore, full: Lived, monkeypatch: pytest.MonkeyPatch
+):
+    """After each of its transactions; in the end all is there once, and counted once."""
+    monkeypatch.setattr(importing, "PAGE_ROWS", 2)
+    async with MemoryStore(full.url) as origin:
+        whole = await export(origin)
+    write = Database.write
+    left = 0
+
+    async def until(self: Database, *args: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise StoreUnavailableError("gone")
+        return await write(self, *args)
+
+    monkeypatch.setattr(Database, "write", until)
+    for transactions in range(1, 100):
+        left = transactions
+        try:
+            report = await store.upkeep.import_lines(reading(whole))
+            break
+        except StoreUnavailableError:
+            continue
+    assert sum(report.stored.values()) > 0
+    assert lines_of(await export(store)) == lines_of(whole)
+    session = await store.conversations.session("alice", SESSION)
+    assert session is not None
+    assert session.message_count > 5
+
+
+# --- files that are not as they have to be
+
+GOOD = item("k", "text")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "line 1: this is no export"),
+        (b"\xff\xfe\n", "line 1: this is no export"),
+        (b"[" * 100_000, "line 1: this is no export"),
+        (b'{"format":"memory-context","version":2}\n', "line 1: .*version 2 .*pip install -U memory-context"),
+        (b'{"format":"memory-context","version":1}\n', "line 1: library: Field required"),
+        (written([GOOD]).rsplit(b"{", 2)[0], "cut off after line 2"),
+        (written([GOOD]).rsplit(b"{", 2)[0][:-9], "line 2: not JSON: "),
+        (
+            written([GOOD, GOOD]).replace(b'"item": 2', b'"item": 3'),
+            "line 4: there should be 3 records .*, there are 2",
+        ),
+        (written([GOOD]) + b"{}\n", "line 4: something comes after the last line"),
+        (written([GOOD]).replace(b'"text"', b'"taxt"'), "line 2: the content has not the hash beside it"),
+        (written([item("k", "text", record="thing")]), "line 2: 'thing' is no kind of record"),
+        (written([item("k", "text", summary=1)]), "line 2: summary: Input should be a valid string"),
+        (written([item("k", "text", other=1)]), "line 2: other: Extra inputs are not permitted"),
+        (written([item("k" * 65, "text")]), "line 2: memory_key: .*longer than 64 bytes"),
+        (written([item("k", "text", created_at="yesterday")]), "line 2: created_at: "),
+        (written([item("k", "text", content_metadata={"x": float("nan")})]), "line 2: NaN is no JSON number"),
+        (written([item("k", "text", content_metadata={"x": "\ud800"})]), "line 2: NUL or a lone surrogate"),
+        (written([item("k", "text", tags=["\x00"])]), "line 2: NUL or a lone surrogate"),
+        (written([item("k", "text", content=None)]), "line 2: the content or its hash is missing"),
+        (written([item("k", "text", is_active=False)]), "line 2: a forgotten item has no content"),
+        (written([GOOD]).replace(b'{"record": "item"', b'\xff{"record": "item"'), "line 2: not UTF-8"),
+        (written([GOOD]).replace(b'"tags": []', b'"tags": ' + b"[" * 100_000), "line 2: nested too deeply"),
+        (written([GOOD]).replace(b'{"record": "item"', b"[]\n"), "line 2: not a JSON object"),
+    ],
+)
+def test_a_bad_file_is_refused_by_its_line_and_changes_nothing(
+    run: Run, full: Lived, tmp_path: Path, data: bytes, said: str
+):
+    """In one line; good lines before it are not stored either."""
+    file = tmp_path / "bad"
+    file.write_bytes(data)
+    status, out, err = run("import", str(file), "--user", "nobody-yet", "--url", full.url)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert re.search(said, err), err
+    assert err.endswith("; nothing was imported\n")
+    assert run("export", "--user", "nobody-yet", "--url", full.url)[0] == 1
+
+
+def test_a_batch_needs_its_session(run: Run, full: Lived, tmp_path: Path):
+    file = tmp_path / "alice"
+    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
+    lines = [line for line in lines_of(file)[:-1] if line["record"] != "session"]
+    file.write_bytes(written(lines))
+    status, _, err = run("import", str(file), "--user", "x", "--url", full.url)
+    assert status == 1
+    assert f"no session '{SESSION}' comes before it" in err
+
+
+@pytest.mark.parametrize("cut", [1, 100, 2000])
+def test_a_compressed_file_that_is_cut_off_is_refused(run: Run, full: Lived, tmp_path: Path, cut: int):
+    file = tmp_path / "alice.jsonl.gz"
+    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
+    file.write_bytes(file.read_bytes()[:-cut])
+    status, out, err = run("import", str(file), "--user", "x", "--url", full.url)
+    assert (status, out) == (1, "")
+    assert "alice.jsonl.gz is damaged or cut off" in err
+
+
+# --- files and pipes
+
+
+class Pipe(io.TextIOWrapper):
+    """What stdin or stdout is, with the bytes behind it."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        super().__init__(io.BytesIO(data))
+
+
+def test_an_export_goes_through_a_pipe(run: Run, full: Lived, database_url: str, monkeypatch: pytest.MonkeyPatch):
+    pipe = Pipe()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", pipe)
+        assert run("export", "--user", "alice", "--url", full.url)[0] == 0
+    data = pipe.buffer.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr(sys, "stdin", Pipe(data))
+    status, out, _ = run("import", "-", "--url", database_url, "--json")
+    assert (status, json.loads(out)["stored"]["batch"]) == (0, sum(one["record"] == "batch" for one in lines_of(data)))
+    monkeypatch.setattr(sys, "stdin", Pipe(bytes(5000)))
+    assert run("import", "-")[0] == 1
+
+
+def test_a_check_says_what_an_import_would_do(run: Run, full: Lived, database_url: str, tmp_path: Path):
+    file = tmp_path / "alice"
+    run("export", str(file), "--user", "alice", "--url", full.url)
+    before = contents(database_url)
+    status, _, err = run("import", str(file), "--check", "--url", database_url)
+    assert status == 0
+    assert err.startswith(f"would import {sum(line['record'] == 'item' for line in lines_of(file))} items, ")
+    assert contents(database_url) == before
+
+
+def test_an_export_that_fails_leaves_the_file_that_was_there(
+    run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Ctrl-C, a lost database, a full disk: nothing half is left under any name."""
+    file = tmp_path / "alice"
+    file.write_text("the one of yesterday")
+    pieces = exporting._pieces
+
+    for error, status in ((KeyboardInterrupt(), 130), (StoreUnavailableError("gone"), 1), (OSError(28, "No space"), 1)):
+
+        def failing(table: Any, row: Any, error: BaseException = error) -> Any:
+            if table.record == "batch":
+                raise error
+            return pieces(table, row)
+
+        monkeypatch.setattr(exporting, "_pieces", failing)
+        ended, out, err = run("export", str(file), "--user", "alice", "--url", full.url)
+        assert (ended, out, err.count("\n")) == (status, "", 1)
+        assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"alice": "the one of yesterday"}
+
+
+# --- size and time
+
+
+MANY = """
+INSERT INTO memory_context.agent_memories (
+    user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes, token_count,
+    content_sha256, tags, content_metadata
+)
+SELECT
+    {user}, 'k' || i, '', '', 'custom', '', '', text, octet_length(text), 1, sha256(convert_to(text, 'UTF8')), '{{}}',
+    '{{}}'
+FROM generate_series(1, {items}) AS i, LATERAL (SELECT 'text ' || i || repeat(' and more', 50)) AS made (text)
+"""
+
+
+def many(url: str, user: str, items: int) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(sql.SQL(MANY).format(user=user, items=items))
+
+
+async def test_memory_does_not_grow_with_the_number_of_items(
+    store: MemoryStore, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither way: many items take no more than as many as fill a page."""
+    monkeypatch.setattr(exporting, "PAGE_ROWS", 50)
+    monkeypatch.setattr(importing, "PAGE_ROWS", 50)
+    peaks: list[tuple[int, int]] = []
+    for user, items in (("warm", 60), ("few", 60), ("many", 1000)):
+        many(database_url, user, items)
+        file = tmp_path / user
+
+        def lines(file: Path = file) -> Iterator[bytes]:
+            with file.open("rb") as opened:
+                yield from opened
+
+        tracemalloc.start()
+        with file.open("wb") as out:
+            async for piece in store.upkeep.export_lines(user):
+                out.write(piece)
+        exported = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        await store.upkeep.import_lines(lines, f"{user} too", only_check=True)
+        peaks.append((exported, tracemalloc.get_traced_memory()[1]))
+        tracemalloc.stop()
+    _, few, most = peaks
+    assert most[0] < 1.5 * few[0]
+    assert most[1] < 1.5 * few[1]
+
+
+async def test_a_large_item_goes_out_in_slices(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """No piece is larger than a slice, and the whole is the item."""
+    monkeypatch.setattr(exporting, "SLICE_CHARACTERS", 1000)
+    content = "é\x00\U0001f600" * 5000
+    await store.insert_memories("alice", [NewMemory("k", content, "", 1, "custom")])
+    pieces = [piece async for piece in store.upkeep.export_lines("alice")]
+    assert max(map(len, pieces)) < 10_000
+    await store.upkeep.import_lines(reading(b"".join(pieces)), "bob")
+    assert await store.fetch_contents("bob", ["k"]) == {"k": content}
+
+
+@given(
+    st.text(st.sampled_from(["\x1a", "0", "a", "\x00", "\ud800"]), max_size=30).map(escape)
+    | st.text(st.sampled_from(["\x1a", "0", "1", "a", "z"]), max_size=30),
+    st.integers(6, 9),
+)
+def test_slices_of_a_long_text_are_unescaped_like_the_whole(text: str, characters: int):
+    """Wherever they end, also in what no escaping has made."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(transfer_records, "_SLICE_CHARACTERS", characters)
+        assert transfer_records.unescape_long(text) == unescape(text)
+
+
+async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """A page ends where it has enough bytes, however few rows those are."""
+    monkeypatch.setattr(exporting, "PAGE_BYTES", 1000)
+    await store.insert_memories("alice", [NewMemory(f"k{n}", f"{n}" * 900, "", 1, "custom") for n in range(6)])
+    pages: list[int] = []
+    execute = exporting._execute
+
+    async def counted(*args: Any) -> Any:
+        rows = await execute(*args)
+        if rows and "after_memory_id" in rows[0]:
+            pages.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(exporting, "_execute", counted)
+    await export(store)
+    assert pages == [2, 2, 2]
+
+
+async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """What is stored, and forgotten, while it is being read is not seen."""
+    monkeypatch.setattr(exporting, "PAGE_ROWS", 2)
+    await store.insert_memories("alice", [NewMemory(f"k{n}", f"text {n}", "", 1, "custom") for n in range(5)])
+    before = lines_of(await export(store))
+    async with aclosing(store.upkeep.export_lines("alice")) as pieces:
+        taken = [await anext(pieces) for _ in range(3)]
+        await store.insert_memories("alice", [NewMemory("later", "later", "", 1, "custom")])
+        await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4")
+        taken += [piece async for piece in pieces]
+    assert lines_of(b"".join(taken)) == before

@@ -1,0 +1,262 @@
+"""`status`, `migrate`, `prune`, `reindex`: looking after a store."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from memory_context import MemoryStore, embeddings
+from memory_context.cli import upkeep
+from memory_context.store import NewMemory, status
+from memory_context.store.sqlfiles import load_migrations
+
+from ..conftest import Server, database_of
+from ..embeddings.fakes import FakeEmbedder
+from .conftest import Run, contents
+from .lived import Lived
+
+NAMES = [migration.name for migration in load_migrations()]
+
+
+def migrated_to(url: str, version: int) -> None:
+    """Bring an empty database to an older schema."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        for one in load_migrations():
+            if one.version <= version:
+                connection.execute(one.script.encode())
+                connection.execute(
+                    "INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (%s, %s, %s)",
+                    (one.version, one.name, one.checksum),
+                )
+
+
+def make_newer(server: Server, url: str) -> None:
+    """Let a database have seen a migration of a version to come."""
+    server.execute(
+        "INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (99, '0099_later', 'x')",
+        database_of(url),
+    )
+
+
+def store_items(url: str, user: str, *texts: str, embedder: Any = None) -> None:
+    """Store items, and leave the index to others."""
+
+    async def store() -> None:
+        store = MemoryStore(url, embedder)
+        store._indexer.nudge = lambda user_id: None  # type: ignore[method-assign]
+        await store.insert_memories(user, [NewMemory(f"k{n}", text, "", 1, "custom") for n, text in enumerate(texts)])
+        await store.close()
+
+    asyncio.run(store())
+
+
+# --- status
+
+
+def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, server: Server):
+    """Of all users together; in words and in numbers."""
+    before = contents(full.url)
+    ended, out, err = run("status", "--url", full.url, "--json")
+    assert (ended, err) == (0, "")
+    found = json.loads(out)
+    tables = {
+        name: server.execute("SELECT count(*) FROM memory_context.{t}", database_of(full.url), t=table)[0][0]
+        for name, table in (("items", "agent_memories"), ("passages", "agent_memory_chunks"), ("users", "memory_users"))
+    }
+    assert {name: found[name] for name in tables} == tables
+    assert found["users"] == 2
+    assert found["forgotten"] == 1
+    assert found["sessions"] >= 1
+    assert found["schema_version"] == found["known_schema_version"]
+    assert found["table_bytes"]["agent_memories"] > 0
+    ended, out, _ = run("status", "--url", full.url)
+    assert f"users       2\nitems       {tables['items']}, 1 of them forgotten\n" in out
+    assert contents(full.url) == before
+
+
+def test_status_pages_through_users(run: Run, full: Lived, monkeypatch: pytest.MonkeyPatch):
+    whole = run("status", "--url", full.url)
+    monkeypatch.setattr(status, "_USERS_PER_PAGE", 1)
+    assert run("status", "--url", full.url) == whole
+
+
+@pytest.mark.parametrize("version", [0, 1, len(NAMES) - 1])
+def test_status_looks_at_an_older_schema_as_it_is(run: Run, empty_database_url: str, version: int):
+    """It says what is to come, and does not do it."""
+    if version:
+        migrated_to(empty_database_url, version)
+    for _ in range(2):
+        ended, out, _ = run("status", "--url", empty_database_url, "--json")
+        found = json.loads(out)
+        assert (ended, found["schema_version"], found["pending_migrations"]) == (0, version, NAMES[version:])
+        assert (found["users"] is None) == (version < 2)
+    assert f"{NAMES[-1]} to come: memory-context migrate" in run("status", "--url", empty_database_url)[1]
+
+
+def test_status_looks_at_a_newer_schema_as_far_as_it_goes(run: Run, database_url: str, server: Server):
+    store_items(database_url, "alice", "text")
+    make_newer(server, database_url)
+    ended, out, _ = run("status", "--url", database_url)
+    assert ended == 0
+    assert f"schema      99, this memory-context knows {len(NAMES)}: upgrade it" in out
+    server.execute("ALTER TABLE memory_context.index_jobs DROP COLUMN is_set_aside", database_of(database_url))
+    assert "rows     not counted, with this schema" in run("status", "--url", database_url)[1]
+
+
+def test_status_sets_no_server_up(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
+    ended, out, _ = run("status")
+    assert (ended, "not set up yet" in out) == (0, True)
+    assert run("migrate", "--check")[0] == 1
+    assert not list(tmp_path.iterdir())
+
+
+# --- migrate
+
+
+def test_migrate_says_what_it_did(run: Run, empty_database_url: str):
+    """--check tells a script whether there is something to do, before and after."""
+    url = ("--url", empty_database_url)
+    ended, out, _ = run("migrate", "--status", *url)
+    assert (ended, out.count("pending")) == (0, len(NAMES))
+    assert run("migrate", "--check", *url)[0] == 1
+    assert run("migrate", *url) == (0, "".join(f"applied {name}\n" for name in NAMES), "")
+    assert run("migrate", *url) == (0, "up to date\n", "")
+    assert run("migrate", "--json", *url)[1] == '{\n  "applied": []\n}\n'
+    ended, out, _ = run("migrate", "--check", "--json", *url)
+    assert (ended, [one["state"] for one in json.loads(out)]) == (0, ["applied"] * len(NAMES))
+
+
+def test_migrate_lists_what_is_newer_or_changed(run: Run, database_url: str, server: Server):
+    make_newer(server, database_url)
+    server.execute(
+        "UPDATE memory_context.schema_migrations SET checksum = '' WHERE version = 1", database_of(database_url)
+    )
+    ended, out, _ = run("migrate", "--check", "--url", database_url)
+    lines = out.splitlines()
+    assert ended == 1
+    assert "applied, with another file" in lines[2]
+    assert lines[-1].startswith("0099_later")
+    assert "applied by a newer version" in lines[-1]
+
+
+def test_migrate_uses_the_owners_address(
+    run: Run, empty_database_url: str, server: Server, template: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The pool's login may not; without the owner the text says what to set."""
+    server.execute("CREATE ROLE ordinary_cli LOGIN IN ROLE memory_context_app")
+    url = server.url(database_of(empty_database_url), user="ordinary_cli")
+    ended, out, err = run("migrate", "--url", url)
+    assert (ended, out) == (1, "")
+    assert "MEMORY_CONTEXT_OWNER_URL" in err
+    monkeypatch.setenv("MEMORY_CONTEXT_OWNER_URL", empty_database_url)
+    assert run("migrate", "--url", url)[1].splitlines()[-1] == f"applied {NAMES[-1]}"
+    assert run("status", "--url", url)[0] == 0
+
+
+# --- prune
+
+
+def test_prune_asks_and_says_what_it_did(run: Run, database_url: str, server: Server):
+    store_items(database_url, "alice", "old", "new")
+    server.execute(
+        "UPDATE memory_context.agent_memories SET created_at = now() - interval '100 days', "
+        "updated_at = now() - interval '100 days', last_used_at = now() - interval '100 days' WHERE memory_key = 'k0'",
+        database_of(database_url),
+    )
+    prune = ("prune", "--older-than", "90d", "--url", database_url)
+    ended, out, err = run(*prune)
+    assert (ended, out) == (2, "")
+    assert "give --yes" in err
+    ended, out, _ = run(*prune, "--yes", "--type", "article")
+    assert out.startswith("items forgotten   0 ")
+    ended, out, _ = run(*prune, "--yes", "--json", "--keep-conversations")
+    assert (ended, json.loads(out)) == (0, {"items": 1, "events": 0, "sessions": 0, "content_bytes": 3})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--older-than", "soon"], "'soon' is no length of time"),
+        (["--older-than", "90d", "--type", "user_fact"], "user_fact"),
+        (["--older-than", "90d", "--type", "nonsense"], "nonsense"),
+        ([], "--older-than"),
+    ],
+)
+def test_what_may_not_be_pruned_is_refused(run: Run, full: Lived, arguments: list[str], said: str):
+    ended, out, err = run("prune", *arguments, "--yes", "--url", full.url)
+    assert (ended, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+# --- reindex
+
+
+def test_reindex_does_what_waits_and_tries_again_what_failed(run: Run, database_url: str, server: Server):
+    """Of all users; a second time there is nothing to do."""
+    for user in ("alice", "bob"):
+        store_items(database_url, user, "the harbour at dawn", "the harbour at dusk")
+    database = database_of(database_url)
+    server.execute("UPDATE memory_context.index_jobs SET is_set_aside = true, attempts = 9, last_error = 'x'", database)
+    ended, out, err = run("reindex", "--url", database_url, "--json")
+    assert (ended, err) == (0, "")
+    assert json.loads(out) | {"embedded": 0} == {
+        "retried": 4,
+        "indexed": 4,
+        "embedded": 0,
+        "pending": 0,
+        "set_aside": 0,
+        "failures": [],
+    }
+    assert server.execute("SELECT count(*) FROM memory_context.agent_memory_embeddings", database) == [(4,)]
+    ended, out, _ = run("reindex", "--url", database_url)
+    assert (ended, out) == (0, "indexed   0 items\nembedded  0 passages more\nindex     up to date\n")
+
+
+def test_reindex_goes_over_to_another_model(run: Run, database_url: str, monkeypatch: pytest.MonkeyPatch):
+    """Which has to be named once the passages have embeddings of another than the default."""
+    asked: list[tuple[Any, ...]] = []
+
+    def fake(*arguments: Any, **options: Any) -> FakeEmbedder:
+        asked.append((*arguments, *options.values()))
+        return FakeEmbedder("theirs")
+
+    monkeypatch.setattr(embeddings, "OpenAIEmbedder", fake)
+    store_items(database_url, "alice", "the harbour at dawn")
+    ended, out, _ = run("reindex", "--embedder", "openai", "--model", "m", "--url", database_url)
+    assert (ended, asked) == (0, [("m", None)])
+    assert json.loads(run("status", "--json", "--url", database_url)[1])["embeddings"] == {"theirs/16": 1}
+    ended, out, err = run("reindex", "--url", database_url)
+    assert (ended, out) == (2, "")
+    assert "the passages are embedded with theirs/16: say with --embedder what to use" in err
+    ended, out, _ = run("reindex", "--embedder", "wordllama", "--url", database_url)
+    assert (ended, out.splitlines()[1]) == (0, "embedded  1 passages more")
+
+
+def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, monkeypatch: pytest.MonkeyPatch):
+    """With exit code 1: something is left."""
+
+    def fails(*_: Any) -> Any:
+        raise ValueError("cannot be read")
+
+    from memory_context.store import indexer
+
+    monkeypatch.setattr(indexer, "_index_items", fails)
+    monkeypatch.setattr(indexer, "ATTEMPTS_LIMIT", 1)
+    store_items(database_url, "alice", "odd")
+    ended, out, err = run("reindex", "--url", database_url)
+    assert (ended, out.splitlines()[-1]) == (1, "index     1 item cannot be indexed")
+    assert "'k0' of 'alice': 'ValueError: cannot be read'" in err
+    status = run("status", "--url", database_url)[1]
+    assert "failed      1 item could not be indexed: memory-context reindex says why" in status
+
+
+def test_a_model_needs_its_embedder(run: Run):
+    ended, _, err = run("reindex", "--model", "m")
+    assert (ended, err) == (2, "memory-context: --model goes with --embedder openai or fastembed\n")
+    assert {one.value for one in upkeep.EmbedderName} == {"wordllama", "openai", "fastembed"}

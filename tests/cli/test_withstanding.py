@@ -1,0 +1,218 @@
+"""Whatever is missing, in the way or interrupted: one line on stderr, an exit code, nothing on stdout, no secret."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from memory_context.store.pool import Connection, ConnectionPool
+
+from ..conftest import Server, StartPython
+from .conftest import Run, contents
+from .lived import Lived
+from .test_transfer import item, many, written
+from .test_upkeep import make_newer, migrated_to
+
+SECRET = "s3cret-word"
+LOOKING = [["status"], ["migrate", "--status"]]
+"""What answers whatever the schema is."""
+READING = [
+    ["list", "--user", "alice"],
+    ["show", "k", "--user", "alice"],
+    ["search", "owls", "--user", "alice"],
+    ["sessions", "list", "--user", "alice"],
+    ["sessions", "show", "owls", "--user", "alice"],
+    ["stats", "--user", "alice"],
+    ["explain", "owls", "--user", "alice"],
+    ["export", "--user", "alice"],
+]
+CHANGING = [
+    ["migrate"],
+    ["prune", "--older-than", "90d", "--yes"],
+    ["reindex"],
+    ["import", "FILE"],
+    ["forget", "k", "--user", "alice", "--yes"],
+    ["sessions", "delete", "owls", "--user", "alice", "--yes"],
+]
+COMMANDS = [*LOOKING, *READING, *CHANGING]
+"""A new command joins with a line here; FILE stands for an export."""
+
+
+def named(command: list[str]) -> str:
+    return " ".join(command[:2])
+
+
+every_command = pytest.mark.parametrize("command", COMMANDS, ids=named)
+
+
+@pytest.fixture
+def run_it(run: Run, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command of the list."""
+
+    def run_it(command: list[str], *others: str) -> tuple[int, str, str]:
+        file = tmp_path / "export"
+        file.write_bytes(written([item("k", "text")]))
+        return run(*(str(file) if one == "FILE" else one for one in command), *others)
+
+    return run_it
+
+
+def is_one_line(out: str, err: str) -> bool:
+    return out == "" and err.count("\n") == 1 and err.startswith("memory-context: ") and SECRET not in err
+
+
+# --- no database, or one that cannot be used
+
+
+@every_command
+def test_no_database(run_it: Run, command: list[str]):
+    """Nobody listens on port 1. The address is told without its password."""
+    ended, out, err = run_it(command, "--url", f"postgresql://somebody:{SECRET}@127.0.0.1:1/none")
+    assert ended == 1
+    assert is_one_line(out, err), err
+    assert "does not answer" in err
+    assert "127.0.0.1:1/none" in err
+
+
+@every_command
+def test_something_in_the_way_of_the_folder(
+    run_it: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As with a folder that may not be written: the variable that names another is told."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
+    ended, out, err = run_it(command)
+    assert ended == 1
+    assert is_one_line(out, err), err
+    assert "MEMORY_CONTEXT_HOME" in err
+
+
+@pytest.mark.parametrize("command", [*READING, *CHANGING], ids=named)
+def test_a_schema_of_a_newer_version(run_it: Run, newer: str, command: list[str]):
+    ended, out, err = run_it(command, "--url", newer)
+    assert ended == 1
+    assert is_one_line(out, err), err
+    assert "the schema is at version 99" in err
+    assert "pip install -U memory-context" in err
+
+
+@pytest.fixture(scope="module")
+def newer(server: Server, template: str) -> str:
+    """The address of a database that a later version has migrated."""
+    server.execute("CREATE DATABASE cli_newer TEMPLATE {template}", template=template)
+    make_newer(server, server.url("cli_newer"))
+    return server.url("cli_newer")
+
+
+def test_an_older_schema_is_brought_up_to_date_with_what_is_in_it(run_it: Run, empty_database_url: str):
+    """By the first command that needs it; looking at it does not."""
+    migrated_to(empty_database_url, 1)
+    many(empty_database_url, "alice", 3)
+    for command in LOOKING:
+        assert run_it(command, "--url", empty_database_url)[0] == 0
+    assert run_it(["migrate", "--check"], "--url", empty_database_url)[0] == 1
+    ended, out, _ = run_it(["list", "--user", "alice", "--json"], "--url", empty_database_url)
+    assert (ended, len(json.loads(out))) == (0, 3)
+    assert run_it(["migrate", "--check"], "--url", empty_database_url)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://somebody:{SECRET}/x@host/db",
+        f"postgresql://somebody:p@{SECRET}@host/db",
+        f"postgresql://somebody:{SECRET}@host:port/db",
+        f"host=somewhere password={SECRET} nonsense",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_not_shown(run: Run, url: str):
+    ended, out, err = run("status", "--url", url)
+    assert ended == 2
+    assert is_one_line(out, err), err
+
+
+def test_a_login_without_rights(run: Run, server: Server, full: Lived):
+    """It may log in, and nothing else."""
+    server.execute(f"CREATE ROLE nobody_cli LOGIN PASSWORD '{SECRET}'")
+    url = f"{full.url} user=nobody_cli password={SECRET}"
+    for command in (["status"], ["export", "--user", "alice"]):
+        ended, out, err = run(*command, "--url", url)
+        assert ended == 1
+        assert is_one_line(out, err), err
+
+
+# --- interrupted, and a disk that is full
+
+
+@every_command
+def test_ctrl_c(run_it: Run, command: list[str], full: Lived, monkeypatch: pytest.MonkeyPatch):
+    """Wherever it comes: 130, and one line."""
+
+    before = contents(full.url)
+
+    async def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "wait", interrupted)
+    ended, out, err = run_it(command, "--url", full.url)
+    assert (ended, out) == (130, "")
+    assert err == "memory-context: stopped; what was done until now stays\n"
+    assert contents(full.url) == before
+
+
+async def test_ctrl_c_in_the_middle_of_an_export(start_python: StartPython, database_url: str, tmp_path: Path):
+    """A real signal, while the reader waits for the rest: the rest does not come, and no end that looks like one."""
+    many(database_url, "alice", 2000)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    arguments = ["export", str(pipe), "--user", "alice", "--url", database_url]
+    process = await start_python(f"from memory_context.cli import execute; raise SystemExit(execute({arguments!r}))")
+    with await asyncio.to_thread(pipe.open, "rb", 0) as reader:
+        data = await asyncio.to_thread(reader.read, 1000)
+        process.send_signal(signal.SIGINT)
+        data += await asyncio.to_thread(lambda: b"".join(iter(lambda: reader.read(65536), b"")))
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    assert (process.returncode, out) == (130, b"")
+    assert err == b"memory-context: stopped; what was done until now stays\n"
+    assert data.startswith(b'{"format":"memory-context"')
+    assert b'{"record":"end"' not in data
+
+
+def test_a_full_disk_where_an_export_goes(run: Run, full: Lived):
+    ended, out, err = run("export", "/dev/full", "--user", "alice", "--url", full.url)
+    assert (ended, err) == (1, "memory-context: /dev/full cannot be written: No space left on device\n")
+    assert out == ""
+
+
+@pytest.mark.parametrize("command", CHANGING[1:], ids=named)
+def test_a_full_disk_under_the_database(run_it: Run, command: list[str], full: Lived, monkeypatch: pytest.MonkeyPatch):
+    """What the server says is passed on; nothing is written."""
+    before = contents(full.url)
+
+    async def disk_full(*_: Any) -> None:
+        raise psycopg.errors.DiskFull("could not extend file: No space left on device")
+
+    monkeypatch.setattr(ConnectionPool, "run", disk_full)
+    ended, out, err = run_it(command, "--url", full.url)
+    assert ended == 1
+    assert is_one_line(out, err), err
+    assert "No space left on device" in err
+    monkeypatch.undo()
+    assert contents(full.url) == before
+
+
+# --- what only looks, changes nothing
+
+
+@pytest.mark.parametrize("command", [*LOOKING, *READING], ids=named)
+def test_what_reads_writes_nothing(run_it: Run, command: list[str], full: Lived):
+    before = contents(full.url)
+    run_it(command, "--url", full.url)
+    assert contents(full.url) == before
