@@ -1,0 +1,161 @@
+"""The whole way of a chat through Chainlit's own socket: said, shown, left, and gone on with after a restart."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from memory_context.store import MemoryStore
+
+from .conftest import MemoryDataLayer, Message, Step, chainlit, data, elements, log_in
+
+Emitted = list[tuple[str, Any]]
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch) -> Emitted:
+    """What the server sends to the page."""
+    events: Emitted = []
+
+    async def emit(event: str, payload: Any = None, **others: Any) -> None:
+        events.append((event, payload))
+
+    monkeypatch.setattr(chainlit.socket.sio, "emit", emit)
+    return events
+
+
+@pytest.fixture
+def application(monkeypatch: pytest.MonkeyPatch) -> Emitted:
+    """An application that greets, works in a step, streams its answer and shows things beside it; what it resumed."""
+    resumed: Emitted = []
+
+    async def greet() -> None:
+        await Message("Welcome.").send()
+
+    async def answer(message: Message) -> None:
+        async with Step(name="search", type="tool") as outer:
+            outer.input = {"query": message.content}
+            async with Step(name="fetch", type="tool") as inner:
+                inner.output = "fetched"
+            outer.output = "found"
+        reply = Message("", author="Guide", elements=[elements.Image(name="map", content=b"\x89PNG", mime="image/png")])
+        for token in ("The ", "harbour."):
+            await reply.stream_token(token)
+        await reply.send()
+        reply.content += " Done."
+        await reply.update()
+        tasks = elements.TaskList()
+        await tasks.send()
+
+    async def resume(thread: Any) -> None:
+        resumed.append(("resume", thread))
+
+    code = chainlit.server.config.code
+    for name, callback in (("on_chat_start", greet), ("on_message", answer), ("on_chat_resume", resume)):
+        monkeypatch.setattr(code, name, callback)
+    return resumed
+
+
+async def settle() -> None:
+    """Wait for what Chainlit does in the background."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:  # type: ignore[arg-type]
+        await asyncio.wait_for(asyncio.gather(*others), 10)
+
+
+async def connect(web: httpx.AsyncClient, thread_id: str = "") -> str:
+    """Open the page, of a new thread or of one that is gone on with; return the connection."""
+    connection = str(uuid4())
+    cookie = "; ".join(f"{name}={value}" for name, value in web.cookies.items())
+    auth: Any = {"sessionId": str(uuid4()), "clientType": "webapp", "threadId": thread_id, "userEnv": "{}"}
+    assert await chainlit.socket.connect(connection, {"HTTP_COOKIE": cookie}, auth)
+    await chainlit.socket.connection_successful(connection)
+    await settle()
+    return connection
+
+
+async def say(connection: str, text: str) -> None:
+    """Send a message from the page."""
+    said = {"id": str(uuid4()), "name": "alice", "type": "user_message", "output": text, "createdAt": ""}
+    await chainlit.socket.message(connection, {"message": said, "fileReferences": None})
+    await settle()
+
+
+async def leave(connection: str) -> None:
+    """Close the page."""
+    await chainlit.socket.clean_session(connection)
+    await chainlit.socket.disconnect(connection)
+    await settle()
+
+
+async def test_a_chat_is_gone_on_with_after_a_restart(
+    web: httpx.AsyncClient,
+    layer: MemoryDataLayer,
+    database_url: str,
+    application: Emitted,
+    emitted: Emitted,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Everything is as it was shown, with what stood beside it; the application resumes with it."""
+    await log_in(web, "alice")
+    connection = await connect(web)
+    assert (await web.post("/project/threads", json={"pagination": {"first": 9}, "filter": {}})).json()["data"] == []
+    await say(connection, "Where is the harbour?")
+    await leave(connection)
+    page = (await web.post("/project/threads", json={"pagination": {"first": 9}, "filter": {}})).json()
+    ((thread_id, name),) = [(one["id"], one["name"]) for one in page["data"]]
+    assert name == "Where is the harbour?"
+
+    async with MemoryStore(database_url) as another_process:
+        monkeypatch.setattr(data, "_data_layer", MemoryDataLayer(another_process))
+        emitted.clear()
+        connection = await connect(web, thread_id)
+        ((_, thread),) = [event for event in emitted if event[0] == "resume_thread"]
+        assert [event[1]["id"] for event in application] == [thread_id]
+        shown = [(step["type"], step["name"], step["output"]) for step in thread["steps"]]
+        assert shown == [
+            ("assistant_message", "Assistant", "Welcome."),
+            ("user_message", "alice", "Where is the harbour?"),
+            ("tool", "search", "found"),
+            ("tool", "fetch", "fetched"),
+            ("assistant_message", "Guide", "The harbour. Done."),
+        ]
+        steps = {step["name"]: step for step in thread["steps"]}
+        assert steps["fetch"]["parentId"] == steps["search"]["id"]
+        assert steps["search"]["end"] is not None
+        assert "Where is the harbour?" in steps["search"]["input"]
+        image, tasks = sorted(thread["elements"], key=lambda element: element["type"])
+        assert (image["forId"], tasks["type"]) == (steps["Guide"]["id"], "tasklist")
+        assert (await web.get(image["url"])).content == b"\x89PNG"
+        assert (await web.get(tasks["url"])).json() == {"status": "Ready", "tasks": []}
+
+        await say(connection, "And the lighthouse?")
+        read = (await web.get(f"/project/thread/{thread_id}")).json()
+        assert [one["output"] for one in read["steps"] if one["type"] == "user_message"] == [
+            "Where is the harbour?",
+            "And the lighthouse?",
+        ]
+        await leave(connection)
+        await log_in(web, "bob")
+        with pytest.raises(ConnectionRefusedError):
+            await connect(web, thread_id)
+
+
+async def test_a_chat_goes_on_while_the_database_is_away(
+    web: httpx.AsyncClient,
+    layer: MemoryDataLayer,
+    application: Emitted,
+    emitted: Emitted,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also one that should be gone on with: it is said that it was not found, and a new one begins."""
+    await log_in(web, "alice")
+    monkeypatch.setattr(layer, "_threads", MemoryStore("postgresql://localhost:1/nowhere").threads)
+    connection = await connect(web, str(uuid4()))
+    await say(connection, "Where is the harbour?")
+    await leave(connection)
+    events = [event for event, _ in emitted]
+    assert "resume_thread_error" in events
+    answers = [payload["output"] for event, payload in emitted if event in ("new_message", "update_message")]
+    assert answers[-1] == "The harbour. Done."
