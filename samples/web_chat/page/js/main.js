@@ -1,9 +1,10 @@
 /** The page: puts store, server and views together, and decides which conversation is shown. */
 
 import { Api, Connection } from "./api.js";
+import { isDraft } from "./drafts.js";
 import { Pending } from "./pending.js";
 import { addressOf, SessionsView } from "./sessions.js";
-import { ChatStore, isDraft } from "./store.js";
+import { ChatStore } from "./store.js";
 import { MessagesView } from "./view.js";
 
 const LAST_KEY = "web-chat/last";

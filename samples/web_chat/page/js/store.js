@@ -13,11 +13,11 @@
 
 import { retrying } from "./api.js";
 import { Conversation } from "./conversation.js";
+import { isDraft, newDraft } from "./drafts.js";
 
 const PAGE = 50;
 const ARCHIVE_MESSAGES = 20;
 const ARCHIVE_SECONDS = 120;
-const DRAFT = "new-";
 const GONE = "This conversation is not here any more. Trying again begins a new one.";
 
 /** Fires "change", "named" when the session has its id, and "answered" with the message in `detail`. */
@@ -41,9 +41,7 @@ export class ChatStore extends EventTarget {
   /** Where the page of older messages begins; null: there are none. */
   #older = null;
 
-  /**
-   * @param name The server's id of a session, or the name of one that is still to begin; null for a new one.
-   */
+  /** @param name The server's id of a session, or the name of one that is still to begin; null for a new one. */
   constructor(api, pending, name = null) {
     super();
     this.#api = api;
@@ -390,15 +388,6 @@ class Run {
   abort() {
     this.#controller.abort();
   }
-}
-
-/** Whether a name stands for a conversation that the server does not know yet. */
-export function isDraft(name) {
-  return name?.startsWith(DRAFT) ?? false;
-}
-
-function newDraft() {
-  return DRAFT + crypto.randomUUID();
 }
 
 function recordOf(name, message, state) {
