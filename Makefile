@@ -8,12 +8,15 @@ PYTEST_WORKERS ?= auto
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo web_chat test check format bench wheel clean
+.PHONY: help demo web_chat chainlit test check format bench wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
 	@echo "make web_chat"
 	@echo "             a chat page whose conversations last: http://127.0.0.1:8000 (no API key needed; PORT=<another>)"
+	@echo "make chainlit"
+	@echo "             a Chainlit application with logins, a memory panel and an agent builder (no API key needed;"
+	@echo "             PORT=<another>)"
 	@echo "make test    run the tests"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make format  format the code"
@@ -27,6 +30,9 @@ demo: $(VENV)/.for-samples
 
 web_chat: $(VENV)/.for-samples,web
 	@cd "$(ROOT)" && "$(BIN)/python" -m samples.web_chat --port $(PORT)
+
+chainlit: $(VENV)/.for-samples,chainlit
+	@cd "$(ROOT)" && "$(BIN)/python" -m samples.chainlit_web --port $(PORT)
 
 test: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS)

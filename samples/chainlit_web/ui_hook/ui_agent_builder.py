@@ -1,17 +1,40 @@
 """UIAgentBuilder: how a web application gets an agent whose context is the user's own.
 
 Nothing here imports a user interface. `data_layer` is whatever the application keeps its data with; the builder only
-asks it for a `memory_store`.
+asks it for a `memory_store`. An agent is built by the application (`build_agent`) or from component JSON that an
+operator hands in (`build_component`); in both, each agent holds a `MemoryContext` of its own.
 """
 
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from autogen_agentchat.base import ChatAgent, TaskRunner, Team
+from autogen_core import ComponentLoader
 from autogen_core.models import ChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from samples.code_agent import CodeAgent
 
-__all__ = ["UIAgentBuilder"]
+from ...code_agent import CodeAgent
+from .components import AgentPlace, ComponentError, check_component
+from .handing import Hands
+
+__all__ = ["BuiltAgent", "UIAgentBuilder"]
+
+
+@dataclass(frozen=True)
+class BuiltAgent:
+    """What answers in a conversation, and what it remembers by.
+
+    Attributes:
+        runner: The agent or the team.
+        contexts: The contexts of its agents, by agent name, in order.
+    """
+
+    runner: TaskRunner
+    contexts: Mapping[str, MemoryContext]
 
 
 class UIAgentBuilder:
@@ -27,7 +50,7 @@ class UIAgentBuilder:
         self.policy = policy or ContextPolicy()
 
     def build_model_context(
-        self, user_id: str, data_layer: object = None, *, session_id: str | None = None
+        self, user_id: str, data_layer: object = None, *, session_id: str | None = None, agent_id: str | None = None
     ) -> MemoryContext:
         """Return a context for one conversation of one user, without any I/O.
 
@@ -37,13 +60,14 @@ class UIAgentBuilder:
             user_id: The user, as the application has logged them in; no other user's data is ever seen.
             data_layer: A MemoryStore, an object that carries one as `memory_store`, or None for the default store.
             session_id: The conversation's id in the application; None for a new one.
+            agent_id: Which agent's it is; None for the builder's.
 
         Raises:
             TypeError: The data layer is none of these.
         """
         return MemoryContext(
             user_id=user_id,
-            agent_id=self.agent_id,
+            agent_id=self.agent_id if agent_id is None else agent_id,
             session_id=session_id,
             memory_store=_store_of(data_layer),
             policy=self.policy,
@@ -57,6 +81,7 @@ class UIAgentBuilder:
         *,
         session_id: str | None = None,
         code_root: str | Path | None = None,
+        model_context: MemoryContext | None = None,
     ) -> CodeAgent:
         """Return a CodeAgent that holds such a context.
 
@@ -69,12 +94,102 @@ class UIAgentBuilder:
             model_client: The agent's model.
             session_id: The conversation's id in the application; None for a new one.
             code_root: The code it works on; None for the current folder.
+            model_context: A context to go on with; None to have one made.
 
         Raises:
             TypeError: The data layer is none that `build_model_context` takes.
         """
-        context = self.build_model_context(user_id, data_layer, session_id=session_id)
+        context = model_context or self.build_model_context(user_id, data_layer, session_id=session_id)
         return CodeAgent(self.agent_id, model_client, model_context=context, code_root=code_root)
+
+    def build_component(
+        self,
+        user_id: str,
+        data_layer: object,
+        component: Mapping[str, Any],
+        *,
+        model_client: ChatCompletionClient | None = None,
+        session_id: str | None = None,
+        contexts: Mapping[str, MemoryContext] | None = None,
+    ) -> BuiltAgent:
+        """Return the agent or team that component data describes, each agent with a MemoryContext of its own.
+
+        The context an agent is configured with is left aside. Agents that take tools get those of their memory, and
+        the words that teach them their memory at the end of their system message. The agents stay AutoGen's own.
+
+        Loading a component runs its code: take one from operators only (see `components`).
+
+        Args:
+            user_id: The user.
+            data_layer: As for `build_model_context`.
+            component: The component data.
+            model_client: Replaces every model client in it; None to use those it names.
+            session_id: The conversation's id in the application; None for a new one.
+            contexts: Contexts to go on with, by agent name; for other agents they are made.
+
+        Raises:
+            ComponentError: It cannot be used; says where in the JSON.
+            TypeError: The data layer is none that `build_model_context` takes.
+        """
+        checked = check_component(component, has_model=model_client is not None)
+        hands = Hands()
+        made = dict(contexts or {})
+
+        def context_of(agent: AgentPlace) -> MemoryContext:
+            if agent.name not in made:
+                made[agent.name] = self.build_model_context(
+                    user_id, data_layer, session_id=session_id, agent_id=agent.name
+                )
+            return made[agent.name]
+
+        for agent in checked.agents:
+            if agent.takes_context:
+                _put_memory(agent, hands, context_of(agent), _calls_tools(agent, model_client))
+        if model_client is not None:
+            for place in checked.model_places.values():
+                _replace(place, hands.put(model_client))
+        try:
+            with hands.open(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that it runs code: `Checked.reach` has told what
+                expected = Team if checked.kind == "team" else ChatAgent
+                runner = ComponentLoader.load_component(checked.component, expected)
+        except Exception as error:  # whatever its constructors raise, in their words
+            raise ComponentError(f"The {checked.kind} cannot be built: {error}") from error
+        names = [agent.name for agent in checked.agents if agent.takes_context]
+        return BuiltAgent(runner, {name: made[name] for name in names})
+
+
+def _put_memory(agent: AgentPlace, hands: Hands, context: MemoryContext, calls_tools: bool) -> None:
+    """Put a context into an agent, with the tools and the words that go with it."""
+    agent.config["model_context"] = hands.put(context)
+    if not calls_tools:  # it finds what it names in its answers: the context opens that by itself
+        return
+    tools = [hands.put(tool) for tool in context.tools()]
+    if agent.config.get("workbench"):  # an agent has either: tools beside a workbench are a workbench too
+        static = {"provider": "autogen_core.tools.StaticStreamWorkbench", "config": {"tools": tools}}
+        agent.config["workbench"] = [*_listed(agent.config["workbench"]), static]
+    else:
+        agent.config["tools"] = [*_listed(agent.config.get("tools")), *tools]
+    told = agent.config.get("system_message")
+    agent.config["system_message"] = f"{told}\n\n{context.instructions()}" if told else context.instructions()
+
+
+def _calls_tools(agent: AgentPlace, model_client: ChatCompletionClient | None) -> bool:
+    """Return whether an agent takes tools and its model can call them, as far as the JSON says."""
+    if not agent.takes_tools or model_client is not None:
+        return agent.takes_tools
+    named: Any = agent.config.get("model_client")
+    info = named.get("config", {}).get("model_info") if isinstance(named, dict) else None
+    return not isinstance(info, dict) or info.get("function_calling") is not False
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _replace(place: dict[str, Any], component: dict[str, Any]) -> None:
+    place.clear()
+    place.update(component)
 
 
 def _store_of(data_layer: object) -> MemoryStore | None:
