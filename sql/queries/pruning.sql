@@ -99,14 +99,13 @@ RETURNING deleted_at;
 
 -- name: delete_old_threads :many
 -- A batch of threads in which nothing was shown since a time, with all that was. One stays in which something is kept just
--- now.
+-- now. In no order: by thread_id the planner would walk through the threads of all users.
 DELETE FROM memory_context.ui_threads
 WHERE user_id = %(user_id)s AND thread_id IN (
     SELECT thread_id FROM memory_context.ui_threads
     WHERE user_id = %(user_id)s
         AND last_activity_at < %(cutoff)s
         AND (deleted_at IS NULL OR deleted_at < %(cutoff)s)
-    ORDER BY thread_id
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 )

@@ -29,6 +29,8 @@ INSERT INTO memory_context.agent_memories (
 SELECT user_id, 'k' || i, 'agent', 'session' || i %% 10, CASE i %% 2 WHEN 0 THEN 'custom' ELSE 'article' END, 'made',
     '', 'text', 4, 1, sha256(convert_to(i::text, 'UTF8')), ARRAY['t' || i %% 3], '{}'
 FROM crowd, generate_series(1, items) AS i;
+INSERT INTO memory_context.ui_threads (user_id, thread_id)
+SELECT user_id, user_id || '-' || i FROM crowd, generate_series(1, least(items, 50)) AS i;
 INSERT INTO memory_context.agent_memory_chunks
 SELECT user_id, id, number, number * 100, number * 100 + 100, number + 1, number + 1, 'text of ' || id
 FROM crowd JOIN memory_context.agent_memories USING (user_id), generate_series(0, chunks - 1) AS number
