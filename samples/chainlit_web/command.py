@@ -1,0 +1,62 @@
+"""The command line: says where to open and who may log in, and serves."""
+
+import argparse
+import asyncio
+import errno
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from .users import Users
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser("samples.chainlit_web", description="Chat with agents that forget nothing.")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="(default %(default)s)")
+    parser.add_argument("--model", help="the model, if OPENAI_API_KEY is set (OPENAI_BASE_URL: where it is)")
+    asked = parser.parse_args(arguments)
+    if asked.model:
+        os.environ["OPENAI_MODEL"] = asked.model
+    try:
+        users = Users.from_env()
+        users.check_host(asked.host)
+    except ValueError as error:
+        return _refuse(str(error))
+    if problem := _listening_problem(asked.host, asked.port):
+        return _refuse(problem)
+    live = bool(os.environ.get("OPENAI_API_KEY"))
+    print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
+    print("Starting (the first time this also makes the database) …", flush=True)
+    from memory_context import StoreError
+
+    from .serving import prepare, serve  # from here on it takes seconds
+
+    prepare()
+    try:
+        asyncio.run(serve(asked.host, asked.port, users))
+    except StoreError as error:
+        return _refuse(f"the store cannot be opened: {error}")
+    return 0
+
+
+def _listening_problem(host: str, port: int) -> str:
+    """Return why nobody can listen there; "" if one can."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return f"port {port} is in use: choose another with --port (make chainlit PORT={port + 1})"
+            return f"cannot listen on {host}, port {port}: {error.strerror}"
+    return ""
+
+
+def _refuse(text: str) -> int:
+    print(f"chainlit_web: {text}", file=sys.stderr)
+    return 1

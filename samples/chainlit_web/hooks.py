@@ -1,0 +1,167 @@
+"""What Chainlit calls: login, a chat's beginning, return and end, messages, settings; `panel_hooks` for the panel."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import chainlit as cl
+from autogen_core import EVENT_LOGGER_NAME
+from chainlit.config import config
+from chainlit.server import app
+from chainlit.types import ThreadDict
+
+from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
+
+from .chats import Totals
+from .pages import OwnPages
+from .panel_hooks import NAMED_BY_ACTION
+from .plans import Plan
+from .service import chats, current_plan, current_thread, current_user, keep_plan, store, users
+from .settings import policy_of
+from .threads import ThreadLayer
+from .turns import run_turn
+from .ui_hook import ComponentError
+from .widgets import send_settings
+from .wording import put_wording
+
+_METER_TURNS = 40
+
+
+# --- the server, and who comes
+
+
+app.add_middleware(OwnPages, login_hint=users.login_hint)
+put_wording()
+# AutoGen's event log has whole results of tools in it, which are people's data
+logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
+
+
+@cl.on_app_startup
+async def begin_to_serve() -> None:
+    """Have the store ready before the first chat."""
+    users.check_host(config.run.host)
+    await store.open()
+
+
+@cl.on_app_shutdown
+async def close_everything() -> None:
+    """Archive every chat."""
+    await chats.close()
+    await store.close()
+
+
+@cl.data_layer
+def data_layer() -> ThreadLayer:
+    """Keep threads in the store, beside what the agents remember."""
+    return ThreadLayer(store, chats)
+
+
+@cl.password_auth_callback
+async def login(name: str, password: str) -> cl.User | None:
+    """Let those in who are known."""
+    return cl.User(identifier=name) if users.knows(name, password) else None
+
+
+@cl.set_starters
+async def starters(user: cl.User | None) -> list[cl.Starter]:
+    """Offer first messages that show something."""
+    return [
+        cl.Starter("Take a tour", "Which parts does the package have?", icon="/public/icons/tour.svg"),
+        cl.Starter(
+            "Read a large file",
+            "Read context.py and show me how a message is added",
+            icon="/public/icons/file.svg",
+        ),
+        cl.Starter("Search the code", "Where is `StoreUnavailableError` raised?", icon="/public/icons/search.svg"),
+        cl.Starter("Ask the memory", "What do you remember about messages?", icon="/public/icons/memory.svg"),
+    ]
+
+
+# --- a chat begins, comes back, ends
+
+
+@cl.on_chat_start
+async def begin() -> None:
+    """Have a new chat; its agent is made with the first message."""
+    await send_settings(Plan().policy)
+
+
+@cl.on_chat_resume
+async def come_back(thread: ThreadDict) -> None:
+    """Go on with a thread: same agent, same settings, contexts from its archive."""
+    plan = current_plan()
+    await send_settings(plan.policy)
+    try:
+        async with chats.hold(current_user(), current_thread(), plan):
+            pass
+    except ComponentError as error:
+        await keep_plan(Plan(policy=plan.policy))
+        await cl.context.emitter.send_toast(
+            f"The agent of this chat cannot be made, the reader answers: {error}", "error"
+        )
+    except MemoryContextError as error:
+        await cl.context.emitter.send_toast(f"Its history is read with your next message: {error}", "warning")
+
+
+@cl.on_chat_end
+async def leave() -> None:
+    """Archive what was said; the chat itself stays for a while, for who only reloads the page."""
+    await chats.archive(current_user(), current_thread())
+
+
+# --- a message
+
+
+@cl.on_message
+async def answer(message: cl.Message) -> None:
+    """Have the agent answer."""
+    if cl.user_session.get(NAMED_BY_ACTION):
+        cl.user_session.set(NAMED_BY_ACTION, False)
+        await cl.context.emitter.init_thread(message.content)
+    try:
+        async with chats.hold(current_user(), current_thread(), current_plan()) as chat:
+            before = chat.totals
+            try:
+                display = await run_turn(chat, message.content)
+            finally:
+                turns = _note_turn(before, chat.totals)
+        if display.answer is not None and turns:
+            meter = cl.CustomElement(name="TokenMeter", props={"turns": turns}, display="inline")
+            await meter.send(for_id=display.answer.id)
+    except SessionGoneError:
+        await cl.ErrorMessage("This chat was deleted; begin a new one.").send()
+    except SessionBusyError:
+        await cl.ErrorMessage("This chat is at work in another tab; send it again when that is done.").send()
+    except ComponentError as error:
+        await cl.ErrorMessage(f"The agent of this chat cannot be made: {error}").send()
+    except MemoryContextError as error:
+        await cl.ErrorMessage(f"The memory cannot be reached: {error}").send()
+
+
+def _note_turn(before: Totals, after: Totals) -> list[dict[str, Any]]:
+    """Add what a turn came to, and return the newest turns."""
+    turns: list[dict[str, Any]] = [*(cl.user_session.get("turns") or [])]
+    if after.calls > before.calls:
+        spent = {name: getattr(after, name) - getattr(before, name) for name in Totals._fields}
+        turns = [*turns, {name: round(value, 1) for name, value in spent.items()}][-_METER_TURNS:]
+        cl.user_session.set("turns", turns)
+    return turns
+
+
+# --- settings
+
+
+@cl.on_settings_update
+async def set_up(settings: Mapping[str, Any]) -> None:
+    """Apply settings to the chat at once."""
+    plan = replace(current_plan(), policy=policy_of(settings, current_plan().policy))
+    try:
+        if chats.peek(current_user(), current_thread()) is not None:
+            async with chats.hold(current_user(), current_thread(), plan) as chat:
+                await chat.become(plan)
+        await keep_plan(plan)
+    except MemoryContextError as error:
+        await cl.context.emitter.send_toast(f"Not applied, try again: {error}", "error")
+        return
+    await cl.context.emitter.send_toast("Applied to this chat.", "success")

@@ -1,0 +1,154 @@
+"""The side panel: what it is asked to show, what it is asked to do.
+
+Two ways lead from the page to here. Window messages (`public/links.js`) open things in the reader's own panel and
+change nothing, since any page that holds a handle of the window may post one. What changes something is an action: a
+request with the user's cookie, answered for the user of the session.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import chainlit as cl
+
+from memory_context import MemoryContextError
+
+from .chats import Said
+from .panels import forget, item_panel, stored_panel, view_panel
+from .plans import Plan
+from .service import chats, current_plan, current_thread, current_user, is_operator, keep_plan, store
+from .ui_hook import ComponentError, check_component, read_component
+
+__all__ = ["NAMED_BY_ACTION"]
+
+NAMED_BY_ACTION = "is_named_by_action"
+"""Noted in a session whose thread Chainlit named after an action, as it does if there was no message before."""
+
+_PANEL = "Memory"
+_OPERATORS_ONLY = "Only operators may change who answers: loading an agent runs its code."
+
+
+@cl.on_window_message
+async def look(asked: Any) -> None:
+    """Show something in the reader's panel. This only reads, and only what is theirs."""
+    asked = asked.get("memory_context") if isinstance(asked, dict) else None
+    if not isinstance(asked, dict):
+        return  # messages of others: browser extensions, developer tools
+    chat = chats.peek(current_user(), current_thread())
+    if asked.get("show") == "item":
+        context = next(iter(chat.contexts.values()), None) if chat else None
+        start = asked.get("start")
+        shown = await item_panel(
+            store,
+            current_user(),
+            current_thread(),
+            str(asked.get("key"))[:64],
+            context=context,
+            start_line=start if isinstance(start, int) else 1,
+            pattern=str(asked.get("pattern") or "")[:500],
+        )
+    elif asked.get("show") == "view":
+        shown = await view_panel(chat.contexts if chat else {})
+    elif asked.get("show") == "agent":
+        shown = _agent_panel()
+    elif asked.get("show") == "stored":
+        scope = "all" if asked.get("scope") == "all" else "chat"
+        shown = await stored_panel(store, current_user(), current_thread(), scope, str(asked.get("query") or "")[:500])
+    else:
+        return
+    await _show({**shown, "asked": str(asked.get("id") or "")[:40]})
+
+
+async def _show(shown: Mapping[str, Any]) -> None:
+    panel = cl.CustomElement(
+        id=f"memory-{current_thread()}",  # always the same, so that one replaces the other
+        name=_PANEL,
+        display="side",
+        props={**shown, "is_operator": is_operator()},
+        url=f"/public/elements/{_PANEL}.jsx",  # without an address, Chainlit writes what is shown to a file
+    )
+    await panel.send(for_id="", persist=False)
+
+
+@cl.action_callback("Forget")
+async def forget_item(action: cl.Action) -> dict[str, Any]:
+    """Erase an item of the user whose session this is."""
+    _note_action()
+    key = str(action.payload.get("key"))[:64]
+    try:
+        is_gone = await forget(store, current_user(), key)
+    except MemoryContextError as error:
+        return {"error": str(error)}
+    scope = "all" if action.payload.get("scope") == "all" else "chat"
+    await _show(await stored_panel(store, current_user(), current_thread(), scope))
+    return {"forgotten": is_gone}
+
+
+# --- the agent builder
+
+
+def _agent_panel(**more: Any) -> dict[str, Any]:
+    plan = current_plan()
+    chat = chats.peek(current_user(), current_thread())
+    return {
+        "tab": "agent",
+        "agent": plan.agent,
+        "agents": list(chat.contexts) if chat else [],
+        "json": json.dumps(plan.component, indent=2, ensure_ascii=False) if plan.component and is_operator() else "",
+        "uses_own_model": plan.uses_own_model,
+        "error": "",
+        **more,
+    }
+
+
+@cl.action_callback("Check agent")
+async def check_agent(action: cl.Action) -> dict[str, Any]:
+    """Say what a pasted component is, and what it may do on this server, before it is loaded."""
+    _note_action()
+    if not is_operator():
+        return {"error": _OPERATORS_ONLY}
+    try:
+        checked = check_component(
+            read_component(str(action.payload.get("json") or "")), has_model=not action.payload.get("uses_own_model")
+        )
+    except ComponentError as error:
+        return {"error": str(error)}
+    return {
+        "kind": checked.kind,
+        "agents": [agent.name for agent in checked.agents],
+        "reach": checked.reach,
+        "notes": checked.notes,
+    }
+
+
+@cl.action_callback("Agent")
+async def use_agent(action: cl.Action) -> dict[str, Any]:
+    """Have the chat go on with another agent, and keep that with the thread."""
+    _note_action()
+    if not is_operator():
+        return {"error": _OPERATORS_ONLY}
+    before, wanted = current_plan(), action.payload.get("agent")
+    try:
+        if wanted == "pasted":
+            component = read_component(str(action.payload.get("json") or ""))
+            plan = Plan("pasted", component, bool(action.payload.get("uses_own_model")), before.policy)
+        else:
+            plan = Plan("coder" if wanted == "coder" else "reader", policy=before.policy)
+        async with chats.hold(current_user(), current_thread(), before) as chat:
+            await chat.become(plan, _said())
+    except ComponentError as error:
+        return {"error": str(error)}
+    except MemoryContextError as error:
+        return {"error": f"The chat stays as it is: {error}"}
+    await keep_plan(plan)
+    await _show(_agent_panel(done=True))
+    return {"agents": list(chat.contexts)}
+
+
+def _note_action() -> None:
+    if not cl.chat_context.get():
+        cl.user_session.set(NAMED_BY_ACTION, True)
+
+
+def _said() -> list[Said]:
+    return [Said(one.type == "user_message", one.content) for one in cl.chat_context.get() if one.content]

@@ -1,0 +1,171 @@
+"""What the side panel shows: what is stored, one item, what the model saw. Plain data for `public/elements/Memory.jsx`.
+
+Everything is asked for as the user whose panel it is: another user's key is a key that does not exist.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, MemoryTransform
+from memory_context.errors import ItemNotFoundError, MemoryContextError
+
+__all__ = ["Scope", "forget", "item_panel", "stored_panel", "view_panel"]
+
+Scope = Literal["chat", "all"]
+
+_PAGE_LINES = 300
+_PAGE_CHARACTERS = 30_000
+_LISTED = 60
+_PASSAGE_CHARACTERS = 400
+
+
+async def stored_panel(
+    memory_store: MemoryStore, user_id: str, thread_id: str, scope: Scope = "chat", query: str = ""
+) -> dict[str, Any]:
+    """Return what is stored of a chat, or of the user, newest first; with a query, what answers it, best first."""
+    memory = AgentMemory(memory_store, user_id)
+    criteria = MemoryCriteria(session_id=thread_id if scope == "chat" else None, limit=_LISTED)
+    shown: dict[str, Any] = {"tab": "stored", "scope": scope, "query": query, "items": [], "error": ""}
+    try:
+        if query.strip():
+            hits = await memory.search(query, limit=12, criteria=criteria)
+            shown["items"] = [
+                _listed(hit.item, thread_id) | {"passage": _around(hit.passage, query)}
+                for hit in hits
+                if hit.is_relevant
+            ]
+        else:
+            shown["items"] = [_listed(item, thread_id) for item in await memory.query(criteria)]
+    except MemoryContextError as error:
+        shown["error"] = f"The memory cannot be read now: {error}"
+    return shown
+
+
+async def item_panel(
+    memory_store: MemoryStore,
+    user_id: str,
+    thread_id: str,
+    key: str,
+    *,
+    context: MemoryContext | None = None,
+    start_line: int = 1,
+    pattern: str = "",
+) -> dict[str, Any]:
+    """Return one item with a page of its lines, or the lines around what a pattern matches.
+
+    Args:
+        memory_store: Where it is.
+        user_id: Whose panel it is.
+        thread_id: The chat it is looked at from.
+        key: The item.
+        context: The live context of the chat, which also knows the steps it folded; None without one.
+        start_line: First line of the page, from 1.
+        pattern: A regular expression; "" for a page.
+    """
+    shown: dict[str, Any] = {"tab": "item", "key": key, "error": "", "pattern": pattern, "start": start_line}
+    memory = AgentMemory(memory_store, user_id)
+    try:
+        item = await memory.retrieve(key)
+        if item is None:
+            if context is None:
+                raise await memory.not_found(key)
+            content = await context.retrieve(key)  # a fold; it raises if it is not
+            shown |= {"description": "folded steps", "tokens": 0, "can_forget": False}
+        else:
+            content = item.content
+            shown |= _listed(item, thread_id) | {"can_forget": True}
+        shown |= await _filtered(memory, key, pattern) if pattern and item else _page(content, start_line)
+    except ItemNotFoundError as error:
+        shown["error"] = f"{str(error)[:1].upper()}{str(error)[1:]}."
+    except MemoryContextError as error:
+        shown["error"] = str(error)
+    return shown
+
+
+async def forget(memory_store: MemoryStore, user_id: str, key: str) -> bool:
+    """Erase an item of this user, whichever agent stored it; whether there was one. A tombstone stays.
+
+    Raises:
+        StoreError: The store refused or cannot be reached now.
+    """
+    item = await AgentMemory(memory_store, user_id).retrieve(key, MemoryTransform.first_n(1))
+    if item is None:
+        return False
+    gone = await memory_store.forget_memories(
+        user_id, agent_id=item.agent_id, session_id=item.session_id, memory_key=key
+    )
+    return bool(gone)
+
+
+async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:
+    """Return what the models of a chat were sent in their last call, segment by segment."""
+    agents: list[dict[str, Any]] = []
+    for name, context in contexts.items():
+        report, stats = await context.explain(), context.stats
+        agents.append(
+            {
+                "name": name,
+                "tokens": report.tokens,
+                "budget": report.token_budget,
+                "stable": report.stable_tokens,
+                "raw": stats.raw_tokens,
+                "segments": [
+                    {
+                        "position": segment.position + 1,
+                        "source": segment.source,
+                        "kind": segment.kind,
+                        "state": segment.state,
+                        "tokens": segment.tokens,
+                        "full": segment.full_tokens,
+                        "keys": list(segment.keys),
+                        "why": segment.why,
+                    }
+                    for segment in report.segments
+                ],
+                "decisions": [str(decided) for decided in report.decisions],
+            }
+        )
+    return {"tab": "view", "agents": agents, "error": ""}
+
+
+def _listed(item: MemoryItem, thread_id: str) -> dict[str, Any]:
+    return {
+        "key": item.key,
+        "description": item.ref.description,
+        "tokens": item.ref.token_count,
+        "type": item.type.replace("_", " "),
+        "source": item.source,
+        "created": item.created_at.isoformat(timespec="seconds"),
+        "is_here": item.session_id == thread_id,
+    }
+
+
+def _around(passage: str, query: str) -> str:
+    """Return the part of a passage that has most of the query's words."""
+    words = {word for word in query.lower().split() if len(word) > 2}
+    lines = passage.split("\n")
+    hits = [sum(word in line.lower() for word in words) for line in lines]
+    best = hits.index(max(hits))
+    return "\n".join(lines[max(0, best - 2) :])[:_PASSAGE_CHARACTERS]
+
+
+def _page(content: str, start_line: int) -> dict[str, Any]:
+    lines = content.split("\n")
+    start = min(max(1, start_line), len(lines))
+    shown = list(_fitting(lines[start - 1 : start - 1 + _PAGE_LINES]))
+    return {"text": "\n".join(shown), "start": start, "end": start + len(shown) - 1, "lines": len(lines)}
+
+
+def _fitting(lines: Iterable[str]) -> Iterable[str]:
+    left = _PAGE_CHARACTERS
+    for line in lines:
+        if left <= 0:
+            return
+        yield line if len(line) <= left else f"{line[:left]} … {len(line) - left:,} more characters"
+        left -= len(line) + 1
+
+
+async def _filtered(memory: AgentMemory, key: str, pattern: str) -> dict[str, Any]:
+    transform = MemoryTransform.of("filtered", pattern=pattern, ignore_case=True, max_matches=50)
+    found = await memory.retrieve(key, transform)
+    return {"text": found.content[:_PAGE_CHARACTERS] if found else "", "start": 0, "end": 0, "lines": 0}

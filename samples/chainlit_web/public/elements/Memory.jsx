@@ -1,0 +1,413 @@
+// The side panel: what is stored, one item of it, what the model saw, who answers. `panels.py` says what is in `props`.
+// Looking asks by a window message and changes nothing; forgetting and changing the agent are actions of the user.
+
+import { useState } from 'react';
+
+const ask = (asked) => window.askMemory(asked); // public/links.js
+const number = (value) => Math.round(value || 0).toLocaleString('en');
+
+function Tabs({ tab }) {
+  const tabs = [
+    ['stored', 'Stored'],
+    ['view', 'What the model saw'],
+    ['agent', 'Agent']
+  ];
+  return (
+    <div className="mc-tabs" role="tablist">
+      {tabs.map(([name, words]) => (
+        <button
+          key={name}
+          type="button"
+          role="tab"
+          aria-selected={tab === name || (tab === 'item' && name === 'stored')}
+          onClick={() => ask({ show: name })}
+        >
+          {words}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Stored() {
+  const [query, setQuery] = useState(props.query || '');
+  const [asking, setAsking] = useState('');
+  const [problem, setProblem] = useState('');
+  const items = props.items || [];
+  const show = (more) => ask({ show: 'stored', scope: props.scope, query, ...more });
+  const forget = async (key) => {
+    const { response } = await callAction({ name: 'Forget', payload: { key, scope: props.scope } });
+    setAsking('');
+    if (response?.error) setProblem(response.error);
+  };
+  return (
+    <>
+      <form
+        className="mc-search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          show({});
+        }}
+      >
+        <input
+          aria-label="Search in the memory"
+          placeholder="Search: words, an error, a name…"
+          value={query}
+          onChange={(event) => setQuery(event.target.value)}
+        />
+        <button type="submit" className="mc-button">
+          Search
+        </button>
+      </form>
+      <div className="mc-scopes">
+        <button type="button" aria-pressed={props.scope === 'chat'} onClick={() => show({ scope: 'chat' })}>
+          This chat
+        </button>
+        <button type="button" aria-pressed={props.scope === 'all'} onClick={() => show({ scope: 'all' })}>
+          All my chats
+        </button>
+        {props.query ? (
+          <button type="button" onClick={() => show({ query: '' })}>
+            Show everything
+          </button>
+        ) : null}
+      </div>
+      {problem ? <p className="mc-problem">{problem}</p> : null}
+      {!items.length ? (
+        <p className="mc-empty">
+          {props.query
+            ? 'Nothing that is stored answers this.'
+            : props.scope === 'chat'
+              ? 'Nothing is stored of this chat yet. Large results of tools are, and what you ask to be remembered.'
+              : 'Nothing is stored of you yet.'}
+        </p>
+      ) : null}
+      <ul className="mc-items">
+        {items.map((item) => (
+          <li key={item.key}>
+            <button type="button" className="mc-item" onClick={() => ask({ show: 'item', key: item.key })}>
+              <span className="mc-item-words">{item.description}</span>
+              <span className="mc-quiet">
+                {number(item.tokens)} tokens · {item.source} · {item.created.slice(0, 16).replace('T', ' ')}
+                {item.is_here ? '' : ' · another chat'}
+              </span>
+              {item.passage ? <span className="mc-passage">{item.passage}</span> : null}
+            </button>
+            {asking === item.key ? (
+              <span className="mc-confirm" role="alertdialog" aria-label="Forget this?">
+                Erase it for good?
+                <button type="button" className="mc-button mc-danger" onClick={() => forget(item.key)}>
+                  Forget it
+                </button>
+                <button type="button" className="mc-button mc-plain" onClick={() => setAsking('')}>
+                  Keep
+                </button>
+              </span>
+            ) : (
+              <button
+                type="button"
+                className="mc-forget"
+                aria-label={`Forget ${item.description}`}
+                onClick={() => setAsking(item.key)}
+              >
+                Forget
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Item() {
+  const [pattern, setPattern] = useState(props.pattern || '');
+  const turn = (start) => ask({ show: 'item', key: props.key, start });
+  return (
+    <>
+      <button type="button" className="mc-link" onClick={() => ask({ show: 'stored' })}>
+        ← all that is stored
+      </button>
+      <div>
+        <h3 className="mc-title">{props.description || props.key}</h3>
+        <p className="mc-quiet">
+          <code>{props.key}</code>
+          {props.tokens ? ` · ${number(props.tokens)} tokens` : ''}
+          {props.source ? ` · from ${props.source}` : ''}
+          {props.created ? ` · ${props.created.slice(0, 16).replace('T', ' ')}` : ''}
+        </p>
+      </div>
+      <form
+        className="mc-search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          ask({ show: 'item', key: props.key, pattern });
+        }}
+      >
+        <input
+          aria-label="Find in this"
+          placeholder="Find in this, as a regular expression"
+          value={pattern}
+          onChange={(event) => setPattern(event.target.value)}
+        />
+        <button type="submit" className="mc-button">
+          Find
+        </button>
+      </form>
+      {props.text !== undefined ? <pre className="mc-content">{props.text}</pre> : null}
+      {props.lines ? (
+        <div className="mc-pages">
+          <button
+            type="button"
+            className="mc-button mc-plain"
+            disabled={props.start <= 1}
+            onClick={() => turn(Math.max(1, props.start - 300))}
+          >
+            Before
+          </button>
+          <span className="mc-quiet">
+            lines {number(props.start)}–{number(props.end)} of {number(props.lines)}
+          </span>
+          <button
+            type="button"
+            className="mc-button mc-plain"
+            disabled={props.end >= props.lines}
+            onClick={() => turn(props.end + 1)}
+          >
+            After
+          </button>
+        </div>
+      ) : props.pattern && !props.error ? (
+        <button type="button" className="mc-link" onClick={() => turn(1)}>
+          show it from its beginning
+        </button>
+      ) : null}
+    </>
+  );
+}
+
+function View() {
+  const agents = (props.agents || []).filter((agent) => agent.segments.length);
+  if (!agents.length)
+    return <p className="mc-empty">The model has not been asked since this chat was opened. Write something first.</p>;
+  return agents.map((agent) => (
+    <section key={agent.name} className="mc-agent">
+      <p>
+        <b>{agent.name}</b> was sent <b>{number(agent.tokens)}</b> tokens of the conversation
+        {agent.budget ? `, within a budget of ${number(agent.budget)}` : ''}. Everything would have been{' '}
+        {number(agent.raw)}. The first {number(agent.stable)} are the same as in the call before, which a prompt cache
+        reads at a fraction of the price.
+      </p>
+      <table className="mc-segments">
+        <thead>
+          <tr>
+            <th>What</th>
+            <th>How</th>
+            <th>Tokens</th>
+          </tr>
+        </thead>
+        <tbody>
+          {agent.segments.map((segment, place) => (
+            <tr key={place}>
+              <td>
+                {segment.source} <span className="mc-quiet">{segment.kind}</span>
+                {segment.keys.map((key) => (
+                  <button
+                    key={key}
+                    type="button"
+                    className="mc-link mc-key"
+                    onClick={() => ask({ show: 'item', key })}
+                  >
+                    {key}
+                  </button>
+                ))}
+                {segment.why ? <span className="mc-quiet mc-why">{segment.why}</span> : null}
+              </td>
+              <td>
+                <span className={`mc-state mc-state-${segment.state}`}>{segment.state}</span>
+              </td>
+              <td className="mc-number">
+                {number(segment.tokens)}
+                {segment.full !== segment.tokens ? <span className="mc-quiet"> of {number(segment.full)}</span> : null}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {agent.decisions.length ? (
+        <ul className="mc-decisions">
+          {agent.decisions.map((decision, place) => (
+            <li key={place}>{decision}</li>
+          ))}
+        </ul>
+      ) : null}
+    </section>
+  ));
+}
+
+const EXAMPLES = {
+  'An agent': {
+    provider: 'autogen_agentchat.agents.AssistantAgent',
+    config: { name: 'secretary', system_message: 'You keep notes for the user, and find them again.' }
+  },
+  'A team': {
+    provider: 'autogen_agentchat.teams.RoundRobinGroupChat',
+    config: {
+      participants: [
+        {
+          provider: 'autogen_agentchat.agents.AssistantAgent',
+          config: { name: 'writer', system_message: 'You write what is asked for.' }
+        },
+        {
+          provider: 'autogen_agentchat.agents.AssistantAgent',
+          config: { name: 'critic', system_message: 'You say in two sentences what could be better.' }
+        }
+      ],
+      max_turns: 2
+    }
+  }
+};
+
+function Agent() {
+  const [json, setJson] = useState(props.json || '');
+  const [own, setOwn] = useState(Boolean(props.uses_own_model));
+  const [found, setFound] = useState(null);
+  const [problem, setProblem] = useState(props.error || '');
+  const [busy, setBusy] = useState(false);
+  const words = {
+    reader: 'The reader answers: it lists, reads and searches the source of memory_context, and changes nothing.',
+    coder: 'The coder answers: a CodeAgent with a shell. It runs commands on this server.',
+    pasted: `What was pasted answers${props.agents?.length ? `: ${props.agents.join(', ')}` : ''}.`
+  };
+  const call = async (name, payload) => {
+    setBusy(true);
+    setProblem('');
+    try {
+      const { response } = await callAction({ name, payload: { uses_own_model: own, ...payload } });
+      if (response?.error) {
+        setProblem(response.error);
+        setFound(null);
+      } else if (name === 'Check agent') setFound(response);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <>
+      {props.done ? <p className="mc-done">The chat goes on with this agent.</p> : null}
+      <p>{words[props.agent]}</p>
+      {!props.is_operator ? (
+        <p className="mc-empty">Operators can change who answers: loading an agent may run code on this server.</p>
+      ) : (
+        <>
+          <div className="mc-scopes">
+            {['reader', 'coder'].map((name) => (
+              <button
+                key={name}
+                type="button"
+                disabled={busy}
+                aria-pressed={props.agent === name}
+                onClick={() => call('Agent', { agent: name })}
+              >
+                {name === 'reader' ? 'Reader' : 'Coder'}
+              </button>
+            ))}
+          </div>
+          <label className="mc-label" htmlFor="mc-json">
+            Or paste an agent or a team, as AutoGen component JSON
+          </label>
+          <textarea
+            id="mc-json"
+            className="mc-json"
+            spellCheck={false}
+            value={json}
+            placeholder='{"provider": "autogen_agentchat.agents.AssistantAgent", "config": {…}}'
+            onChange={(event) => {
+              setJson(event.target.value);
+              setFound(null);
+            }}
+          />
+          <p className="mc-quiet">
+            Each agent in it gets a memory context of its own and the tools to use it. Examples:{' '}
+            {Object.entries(EXAMPLES).map(([name, example]) => (
+              <button
+                key={name}
+                type="button"
+                className="mc-link mc-example"
+                onClick={() => {
+                  setJson(JSON.stringify(example, null, 2));
+                  setFound(null);
+                }}
+              >
+                {name}
+              </button>
+            ))}
+          </p>
+          <label className="mc-check">
+            <input type="checkbox" checked={own} onChange={(event) => setOwn(event.target.checked)} />
+            Use the models it names instead of this application&apos;s
+          </label>
+          {problem ? (
+            <p className="mc-problem" role="alert">
+              {problem}
+            </p>
+          ) : null}
+          {found ? (
+            <div className="mc-found">
+              <p>
+                <b>{found.kind === 'team' ? 'A team' : 'An agent'}</b>: {found.agents.join(', ')}
+              </p>
+              {found.reach.length ? (
+                <>
+                  <p className="mc-warning">It brings code, or reaches beyond the chat:</p>
+                  <ul>
+                    {found.reach.map((one, place) => (
+                      <li key={place}>{one}</li>
+                    ))}
+                  </ul>
+                </>
+              ) : (
+                <p className="mc-quiet">It brings no code of its own.</p>
+              )}
+              {found.notes.map((one, place) => (
+                <p key={place} className="mc-quiet">
+                  {one}
+                </p>
+              ))}
+            </div>
+          ) : null}
+          <div className="mc-actions">
+            <button
+              type="button"
+              className="mc-button mc-plain"
+              disabled={busy || !json.trim()}
+              onClick={() => call('Check agent', { json })}
+            >
+              Check
+            </button>
+            <button
+              type="button"
+              className="mc-button"
+              disabled={busy || !found}
+              onClick={() => call('Agent', { agent: 'pasted', json })}
+            >
+              Go on with it
+            </button>
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+export default function Memory() {
+  const shown = { stored: Stored, item: Item, view: View, agent: Agent }[props.tab] || Stored;
+  const Shown = shown;
+  return (
+    <div className="mc-panel" data-asked={props.asked}>
+      <Tabs tab={props.tab} />
+      {props.error && props.tab !== 'agent' ? <p className="mc-problem">{props.error}</p> : null}
+      <Shown />
+    </div>
+  );
+}

@@ -1,0 +1,22 @@
+// Chips for what was stored: each opens the item in the side panel.
+
+const ask = (asked) => window.askMemory(asked); // public/links.js
+
+export default function References() {
+  return (
+    <div className="mc-chips">
+      {(props.refs || []).map((ref) => (
+        <button
+          key={ref.key}
+          type="button"
+          className="mc-chip"
+          title={`Open ${ref.key}`}
+          onClick={() => ask({ show: 'item', key: ref.key })}
+        >
+          <span className="mc-chip-words">{ref.description}</span>
+          <span className="mc-chip-tokens">{ref.tokens.toLocaleString('en')} tokens</span>
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,84 @@
+"""The server: Chainlit's own application with this folder as its root.
+
+Chainlit reads its settings from the environment and from its root folder while it is imported, so they are prepared
+first: `prepare`, then `serve`.
+"""
+
+import logging
+import os
+import shutil
+import signal
+import socket
+from importlib import import_module
+from pathlib import Path
+
+import platformdirs
+import uvicorn
+
+from ..web_chat.visitors import kept_secret
+from .users import Users
+
+__all__ = ["prepare", "serve"]
+
+ROOT = Path(__file__).resolve().parent
+
+
+def prepare() -> None:
+    """Say in the environment where Chainlit's root and secret are, unless somebody said so before."""
+    folder = platformdirs.user_data_path("memory-context-chainlit", appauthor=False)
+    if "CHAINLIT_APP_ROOT" not in os.environ:
+        root = ROOT
+        if not os.access(ROOT, os.W_OK):  # installed for everybody: Chainlit has to write beside its settings
+            root = folder / "root"
+            shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
+        os.environ["CHAINLIT_APP_ROOT"] = str(root)
+    if "CHAINLIT_AUTH_SECRET" not in os.environ:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ["CHAINLIT_AUTH_SECRET"] = kept_secret(folder / "auth_secret").decode()
+
+
+async def serve(host: str, port: int, users: Users) -> None:
+    """Serve until somebody stops it; then every chat is archived.
+
+    Raises:
+        StoreError: The store cannot be opened.
+    """
+    from chainlit.config import config
+    from chainlit.server import app
+
+    logging.getLogger("chainlit").setLevel(logging.ERROR)
+    config.run.host, config.run.port, config.run.headless = host, port, True
+    config.project.allow_origins[:] = [*config.project.allow_origins, *_addresses(host, port)]
+    await import_module(f"{__package__}.hooks").store.open()
+    server = _Server(
+        uvicorn.Config(app, host=host, port=port, log_level="error", ws="auto", timeout_graceful_shutdown=2)
+    )
+    server.ready_text = "\n".join(
+        [f"Open http://{_shown(host)}:{port}/ (Ctrl+C ends it)", *([users.login_hint] if users.are_demo else [])]
+    )
+
+    def stop(*_: object) -> None:  # without a handler uvicorn raises the signal again when it has stopped
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    await server.serve()
+
+
+class _Server(uvicorn.Server):
+    """Says where to open once that works."""
+
+    ready_text = ""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(self.ready_text, flush=True)
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    return [f"http://{name}:{port}" for name in dict.fromkeys((host, "localhost", "127.0.0.1"))]

@@ -1,0 +1,44 @@
+"""The settings of a chat: what people can set, and the policy that comes of it."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from memory_context import ContextPolicy
+from memory_context.policy import FirstView
+
+__all__ = ["DEFAULTS", "policy_of", "values_of"]
+
+DEFAULTS = ContextPolicy()
+
+_NUMBERS = ("token_budget", "offload_threshold_tokens", "first_view_limit_tokens")
+_SWITCHES = ("expansion", "recall", "compaction")
+
+
+def values_of(policy: ContextPolicy) -> dict[str, Any]:
+    """Return what the settings show for a policy, by the names of its fields."""
+    shown: dict[str, Any] = {"first_view": policy.first_view}
+    shown |= {name: getattr(policy, name) for name in _NUMBERS}
+    return shown | {name: getattr(policy, name).enabled for name in _SWITCHES}
+
+
+def policy_of(settings: Mapping[str, Any], base: ContextPolicy = DEFAULTS) -> ContextPolicy:
+    """Return the policy that settings ask for; what they leave out stays as in `base`.
+
+    Settings come back from a browser, and from the rows of older chats: whatever does not fit is left out.
+    """
+    changed = base.model_dump()
+    if settings.get("first_view") in get_args(FirstView):
+        changed["first_view"] = settings["first_view"]
+    for name in _NUMBERS:
+        value = settings.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            changed[name] = int(value)
+    for name in _SWITCHES:
+        if isinstance(settings.get(name), bool):
+            changed[name]["enabled"] = settings[name]
+    try:
+        return ContextPolicy.model_validate(changed)
+    except ValidationError:
+        return base

@@ -1,0 +1,184 @@
+"""The sample as a process on the tests' Postgres, with a real Chromium in front of it; one of each per module."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from ..conftest import REPOSITORY, Server, needs
+from ..web_chat.conftest import chromium_options
+
+SAMPLE = REPOSITORY / "samples" / "chainlit_web"
+START_SECONDS = 60
+WAIT_SECONDS = 40
+_numbers = count(1)
+
+expect.set_options(timeout=WAIT_SECONDS * 1000)
+
+
+@dataclass
+class ChainlitServer:
+    """The sample as a process; it can be stopped and started again at the same address."""
+
+    database_url: str
+    folder: Path
+    port: int
+    process: asyncio.subprocess.Process | None = field(default=None, init=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log.txt").read_text()
+
+    async def start(self) -> None:
+        """Start it and wait until it says where to open it."""
+        root = self.folder / "root"
+        if not root.exists():  # Chainlit writes into its root
+            shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("__pycache__", ".files", "*.py"))
+        said = len(self.log) if (self.folder / "log.txt").exists() else 0
+        with (self.folder / "log.txt").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "samples.chainlit_web", "--port", str(self.port)),
+                cwd=REPOSITORY,
+                env={
+                    **os.environ,
+                    "MEMORY_CONTEXT_URL": self.database_url,
+                    "OPENAI_API_KEY": "",
+                    "CHAT_USERS": "",
+                    "CHAINLIT_APP_ROOT": str(root),
+                    "CHAINLIT_AUTH_SECRET": "x" * 64,
+                },
+                stdout=log,
+                stderr=log,
+            )
+        end = time.monotonic() + START_SECONDS
+        while f"Open {self.url}" not in self.log[said:]:
+            assert self.process.returncode is None, self.log
+            assert time.monotonic() < end, "the server does not start"
+            await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Stop it as a person does, and wait until it has ended."""
+        if self.process is not None and self.process.returncode is None:
+            self.process.send_signal(signal.SIGINT)
+            await self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def chainlit_database_url(server: Server, template: str) -> Iterator[str]:
+    """The address of a database for the tests of a module."""
+    name = f"chainlit_web_{next(_numbers)}"
+    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
+    yield server.url(name)
+    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chainlit_server(
+    chainlit_database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ChainlitServer]:
+    """The running sample."""
+    needs("chromium")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    chainlit_server = ChainlitServer(chainlit_database_url, tmp_path_factory.mktemp("chainlit_web"), port)
+    await chainlit_server.start()
+    yield chainlit_server
+    await chainlit_server.stop()
+    assert "Traceback" not in chainlit_server.log, chainlit_server.log
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A Chromium without a window."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(**chromium_options())
+        yield browser
+        await browser.close()
+
+
+@dataclass
+class Person:
+    """Somebody with a browser profile of their own.
+
+    Attributes:
+        profile: The profile.
+        page: The page.
+        foreign: What the page asked other hosts for.
+        errors: What was thrown in the page.
+    """
+
+    profile: BrowserContext
+    page: Page
+    server: ChainlitServer
+    foreign: list[str] = field(default_factory=list[str])
+    errors: list[str] = field(default_factory=list[str])
+
+    def watch(self) -> None:
+        """Note what should not happen."""
+        self.page.set_default_timeout(WAIT_SECONDS * 1000)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self._note(request.url))
+
+    def _note(self, url: str) -> None:
+        if not url.startswith((self.server.url, self.server.url.replace("http", "ws"), "data:", "blob:", "about:")):
+            self.foreign.append(url)
+
+    async def log_in(self, name: str, password: str) -> None:
+        """Log in at the form."""
+        await self.page.goto(self.server.url)
+        await self.page.fill("#email", name)
+        await self.page.fill("#password", password)
+        await self.page.press("#password", "Enter")
+
+    async def say(self, text: str, answers: int) -> None:
+        """Send a message and wait until so many answers are complete, with what they came to."""
+        await self.page.locator("#chat-input").fill(text)
+        await self.page.locator("#chat-submit").click()  # waits until the page is connected
+        await self.answered(answers)
+
+    async def answered(self, answers: int) -> None:
+        """Wait for so many complete answers."""
+        await self.page.wait_for_function(
+            "many => document.querySelectorAll('.mc-meter').length >= many", arg=answers, polling=50
+        )
+
+    async def show(self, panel: str) -> None:
+        """Open a side panel by its link in the header."""
+        await self.page.locator(f"#header a[href='#memory-panel/{panel}']").click()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def come(browser: Browser, chainlit_server: ChainlitServer) -> AsyncIterator[Callable[[], Awaitable[Person]]]:
+    """Make people: `await come()`; at the end, nothing was thrown and no other host was asked for anything."""
+    people: list[Person] = []
+
+    async def come(**options: Any) -> Person:
+        profile = await browser.new_context(reduced_motion="reduce", **options)  # a panel that slides is missed
+        person = Person(profile, await profile.new_page(), chainlit_server)
+        person.watch()
+        people.append(person)
+        return person
+
+    yield come
+    found = [(person.errors, person.foreign) for person in people]
+    for person in people:
+        await person.profile.close()
+    assert found == [([], [])] * len(people)

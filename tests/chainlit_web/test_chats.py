@@ -1,0 +1,175 @@
+"""Live chats without a page: one for each thread, whatever changes; a run that is stopped leaves it whole."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from autogen_core import FunctionCall
+from autogen_core.models import CreateResult, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+
+from memory_context import ContextPolicy, MemoryStore, SessionGoneError
+from samples.chainlit_web.agents import Agents
+from samples.chainlit_web.chats import Chats, Said
+from samples.chainlit_web.plans import Plan
+from samples.chainlit_web.script import ScriptedModel
+from samples.chainlit_web.ui_hook import ComponentError
+
+from ..chainlit.conftest import (
+    chat as chainlit_session,
+)  # first: it has Chainlit write elsewhere than into the checkout
+
+NOTES = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"name": "notes"}}
+THREAD = "thread-1"
+
+
+@pytest.fixture
+async def chats(store: MemoryStore) -> AsyncIterator[Chats]:
+    """Live chats with a scripted model."""
+    chats = Chats(Agents(store, ScriptedModel(0)))
+    yield chats
+    await chats.close()
+
+
+async def turn(chats: Chats, text: str) -> str:
+    from samples.chainlit_web.turns import run_turn
+
+    with chainlit_session("ada", THREAD):
+        async with chats.hold("ada", THREAD, Plan()) as chat:
+            display = await run_turn(chat, text)
+    return display.answer.content if display.answer else ""
+
+
+async def texts(chats: Chats, agent: str) -> str:
+    chat = chats.peek("ada", THREAD)
+    assert chat is not None
+    return str(await chat.contexts[agent].get_messages())
+
+
+async def test_a_turn_is_answered_with_links_to_what_was_stored(chats: Chats) -> None:
+    answer = await turn(chats, "read context.py and show me how a message is added")
+    assert "async def add_message" in answer
+    assert "](#memory/read_file_" in answer
+
+
+async def test_settings_change_at_once_and_nothing_is_lost(chats: Chats) -> None:
+    await turn(chats, "read context.py")
+    async with chats.hold("ada", THREAD, Plan()) as chat:
+        await chat.become(Plan(policy=ContextPolicy(first_view="placeholder")))
+    await turn(chats, "read policy.py")
+    said = await texts(chats, "reader")
+    assert "read context.py" in said
+    chat = chats.peek("ada", THREAD)
+    assert chat is not None
+    assert chat.contexts["reader"].policy.first_view == "placeholder"
+
+
+async def test_another_agent_has_heard_what_was_said(chats: Chats) -> None:
+    await turn(chats, "Which parts does the package have?")
+    async with chats.hold("ada", THREAD, Plan()) as chat:
+        await chat.become(Plan("pasted", NOTES), [Said(True, "the first question"), Said(False, "its answer")])
+    said = await texts(chats, "notes")
+    assert said.index("the first question") < said.index("its answer")
+    async with chats.hold("ada", THREAD, Plan()) as chat:  # and hears it once: now it has a history of its own
+        await chat.become(Plan("pasted", NOTES), [Said(True, "the first question")])
+    assert (await texts(chats, "notes")).count("the first question") == 1
+
+
+async def test_an_agent_that_cannot_be_made_leaves_the_chat_as_it_was(chats: Chats) -> None:
+    await turn(chats, "Which parts does the package have?")
+    async with chats.hold("ada", THREAD, Plan()) as chat:
+        with pytest.raises(ComponentError):
+            await chat.become(Plan("pasted", {"provider": "os.system"}))
+        assert chat.plan == Plan()
+    assert "folders" in await turn(chats, "Which parts does the package have?")
+
+
+async def test_two_tabs_work_on_one_chat_one_after_the_other(chats: Chats) -> None:
+    answers = await asyncio.gather(turn(chats, "remember that x is 1"), turn(chats, "remember that y is 2"))
+    assert all("I will remember" in answer for answer in answers)
+    said = await texts(chats, "reader")
+    assert "x is 1" in said
+    assert "y is 2" in said
+
+
+class StuckModel(ScriptedModel):
+    """Calls a tool, and then never answers."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.is_stuck = asyncio.Event()
+
+    async def create(self, messages: Sequence[Any], **others: Any) -> CreateResult:
+        if isinstance(messages[-1], FunctionExecutionResultMessage):
+            self.is_stuck.set()
+            await asyncio.Event().wait()
+        return await super().create(messages, **others)
+
+
+async def test_a_run_that_is_stopped_leaves_a_chat_that_goes_on(store: MemoryStore) -> None:
+    model = StuckModel()
+    agents = Agents(store, model)
+    chats = Chats(agents)
+    running = asyncio.create_task(turn(chats, "read policy.py"))
+    await model.is_stuck.wait()
+    running.cancel()  # as Chainlit's stop button does
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    agents.model_client = ScriptedModel(0)
+    async with chats.hold("ada", THREAD, Plan()) as chat:
+        await chat.remake_agent()
+    assert "folders" in await turn(chats, "Which parts does the package have?")
+    assert "read policy.py" in await texts(chats, "reader")
+    await chats.close()
+
+
+async def test_a_chat_comes_back_from_its_archive(store: MemoryStore) -> None:
+    before = Chats(Agents(store, ScriptedModel(0)))
+    await turn(before, "remember that the key is under the mat")
+    await before.close()
+    after = Chats(Agents(store, ScriptedModel(0)))
+    async with after.hold("ada", THREAD, Plan()):
+        pass
+    assert "under the mat" in await texts(after, "reader")
+    await after.close()
+
+
+async def test_nothing_is_archived_of_a_thread_that_is_deleted(store: MemoryStore, chats: Chats) -> None:
+    await turn(chats, "remember that the key is under the mat")
+    await chats.archive("ada", THREAD)
+    await chats.discard("ada", THREAD)
+    await store.conversations.delete_session("ada", THREAD)
+    assert chats.peek("ada", THREAD) is None
+    with pytest.raises(SessionGoneError):
+        await turn(chats, "who is still there?")
+    await chats.close()
+    assert await store.conversations.session("ada", THREAD) is None
+
+
+def result(name: str, content: str) -> list[Any]:
+    done = FunctionExecutionResult(content=content, name=name, call_id="1", is_error=False)
+    return [UserMessage(content="where is `grep` used?", source="user"), FunctionExecutionResultMessage(content=[done])]
+
+
+@pytest.mark.parametrize(
+    ("asked", "tools", "expected"),
+    [
+        ("where is `x_y` used?", {"search_code"}, "search_code"),
+        ("where is `x_y` used?", {"grep", "shell"}, "grep"),
+        ("Which parts does it have?", {"grep", "shell"}, "shell"),
+        ("read policy.py", {"search_memory"}, "search_memory"),
+    ],
+)
+async def test_the_scripted_model_uses_the_tools_an_agent_has(asked: str, tools: set[str], expected: str) -> None:
+    schemas: Any = [{"name": name} for name in tools]
+    decided = await ScriptedModel(0).create([UserMessage(content=asked, source="user")], tools=schemas)
+    (call,) = decided.content
+    assert isinstance(call, FunctionCall)
+    assert call.name == expected
+
+
+async def test_the_scripted_model_answers_without_any_tool() -> None:
+    decided = await ScriptedModel(0).create([UserMessage(content="read policy.py", source="user")])
+    assert "this agent has no tools that I know" in str(decided.content)
+    found = await ScriptedModel(0).create(result("grep", "a.py:3:grep"), tools=[])
+    assert "1 matching lines" in str(found.content)

@@ -1,0 +1,125 @@
+"""Whole stories in a browser: what is stored opens and is forgotten, a chat lasts, people keep apart, agents change."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+from playwright.async_api import expect
+
+from .conftest import ChainlitServer, Person
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Come = Callable[[], Awaitable[Person]]
+
+SECRETARY = {
+    "provider": "autogen_agentchat.agents.AssistantAgent",
+    "config": {"name": "secretary", "system_message": "You keep notes."},
+}
+
+
+async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
+    come: Come, chainlit_server: ChainlitServer
+) -> None:
+    ada = await come()
+    page = ada.page
+    await ada.log_in("ada", "wrong")
+    await expect(page.get_by_text("check user name and password")).to_be_visible()
+    await ada.log_in("ada", "ada")
+    await page.get_by_text("Read a large file").click()
+    await ada.answered(1)
+
+    # the step has the beginning of what the tool returned, and its reference opens the whole
+    await page.get_by_role("button", name="read_file context.py").click()
+    chip = page.locator(".mc-chip").first
+    await expect(chip).to_contain_text("tokens")
+    await chip.click()
+    content = page.locator(".mc-content")
+    await expect(content).to_contain_text("MemoryContext: the drop-in context of an AutoGen agent")
+    await expect(page.locator(".mc-pages")).to_contain_text("lines 1–300 of")
+    await page.get_by_label("Find in this").fill("def for_subagent")
+    await page.get_by_role("button", name="Find", exact=True).click()
+    await expect(content).to_contain_text("def for_subagent")
+    await expect(content).not_to_contain_text("the drop-in context")
+
+    # what the model saw is explained
+    await ada.show("view")
+    await expect(page.locator(".mc-segments")).to_contain_text("placeholder")
+
+    # settings hold at once: from now on a result is a reference at first sight
+    await page.locator("#chat-settings-open-modal").click()
+    await page.locator("#chat-settings").get_by_role("combobox").click()
+    await page.get_by_role("option", name="as a reference only").click()
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page.get_by_text("Applied to this chat.")).to_be_visible()
+
+    # after a restart of the server the chat is there, its references open, and it goes on with these settings
+    address = page.url
+    assert "/thread/" in address
+    await page.goto("about:blank")
+    await chainlit_server.stop()
+    await chainlit_server.start()
+    await page.goto(address)
+    await ada.answered(1)
+    await ada.say("read policy.py", 2)
+    # it saw only a reference, and looked up what it needed
+    await expect(page.get_by_role("button", name="retrieve_memory")).to_have_count(2)
+    await ada.show("view")
+    await expect(page.locator(".mc-segments .mc-key")).to_have_count(2)  # also that of before the restart
+    await ada.show("stored")
+    items = page.locator(".mc-items li")
+    await expect(items).to_have_count(2)
+
+    # forgetting asks first, and then it is gone
+    first = items.filter(has_text="context.py")
+    await first.get_by_role("button", name="Forget").click()
+    await first.get_by_role("button", name="Keep").click()
+    await expect(items).to_have_count(2)
+    await first.get_by_role("button", name="Forget").click()
+    await first.get_by_role("button", name="Forget it").click()
+    await expect(items).to_have_count(1)
+    await page.get_by_role("button", name="read_file context.py").click()
+    await page.locator(".mc-chip").first.click()
+    await expect(page.locator(".mc-problem")).to_contain_text("was forgotten on")
+
+
+async def test_people_see_nothing_of_each_other_and_only_operators_change_who_answers(come: Come) -> None:
+    ada, grace = await come(), await come()
+    await ada.log_in("ada", "ada")
+    await ada.say("remember that the release is on Friday the 13th", 1)
+    await ada.show("stored")
+    item = ada.page.locator(".mc-items li").first
+    await expect(item).to_contain_text("release is on Friday")
+    await item.locator(".mc-item").click()
+    key = await ada.page.locator(".mc-panel code").inner_text()
+
+    await grace.log_in("grace", "grace")
+    await expect(grace.page.get_by_text("No chats yet")).to_be_visible()
+    await grace.show("stored")
+    await grace.page.get_by_role("button", name="All my chats").click()
+    await expect(grace.page.locator(".mc-empty")).to_contain_text("Nothing is stored of you yet")
+    await grace.page.evaluate("key => window.postMessage({memory_context: {show: 'item', key}}, '*')", key)
+    await expect(grace.page.locator(".mc-problem")).to_contain_text(f"No item '{key}' in this memory")
+    await grace.show("agent")
+    await expect(grace.page.locator(".mc-empty")).to_contain_text("Operators can change who answers")
+
+    # an operator pastes an agent; a mistake is told with its place; the agent has heard what was said, and stays
+    page = ada.page
+    await ada.show("agent")
+    await page.locator("#mc-json").fill('{"provider": "os.system", "config": {}}')
+    await page.get_by_role("button", name="Check").click()
+    await expect(page.locator(".mc-problem")).to_contain_text(
+        "provider: 'os.system' is outside of the known namespaces"
+    )
+    await page.locator("#mc-json").fill(json.dumps(SECRETARY))
+    await page.get_by_role("button", name="Check").click()
+    await page.get_by_role("button", name="Go on with it").click()
+    await expect(page.locator(".mc-done")).to_be_visible()
+    await ada.say("What do you remember about the release?", 2)
+    await expect(page.locator(".ai-message").last).to_contain_text("Friday the 13th")
+    await page.reload()
+    await ada.answered(2)
+    await ada.show("agent")
+    await expect(page.locator(".mc-panel")).to_contain_text("What was pasted answers: secretary.")
+    await ada.show("view")
+    await expect(page.locator(".mc-agent")).to_contain_text("secretary was sent")
