@@ -33,7 +33,7 @@ from memory_context.web import create_chat_router
 def what_was_said(view: Sequence[LLMMessage]) -> str:
     """Answer without a live model: with what the agent was told so far."""
     told = [str(message.content) for message in view if isinstance(message, UserMessage) and message.source == "user"]
-    return f"That is the {len(told)}. thing you told me; the first was: {told[0]}"
+    return f"This is your message number {len(told)}; the first was: {told[0]}"
 
 
 def build_agent(context: MemoryContext) -> AssistantAgent:

@@ -41,9 +41,9 @@ OPERATOR = (
 
 
 def server() -> StdioServerParams:
-    """Return how the server is started: `memory-context mcp --user sample-mcp`, from wherever this Python is."""
-    program = [sys.executable, "-c", "from memory_context.cli import main; main()"]
-    return StdioServerParams(command=program[0], args=[*program[1:], "mcp", "--user", USER], env=dict(os.environ))
+    """Return how the server is started: `memory-context mcp --user sample-mcp`, with whatever Python runs this."""
+    command = ["-c", "from memory_context.cli import main; main()", "mcp", "--user", USER]
+    return StdioServerParams(command=sys.executable, args=command, env=dict(os.environ))
 
 
 async def work(name: str, script: tuple[Decision, ...], task: str) -> None:
@@ -68,4 +68,5 @@ async def main() -> None:
     await work("operator", OPERATOR, "Which login does the migration need, and how do I roll back?")
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

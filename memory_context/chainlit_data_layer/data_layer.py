@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 
 _NAME_CHARACTERS = 255  # a thread is named by its first message, however long
 _CLOSE_SECONDS = 5
+_SHARING = frozenset({"is_shared", "shared_at"})
 
 _Method = TypeVar("_Method", bound=Callable[..., Coroutine[Any, Any, None]])
 
@@ -147,10 +148,14 @@ class MemoryDataLayer(BaseDataLayer):
         element = owner and await self._threads.element(owner, thread_id, element_id)
         return element_to_dict(element) if element else None
 
-    async def element_content(self, thread_id: str, element_id: str) -> ElementContent | None:
-        """Return what an element of a thread shows; None if that is not kept."""
+    async def element_content(
+        self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
+    ) -> ElementContent | None:
+        """Return what an element of a thread shows, or `length` bytes from `start` on; None if that is not kept."""
         owner = await self._threads.owner(thread_id)
-        return await self._threads.element_content(owner, thread_id, element_id) if owner else None
+        if not owner:
+            return None
+        return await self._threads.element_content(owner, thread_id, element_id, start=start, length=length)
 
     @_after_user_message
     async def delete_element(self, element_id: str, thread_id: str | None = None) -> None:
@@ -264,7 +269,13 @@ class MemoryDataLayer(BaseDataLayer):
         metadata: dict[str, Any] | None = None,
         tags: list[str] | None = None,
     ) -> None:
-        """Make a thread, or change what is given of it; of the metadata key by key, None takes one away."""
+        """Make a thread, or change what is given of it; of the metadata key by key, None takes one away.
+
+        A chat that ends writes what it knew of its thread when it began. Whether that is shared is not taken from it:
+        its author may have thought better of it meanwhile.
+        """
+        if metadata is not None and "client_type" in metadata and chat_session() is not None:
+            metadata = {key: value for key, value in metadata.items() if key not in _SHARING}
         if name is None and metadata is not None and isinstance(metadata.get("name"), str):
             name = metadata["name"]
 

@@ -1,10 +1,13 @@
 """What elements show, served from the database: a route of Chainlit's own application, under its own login.
 
-Only the author of a thread gets what was shown in it, and whoever may see the thread if it is shared. What an agent
-made or a user uploaded is not trusted: a browser runs no script in it.
+Promises: only the author of a thread gets what was shown in it, and whoever may see the thread if it is shared. What an
+agent made or a user uploaded is not trusted: a browser runs no script in it, and no header is made of it. A file takes
+as much memory as a piece of it, however large it is.
 """
 
 import os
+import re
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Protocol, cast
 from urllib.parse import quote
 
@@ -13,6 +16,7 @@ from chainlit.config import config
 from chainlit.types import ThreadDict
 from chainlit.user import PersistedUser, User
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import StreamingResponse
 
 from memory_context.store import ElementContent
 
@@ -22,6 +26,8 @@ __all__ = ["ElementSource", "element_url", "is_element_url", "mount_elements"]
 
 _PREFIX = "/memory-context/elements"
 _NAME = "memory_context_element"
+_PIECE_BYTES = 1 << 20
+_MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNORECASE)
 _SHOWN = ("image/", "audio/", "video/", "text/plain", "application/json", "application/pdf")
 
 CurrentUser = Annotated[User | PersistedUser | None, Depends(get_current_user)]
@@ -38,15 +44,17 @@ class ElementSource(Protocol):
         """Return whose a thread is."""
         ...
 
-    async def element_content(self, thread_id: str, element_id: str) -> ElementContent | None:
-        """Return what an element shows."""
+    async def element_content(
+        self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
+    ) -> ElementContent | None:
+        """Return what an element shows, or a part of it."""
         ...
 
 
 def element_url(thread_id: str, element_id: str) -> str:
     """Return where the page finds what an element shows, on the server it came from."""
     root = os.environ.get("CHAINLIT_PARENT_ROOT_PATH", "") + os.environ.get("CHAINLIT_ROOT_PATH", "")
-    return f"{root}{_PREFIX}/{quote(thread_id, safe='')}/{quote(element_id, safe='')}"
+    return f"{root.rstrip('/')}{_PREFIX}/{quote(thread_id, safe='')}/{quote(element_id, safe='')}"
 
 
 def is_element_url(url: str) -> bool:
@@ -68,14 +76,21 @@ def mount_elements(app: FastAPI, source: ElementSource) -> None:
         if not await _may_see(source, thread_id, user):
             # the same for what there is and what there is not: nothing is learnt of another's threads
             raise HTTPException(404 if user else 401, "Element not found" if user else "Unauthorized")
-        content = await source.element_content(thread_id, element_id)
-        if content is None:
+        element = await source.element_content(thread_id, element_id, length=0)
+        if element is None:
             raise HTTPException(404, "Element not found, or it was too large to be kept")
-        return _response(content, request.headers.get("range"))
+        part = byte_range(request.headers.get("range"), element.size_bytes)
+        start, end = part or (0, element.size_bytes)
+        headers = _headers(element) | {"Content-Length": str(end - start)}
+        if part:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{element.size_bytes}"
+        pieces = _pieces(source, thread_id, element_id, start, end)
+        return StreamingResponse(pieces, 206 if part else 200, headers)
 
     routes = app.router.routes
     routes[:] = [route for route in routes if getattr(route, "name", None) != _NAME]
-    app.add_api_route(f"{_PREFIX}/{{thread_id}}/{{element_id}}", serve, name=_NAME, include_in_schema=False)
+    path = f"{config.run.root_path}{_PREFIX}/{{thread_id}}/{{element_id}}"  # as Chainlit's own routes begin
+    app.add_api_route(path, serve, name=_NAME, include_in_schema=False)
     routes.insert(0, routes.pop())  # Chainlit's last route takes whatever is left
 
 
@@ -92,21 +107,31 @@ async def _may_see(source: ElementSource, thread_id: str, user: User | Persisted
     return bool(may_view and await may_view(thread, user))
 
 
-def _response(content: ElementContent, range_header: str | None) -> Response:
-    mime = str(content.fields.get("mime") or "application/octet-stream")
-    name = str(content.fields.get("name") or "")
+async def _pieces(
+    source: ElementSource, thread_id: str, element_id: str, start: int, end: int
+) -> AsyncGenerator[bytes, None]:
+    while start < end:
+        length = min(_PIECE_BYTES, end - start)
+        piece = await source.element_content(thread_id, element_id, start=start, length=length)
+        if piece is None or len(piece.content) != length:
+            raise RuntimeError(f"element {element_id!r} was deleted or replaced while it was served")
+        yield piece.content
+        start += length
+
+
+def _headers(element: ElementContent) -> dict[str, str]:
+    mime = str(element.fields.get("mime") or "").partition(";")[0].strip()
+    if not _MIME.fullmatch(mime):
+        mime = "application/octet-stream"
+    name = str(element.fields.get("name") or "")
     way = "inline" if mime.startswith(_SHOWN) else "attachment"
     headers = {
         "Accept-Ranges": "bytes",
         "Cache-Control": "private, no-cache",
         "Content-Disposition": f"{way}; filename*=UTF-8''{quote(name.encode('utf-8', 'replace'), safe='')}",
+        "Content-Type": f"{mime}; charset=utf-8" if mime.startswith("text/") else mime,
         "X-Content-Type-Options": "nosniff",
     }
     if mime != "application/pdf":  # browsers show no PDF in a sandbox, and run nothing of it in the page
         headers["Content-Security-Policy"] = "sandbox"
-    span = byte_range(range_header, len(content.content))
-    if span is None:
-        return Response(content.content, media_type=mime, headers=headers)
-    start, end = span
-    headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(content.content)}"
-    return Response(content.content[start:end], 206, media_type=mime, headers=headers)
+    return headers

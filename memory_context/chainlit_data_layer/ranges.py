@@ -4,7 +4,7 @@ import re
 
 __all__ = ["byte_range"]
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile("bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:

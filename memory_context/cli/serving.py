@@ -29,7 +29,10 @@ def serve(
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens.")
     ] = None,
 ) -> None:
-    """Serve a chat with an agent over HTTP, until SIGTERM or Ctrl-C."""
+    """Serve a chat with an agent over HTTP.
+
+    It ends with SIGTERM or Ctrl-C.
+    """
     try:
         from ..access import UsageError
         from ..web.serving import ServeOptions
@@ -59,7 +62,10 @@ def mcp(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that stores.")] = False,
 ) -> None:
-    """Serve a memory to clients of the Model Context Protocol, until they have gone, SIGTERM or Ctrl-C."""
+    """Serve a memory to clients of the Model Context Protocol.
+
+    It ends when the client that started it has gone, and with SIGTERM or Ctrl-C.
+    """
     try:
         from ..access import UsageError
         from ..mcp_server.serving import McpOptions

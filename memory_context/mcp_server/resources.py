@@ -116,15 +116,15 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
         ItemNotFoundError: It stands for nothing.
     """
     parts = urlsplit(str(uri))
-    path = unquote(parts.path.removeprefix("/"))
-    if parts.scheme == _SCHEME and parts.netloc == _SESSIONS and path:
+    key, path = unquote(parts.netloc), unquote(parts.path.removeprefix("/"))
+    if parts.scheme == _SCHEME and key == _SESSIONS and path:
         return _contents(uri, await _session_text(served, path), "text/plain")
-    if parts.scheme != _SCHEME or not parts.netloc or path:
+    if parts.scheme != _SCHEME or not key or path:
         raise ItemNotFoundError(f"{shorten(str(uri), 120)!r} is neither {_ITEM_TEMPLATE} nor {_SESSION_TEMPLATE}")
     memory = await served.memory()
-    item = await memory.retrieve(parts.netloc)
+    item = await memory.retrieve(key)
     if item is None:
-        raise await memory.not_found(parts.netloc)
+        raise await memory.not_found(key)
     memory.trail.note("retrieved", [item.key], "resource")
     if len(item.content) <= _MOST_CHARACTERS:
         return _contents(uri, item.content, _mime_type(item))

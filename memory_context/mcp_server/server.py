@@ -86,13 +86,13 @@ def _answering(answer: Callable[[Any], Awaitable[types.ServerResultType]]) -> _A
         try:
             result = await answer(request)
         except ItemNotFoundError as error:
-            raise _error(_RESOURCE_NOT_FOUND, f"{error}.") from error
+            raise _error(_RESOURCE_NOT_FOUND, str(error)) from error
         except ValueError as error:
-            raise _error(types.INVALID_PARAMS, f"{error}.") from error
+            raise _error(types.INVALID_PARAMS, str(error)) from error
         except StoreError as error:
             raise _error(types.INTERNAL_ERROR, f"The memory cannot be reached at the moment ({error}).") from error
         except (MemoryContextError, UsageError) as error:
-            raise _error(types.INTERNAL_ERROR, f"{error}.") from error
+            raise _error(types.INTERNAL_ERROR, str(error)) from error
         except Exception as error:
             _logger.exception("%s failed", type(request).__name__)
             raise _error(types.INTERNAL_ERROR, f"a defect of the memory: {type(error).__name__}") from error
@@ -106,7 +106,8 @@ def _answering(answer: Callable[[Any], Awaitable[types.ServerResultType]]) -> _A
 
 
 def _error(code: int, text: str) -> McpError:
-    return McpError(types.ErrorData(code=code, message=_sayable(text)))
+    sentence = text if text.endswith((".", "?")) else f"{text}."
+    return McpError(types.ErrorData(code=code, message=_sayable(sentence)))
 
 
 def _sayable(value: Any) -> Any:

@@ -83,7 +83,7 @@ def _tokens(options: McpOptions) -> Tokens | None:
     if options.transport == "stdio":
         raise UsageError("--token-env is for --transport http; on stdio the client is whoever started the server")
     if options.user:
-        raise UsageError("--user and --token-env contradict each other: a token says whose it is")
+        raise UsageError("--user, or MEMORY_CONTEXT_USER, contradicts --token-env: a token says whose it is")
     return Tokens.from_environment(options.token_env)
 
 

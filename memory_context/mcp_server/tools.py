@@ -65,7 +65,9 @@ class ReadSessionArgs(ReadHistoryArgs):
     """Arguments of `read_history`, where there is no conversation of one's own."""
 
     session_id: str | None = Field(
-        default=None, description="Which conversation; without it the latest ones are listed, with their ids."
+        default=None,
+        description='Which conversation; "" lists the latest ones, with their ids. Default the one the server was '
+        "started for, if any, else that list.",
     )
     agent_id: str | None = Field(
         default=None, description="Which agent's view of it, where several took part; default the one that began it."
@@ -93,13 +95,13 @@ class ReadSessionTool(ReadHistoryTool):
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         assert isinstance(args, ReadSessionArgs)
-        session_id = args.session_id or host.session_id
+        session_id = host.session_id if args.session_id is None else args.session_id
         if not session_id:
             return Answer(await self._latest())
         try:
             session = await self._served.session_host(session_id, args.agent_id)
         except ItemNotFoundError as error:
-            return Answer(f"{error}: read_history() without a session_id lists the latest.", failed=True)
+            return Answer(f'{error}. Next: read_history(session_id="").', failed=True)
         answer = await super()._answer(session, args)
         page, _, footer = answer.text.rpartition("\n")
         named = f"session_id={session_id!r}, " + (f"agent_id={args.agent_id!r}, " if args.agent_id else "")

@@ -126,15 +126,17 @@ class ThreadElement:
 
 @dataclass(frozen=True)
 class ElementContent:
-    """What an element shows.
+    """What an element shows, or a part of it.
 
     Attributes:
-        content: Its bytes.
+        content: The bytes that were asked for, as far as there are any.
         fields: What the interface keeps of it.
+        size_bytes: How many bytes all of it has.
     """
 
     content: bytes
     fields: Mapping[str, Any]
+    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,10 @@ def element_from_row(row: Mapping[str, Any]) -> ThreadElement:
 
 def content_from_row(rows: Sequence[Mapping[str, Any]]) -> ElementContent | None:
     """Return the content in rows; None if there is none."""
-    return ElementContent(bytes(rows[0]["content"]), read_canonical(rows[0]["fields"])) if rows else None
+    if not rows:
+        return None
+    (row,) = rows
+    return ElementContent(bytes(row["content"]), read_canonical(row["fields"]), row["size_bytes"])
 
 
 def _unescaped(text: str | None) -> str | None:

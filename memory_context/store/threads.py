@@ -262,9 +262,19 @@ class ThreadStore:
         (rows,) = await self._read(user_id, params, "fetch_element")
         return element_from_row(rows[0]) if rows else None
 
-    async def element_content(self, user_id: str, thread_id: str, element_id: str) -> ElementContent | None:
-        """Return what an element of a thread shows; None if this user has no such element there, or it is not kept."""
-        params = _element(user_id, thread_id, element_id)
+    async def element_content(
+        self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
+    ) -> ElementContent | None:
+        """Return what an element of a thread shows; None if this user has no such element there, or it is not kept.
+
+        Args:
+            user_id: Whose thread.
+            thread_id: Which one.
+            element_id: Which of its elements.
+            start: The first byte, from 0.
+            length: How many bytes at most; None for all there are.
+        """
+        params = {**_element(user_id, thread_id, element_id), "start": start, "length": length}
         (rows,) = await self._read(user_id, params, "fetch_element_content")
         return content_from_row(rows)
 

@@ -199,8 +199,11 @@ FROM memory_context.ui_elements
 WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s AND element_id = %(element_id)s;
 
 -- name: fetch_element_content :one
--- What an element shows.
-SELECT fields::text AS fields, content
+-- What an element shows: so many bytes from one on, or to the end. They are read without the rest.
+SELECT
+    fields::text AS fields,
+    octet_length(content) AS size_bytes,
+    substring(content FROM %(start)s::integer + 1 FOR coalesce(%(length)s::integer, octet_length(content))) AS content
 FROM memory_context.ui_elements
 WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s AND element_id = %(element_id)s AND content IS NOT NULL;
 

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -16,10 +17,10 @@ from hypothesis import strategies as st
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from memory_context.store import MemoryStore
-from tests.conftest import Server, database_of
+from tests.conftest import REPOSITORY, Server, database_of
 from tests.store.test_erasing import rows_of
 
-from .conftest import Feedback, MemoryDataLayer, Pagination, ThreadFilter, User, chat, elements
+from .conftest import Feedback, MemoryDataLayer, Pagination, ThreadFilter, User, chat, config, elements
 
 NOW = "2026-01-02T03:04:05.000006Z"
 ODD = "".join(map(chr, (0, 26, 0xD800, 0xDFFF, 0x1F600))) + "\r\n\\u0000 naïve %_\\"
@@ -718,3 +719,14 @@ async def test_closing_waits_for_what_is_being_written(store: MemoryStore) -> No
         assert all(task.done() for task in writing)
     assert len(await steps_of(layer)) == 20
     assert await layer.build_debug_url() == ""
+
+
+def test_the_readmes_lines_give_chainlit_a_data_layer(monkeypatch: pytest.MonkeyPatch):
+    """Run as they stand; Chainlit calls what it was given when it first needs it."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import chainlit as cl\n.*?)```", readme, re.DOTALL)
+    monkeypatch.setattr(config.code, "data_layer", None)
+    exec(compile(block, "README.md", "exec"), {})
+    made = config.code.data_layer
+    assert made is not None
+    assert isinstance(made(), MemoryDataLayer)

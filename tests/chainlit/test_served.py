@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_context.chainlit_data_layer import mount_elements
 from memory_context.chainlit_data_layer.ranges import byte_range
 from memory_context.errors import StoreUnavailableError
 from memory_context.store import MemoryStore
@@ -181,8 +182,61 @@ def test_a_range_lies_within_the_content(first: int, last: int, size: int) -> No
     for header, expected in spans.items():
         span = byte_range(header, size)
         assert (b"" if span is None else data[slice(*span)]) == expected()
-    for nonsense in (None, "", "bytes=-", "bytes=1-2,4-5", "lines=1-2", "bytes=x-y"):
+    for nonsense in (
+        None,
+        "",
+        "bytes=-",
+        "bytes=1-2,4-5",
+        "lines=1-2",
+        "bytes=x-y",
+        f"bytes={'9' * 5000}-",
+        "bytes=٠-٠",
+    ):
         assert byte_range(nonsense, size) is None
+
+
+async def test_a_large_file_is_read_piece_by_piece(
+    web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of it without the rest, and never much of it at once."""
+    film = bytes(range(256)) * 9000
+    with chat("alice", "t"):
+        await layer.create_element(elements.Video(id="film", name="f", content=film, mime="video/mp4", for_id="m"))
+    read: list[int] = []
+    element_content = layer.element_content
+
+    async def noted(*which: str, **part: Any) -> Any:
+        found = await element_content(*which, **part)
+        assert found is not None
+        read.append(len(found.content))
+        return found
+
+    monkeypatch.setattr(layer, "element_content", noted)
+    await log_in(web, "alice")
+    url = "/memory-context/elements/t/film"
+    assert (await web.get(url)).content == film
+    assert sum(read) == len(film)
+    assert max(read) <= 1 << 20
+    read.clear()
+    answer = await web.get(url, headers={"Range": "bytes=-300"})
+    assert (answer.status_code, answer.content, sum(read)) == (206, film[-300:], 300)
+    assert (await web.get(url, headers={"Range": "bytes=0-"})).status_code == 206
+
+
+async def test_a_type_that_is_none_is_not_passed_on(
+    web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None
+) -> None:
+    """It comes from whoever uploaded the file; nothing of it becomes another header."""
+    await log_in(web, "alice")
+    for mime, told in (
+        ("image/png\r\nSet-Cookie: a=b", "application/octet-stream"),
+        ("image/☃", "application/octet-stream"),
+        ("text/plain;charset=utf-7", "text/plain; charset=utf-8"),
+    ):
+        with chat("alice", "t"):
+            await layer.create_element(elements.File(id="x", name="x", content=b"x", mime=mime, for_id="m"))
+        answer = await web.get("/memory-context/elements/t/x")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, told)
 
 
 async def test_a_shared_thread_shows_its_elements_to_whoever_sees_it(
@@ -210,6 +264,27 @@ async def test_a_shared_thread_shows_its_elements_to_whoever_sees_it(
     assert (await web.get(url)).status_code == 404
 
 
+async def test_a_chat_that_ends_does_not_share_its_thread_again(
+    web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None
+) -> None:
+    """Its tab was opened while the thread was shared, and is closed after it was not any more."""
+    await log_in(web, "alice")
+    await web.put("/project/thread/share", json={"threadId": "t", "isShared": True})
+    with chat("alice", "t") as session:
+        session.thread_id_to_resume = "t"
+        assert await chainlit.socket.resume_thread(session)
+        kept = session.to_persistable()
+        assert kept["is_shared"]
+        await web.put("/project/thread/share", json={"threadId": "t", "isShared": False})
+        await chainlit.socket.persist_user_session("t", kept | {"mood": "calm"})
+    read = await layer.get_thread("t")
+    assert read is not None
+    assert (read["metadata"] or {})["mood"] == "calm"
+    await log_in(web, "bob")
+    assert (await web.get("/memory-context/elements/t/image")).status_code == 404
+    assert (await web.get("/project/share/t")).status_code == 404
+
+
 async def test_a_path_before_the_application_is_in_the_address(
     layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +292,22 @@ async def test_a_path_before_the_application_is_in_the_address(
     monkeypatch.setenv("CHAINLIT_PARENT_ROOT_PATH", "/tools")
     monkeypatch.setenv("CHAINLIT_ROOT_PATH", "/chat")
     assert ((await layer.get_element("t", "image")) or {})["url"] == "/tools/chat/memory-context/elements/t/image"
+    monkeypatch.delenv("CHAINLIT_PARENT_ROOT_PATH")
+    monkeypatch.setenv("CHAINLIT_ROOT_PATH", "/")
+    assert ((await layer.get_element("t", "image")) or {})["url"] == "/memory-context/elements/t/image"
+
+
+async def test_elements_are_served_where_chainlit_serves_everything_else(
+    web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `chainlit run --root-path /chat`, whose routes all begin with it."""
+    monkeypatch.setenv("CHAINLIT_ROOT_PATH", "/chat")
+    with monkeypatch.context() as patch:
+        patch.setattr(chainlit.server.config.run, "root_path", "/chat")
+        mount_elements(chainlit.server.app, layer)
+    await log_in(web, "alice")
+    url = ((await layer.get_element("t", "image")) or {})["url"] or ""
+    assert (await web.get(url)).content == PNG
 
 
 async def test_a_page_is_told_of_a_database_that_is_away(

@@ -158,7 +158,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(database_url: str):
     [
         (["--transport", "http", "--host", "0.0.0.0"], 2, "give --token-env NAME"),
         (["--transport", "http", "--token-env", "NONE"], 2, "user:token pairs"),
-        (["--transport", "http", "--token-env", "TOKENS", "--user", "x"], 2, "contradict"),
+        (["--transport", "http", "--token-env", "TOKENS", "--user", "x"], 2, "MEMORY_CONTEXT_USER, contradicts"),
         (["--transport", "http", "--token-env", "TWICE"], 2, "have the same token"),
         (["--token-env", "TOKENS"], 2, "--token-env is for --transport http"),
         (["--transport", "pigeon"], 2, "'pigeon'"),

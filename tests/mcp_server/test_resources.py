@@ -65,9 +65,10 @@ async def test_a_text_comes_exactly_and_says_what_it_is(store: MemoryStore):
             ("", "custom", "text/plain"),
         ]:
             ref = await memory.store(content, type=kind)
-            contents = await read(client, f"memory://{ref.key}")
-            assert isinstance(contents, types.TextResourceContents)
-            assert (contents.text, contents.mimeType) == (content, mime_type)
+            for uri in (f"memory://{ref.key}", f"memory://{ref.key.replace('_', '%5F')}"):
+                contents = await read(client, uri)
+                assert isinstance(contents, types.TextResourceContents)
+                assert (contents.text, contents.mimeType) == (content, mime_type)
         ref = await memory.store("half \ud83d")
         contents = await read(client, f"memory://{ref.key}")
         assert isinstance(contents, types.BlobResourceContents)
@@ -75,13 +76,16 @@ async def test_a_text_comes_exactly_and_says_what_it_is(store: MemoryStore):
 
 
 async def test_what_is_not_there_is_said_with_the_protocols_code(store: MemoryStore):
-    """With the nearest key, or the addresses there are."""
+    """With the nearest key, or the addresses there are, in a sentence that ends once."""
     async with connected(store) as client:
         key = await stored(client, "text")
         for uri, told in [
-            (f"memory://{key[:-1]}", f"did you mean '{key}'"),
+            (f"memory://{key[:-1]}", f"did you mean '{key}'?"),
             ("memory://sessions/s9", "no session 's9'"),
             ("memory://sessions", "no item 'sessions'"),
+            ("memory://ключ", "no item 'ключ' in this memory."),
+            ("memory://%00..%2F", "no item '../'"),
+            ("memory://%ED%A0%80", "no item"),
             ("memory:///etc/passwd", "is neither memory://{key} nor"),
             ("file:///etc/passwd", "is neither memory://{key} nor"),
             (f"memory://{key}/more", "is neither memory://{key} nor"),
@@ -90,6 +94,7 @@ async def test_what_is_not_there_is_said_with_the_protocols_code(store: MemorySt
                 await client.read_resource(AnyUrl(uri))
             assert caught.value.error.code == -32002
             assert told in caught.value.error.message
+            assert not caught.value.error.message.endswith("?.")
 
 
 async def test_keys_and_sessions_are_completed(store: MemoryStore):
@@ -131,3 +136,6 @@ async def test_the_prompt_teaches_the_placeholder(store: MemoryStore):
         assert message.content.text.endswith("Begin with search_memory for: deploys")
         with pytest.raises(McpError, match="there is no prompt 'other'"):
             await client.get_prompt("other")
+        with pytest.raises(McpError) as caught:
+            await client.get_prompt("other " * 100_000)
+        assert len(caught.value.error.message) < 200

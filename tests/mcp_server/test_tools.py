@@ -182,6 +182,10 @@ async def test_earlier_conversations_are_listed_and_paged(store: MemoryStore):
         assert "no messages yet" in said(other)
     async with connected(store, session_id="night's shift") as client:
         assert said(await client.call_tool("read_history", {})) == texts[0]
+        assert said(await client.call_tool("read_history", {"session_id": ""})) == listed
+        unknown = await client.call_tool("read_history", {"session_id": "day's shift"})
+        assert unknown.isError
+        assert following(said(unknown)) == ("read_history", {"session_id": ""})
 
 
 async def test_many_calls_at_once_are_each_answered(store: MemoryStore):

@@ -105,9 +105,9 @@ def test_a_team_is_loaded_from_json_and_goes_on_in_another(runs: dict[str, list[
 def test_a_chat_goes_on_after_a_restart_of_its_server(runs: dict[str, list[str]]) -> None:
     """Whole and streamed; the person and the agent both know what was said before."""
     before, after = runs["05_fastapi_chat"][0].split("The server was stopped")
-    assert "the 1. thing you told me" in before
-    assert "the |2. |thing |you |told |me; " in before
-    assert "Whole:     That is the 3. thing you told me; the first was: My boat is called Wanderer." in after
+    assert "your message number 1;" in before
+    assert "This |is |your |message |number |2; " in before
+    assert "Whole:     This is your message number 3; the first was: My boat is called Wanderer." in after
     assert len(re.findall("^  (?:user|ai) ", after, re.MULTILINE)) == 6
 
 

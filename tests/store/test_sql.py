@@ -73,6 +73,8 @@ PARAMS: dict[str, Any] = {
     "chunk_memory_ids": [1, 2],
     "chunk_numbers": [0, 1],
     "chunk_counts": [1, 1],
+    "start": 0,
+    "length": None,
     "start_chars": [0, 5],
     "end_chars": [5, 9],
     "start_lines": [1, 1],
