@@ -7,7 +7,9 @@ one line that says what to do; the store is closed however a command ends.
 import asyncio
 import json
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,8 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ..embeddings import Embedder
     from ..store import MemoryStore
 
@@ -30,6 +30,7 @@ __all__ = [
     "confirm",
     "counted",
     "harmless",
+    "not_empty",
     "print_fields",
     "print_json",
     "print_table",
@@ -43,16 +44,33 @@ __all__ = [
 
 FAILED, ASKED_WRONGLY = 1, 2
 
+
+def not_empty(name: str | None) -> str | None:
+    """Refuse an empty name: a script's variable that is not set must not choose another database or user."""
+    if name == "":
+        raise typer.BadParameter("it is empty")
+    return name
+
+
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", help="The database. [default: MEMORY_CONTEXT_URL, else the embedded one]"),
+    typer.Option(
+        "--url", callback=not_empty, help="The database. [default: MEMORY_CONTEXT_URL, else the embedded one]"
+    ),
 ]
 UserOption = Annotated[
     str | None,
-    typer.Option("--user", envvar="MEMORY_CONTEXT_USER", help="Whose. [default: the only user there is]"),
+    typer.Option(
+        "--user",
+        callback=not_empty,
+        envvar="MEMORY_CONTEXT_USER",
+        help="Whose memory. [default: that of the only user]",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+_LEAST_CELLS = 8  # of a column that gives way
 
 _Result = TypeVar("_Result")
 
@@ -96,7 +114,29 @@ def run(
     work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
 ) -> _Result:
     """Return what some work with the store gives; the store is opened by its first operation, and closed after it."""
-    return asyncio.run(with_store(work, url, embedder))
+    with _stopping_at_once():
+        return asyncio.run(with_store(work, url, embedder))
+
+
+@contextmanager
+def _stopping_at_once() -> Generator[None, None, None]:
+    """Let Ctrl-C end what is waited for now, be it a question, a pipe that nobody reads or the database.
+
+    asyncio's own handler only asks the work to end when it next waits for the database; a second Ctrl-C ends it.
+    """
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # not ours to change
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 async def with_store(
@@ -121,7 +161,7 @@ async def user_of(store: "MemoryStore", user: str | None) -> str:
     Raises:
         Failure: Nobody was named, and there is no user, or there are several.
     """
-    if user:
+    if user is not None:
         return user
     users: list[str] = []
     async for name in store.every_user():
@@ -150,7 +190,10 @@ def say_error(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON; any str survives, times are ISO 8601."""
+    """Print a value as JSON; times are ISO 8601.
+
+    Any str survives, but for halves of a surrogate pair side by side: JSON has no form in which they stay two.
+    """
     typer.echo(json.dumps(value, indent=2, default=_as_json))
 
 
@@ -172,28 +215,59 @@ def print_table(
     """Print rows under their columns, those named in `right` aligned there.
 
     In a terminal as wide as that is: columns named in `cut` give way, each row in its one line; without such columns
-    all wrap. Elsewhere nothing is cut, so that it can be searched.
+    all wrap. Numbers and keys stay whole: where there is no room for them, lines are longer. Elsewhere nothing is cut,
+    so that it can be searched.
     """
+    from rich.cells import cell_len
+
+    texts = [[_printable(value) for value in row] for row in rows]
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *texts, strict=True)]
+    if sys.stdout.isatty():
+        _print_fitted(columns, texts, widths, right, cut)
+    else:
+        _print_whole(columns, texts, widths, right)
+
+
+def _print_fitted(
+    columns: Sequence[str],
+    texts: Iterable[Sequence[str]],
+    widths: Sequence[int],
+    right: Sequence[str],
+    cut: Sequence[str],
+) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    is_terminal = sys.stdout.isatty()
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
-        stays = not is_terminal or column in right or (bool(cut) and column not in cut)
+    least = 3 * (len(columns) - 1)
+    for column, width in zip(columns, widths, strict=True):
+        stays = column in right or (bool(cut) and column not in cut)
+        least += width if stays else min(width, _LEAST_CELLS)
         table.add_column(column, justify="right" if column in right else "left", no_wrap=stays, overflow="fold")
-    for row in rows:
-        pairs = zip(columns, row, strict=True)
-        table.add_row(*(_cell(Text(_printable(value)), is_terminal and column in cut) for column, value in pairs))
-    Console(width=None if is_terminal else 10_000).print(table, crop=False)
+    for row in texts:
+        cells = [Text(text) for text in row]
+        for column, cell in zip(columns, cells, strict=True):
+            if column in cut:  # the text's own rules go before the column's, by which its width is found
+                cell.no_wrap, cell.overflow = True, "ellipsis"
+        table.add_row(*cells)
+    Console(width=max(Console().width, least)).print(table, crop=False)
 
 
-def _cell(text: "Text", is_cut: bool) -> "Text":
-    if is_cut:  # the text's own rules go before the column's, by which its width is found
-        text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+def _print_whole(
+    columns: Sequence[str], texts: Iterable[Sequence[str]], widths: Sequence[int], right: Sequence[str]
+) -> None:
+    """Print a table as wide as it is. Not by rich: it takes ten times as long, and cuts at any width it is given."""
+    from rich.cells import cell_len
+
+    def line(row: Sequence[str]) -> str:
+        gaps = [" " * (width - cell_len(text)) for width, text in zip(widths, row, strict=True)]
+        padded = zip(columns, row, gaps, strict=True)
+        return "   ".join(gap + text if column in right else text + gap for column, text, gap in padded).rstrip()
+
+    lines = [line(columns), "─" * (sum(widths) + 3 * (len(widths) - 1)), *map(line, texts)]
+    typer.echo("\n".join(lines))
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
@@ -260,5 +334,10 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Failure(f"{question} Nobody is there to answer: give --yes", ASKED_WRONGLY)
-    if not typer.confirm(question, err=True):
+    try:
+        is_wanted = typer.confirm(question, err=True)
+    except typer.Abort:
+        say("")  # ends the line of the question
+        raise
+    if not is_wanted:
         raise Failure("nothing was changed")

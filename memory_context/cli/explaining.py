@@ -177,7 +177,7 @@ def _print(seen: _Seen) -> None:
             )
         )
     for decided in told.decisions:
-        typer.echo(f"  decided: {decided}")
+        typer.echo(harmless(f"  decided: {decided}"))
     for remark in seen.remarks:
         say(f"Note: {remark}.")
 

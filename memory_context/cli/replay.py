@@ -11,7 +11,7 @@ versions do not say either how long an excerpt was, or a text that was withdrawn
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from ..policy import ContextPolicy
 from ..stats import ContextStats, Meter, raw_tokens
@@ -108,7 +108,7 @@ def replay(archived: Archived, policy: ContextPolicy) -> Replay:
     watcher = _Watcher(policy)
     transcript = Transcript()
     if batches:
-        transcript = load_transcript(joined_events([batch.body for batch in batches]), watcher.watch)
+        transcript = load_transcript(_joined(batches), watcher.watch)
     return Replay(
         calls=tuple(watcher.calls),
         stats=watcher.meter.stats(transcript, 0),
@@ -128,6 +128,13 @@ def _whole(batches: Sequence[StoredBatch]) -> list[StoredBatch]:
             break
         kept.append(batch)
     return kept
+
+
+def _joined(batches: Sequence[StoredBatch]) -> dict[str, Any]:
+    try:
+        return joined_events([batch.body for batch in batches])
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"the archive of this session cannot be read: {error!r}") from error
 
 
 class _Watcher:

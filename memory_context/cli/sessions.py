@@ -198,7 +198,7 @@ def _print_page(page: _Page, as_json: bool) -> None:
         first, last = page.texts[0][0], page.texts[-1][0]
         say(f"messages {first}-{last} of {page.count}; --from {last + 1} goes on")
     if not page.report.is_complete or not page.texts:
-        say(str(page.report))
+        say(harmless(str(page.report)))
 
 
 # --- delete

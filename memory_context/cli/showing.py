@@ -40,7 +40,7 @@ __all__ = ["show"]
 
 TransformChoice = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 
-_CALL = re.compile(r"retrieve_memory\(([^()]*(?:\"(?:[^\"\\]|\\.)*\"[^()]*)*)\)")
+_CALL = re.compile(r"retrieve_memory\(((?:[^()\"]|\"(?:[^\"\\]|\\.)*\")*)\)")
 _ARGUMENT = re.compile(r"\b([a-z_]+)=(\"(?:[^\"\\]|\\.)*\"|\w+)")
 _FOLD_KEY = re.compile(r"history_\d+-\d+_[0-9a-f]{6}")
 _MOST_EVENTS = 1000

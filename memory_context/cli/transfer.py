@@ -16,7 +16,19 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from .console import Failure, JsonOption, UrlOption, UserOption, counted, print_json, progress_bar, run, say, user_of
+from .console import (
+    Failure,
+    JsonOption,
+    UrlOption,
+    UserOption,
+    counted,
+    not_empty,
+    print_json,
+    progress_bar,
+    run,
+    say,
+    user_of,
+)
 
 if TYPE_CHECKING:
     from ..store import ImportReport, MemoryStore
@@ -38,10 +50,11 @@ def export(
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Write everything of a user, or of one session, to a file, as JSON Lines.
+    """Write everything of a user, or of one session, to a file.
 
-    Items with their content, what was forgotten, sessions, what was said in them, and the audit trail, as they are at
-    one moment, whatever is written meanwhile. What search uses is not in it: it is made again after an import.
+    JSON Lines: items with their content, what was forgotten, sessions, what was said in them, what a chat page showed,
+    and the audit trail, as they are at one moment, whatever is written meanwhile. What search uses is not in it: it is
+    made again after an import.
     """
 
     async def work(store: "MemoryStore") -> None:
@@ -63,13 +76,14 @@ def export(
 def import_(
     file: Annotated[str, typer.Argument(help="A file that export wrote; - for stdin.")],
     user: Annotated[
-        str | None, typer.Option("--user", help="Whose it shall be. [default: the user in the file]")
+        str | None,
+        typer.Option("--user", callback=not_empty, help="Whose it shall be. [default: the user in the file]"),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what would be imported; store nothing.")] = False,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take in a file that export wrote, for the same user or another.
+    """Take in what export wrote, for the same user or another.
 
     The whole file is checked first: one that is damaged, or at odds with what is there, changes nothing. What is there
     stays as it is, so the same file can be imported again, after a break for instance. Do not go on with a session

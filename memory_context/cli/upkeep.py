@@ -36,7 +36,10 @@ _FAILURES_SHOWN = 5
 
 
 def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
-    """Show where the data is, its server and schema, how much there is and what waits. Changes nothing."""
+    """Show where the data is, how much there is, and what waits.
+
+    With the server and its schema, which is looked at as it is: nothing is migrated or written.
+    """
 
     async def work(store: "MemoryStore") -> "StoreStatus":
         with progress_bar("counting users") as show:
@@ -230,10 +233,10 @@ def reindex(
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Index what waits, try again what could not be indexed, and embed what a model has not embedded yet.
+    """Index what waits, and embed what is not embedded yet.
 
-    The store can be used meanwhile, and this can be broken off and begun again. To go over to another model run it with
-    that model, then start your agents with it.
+    What could not be indexed before is tried again. The store can be used meanwhile, and this can be broken off and
+    begun again. To go over to another model run it with that model, then start your agents with it.
     """
     chosen = _embedder(embedder, model, dimensions)
 

@@ -13,6 +13,7 @@ Promise: what a `Line` holds, the tables take. To let another table travel, add 
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -231,7 +232,7 @@ def read_line(number: int, data: bytes) -> Line:
     """
     try:
         text = data.decode().rstrip("\r\n")
-        fields = _object(json.loads(text, parse_constant=_refuse))
+        fields = _object(json.loads(text, parse_constant=_refuse, parse_float=_finite))
         record = fields.get("record")
         if record == END:
             if not isinstance(fields.get("records"), dict):
@@ -264,6 +265,13 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return number
 
 
 def _is_plain(value: Any) -> bool:

@@ -5,12 +5,14 @@ Promise: what was found good here, the table takes.
 
 import base64
 import hashlib
+import re
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from memory_context.escaping import to_utf8, unescape, unescape_json
+from memory_context.identifiers import checked_identifier
+from memory_context.references import KEY_PATTERN
 
 from .canonical import canonical_json
 
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _SLICE_CHARACTERS = 1_000_000
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
 
 
 def unescape_long(text: str) -> str:
@@ -56,10 +59,29 @@ def _at_most(octets: int) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _is_key(text: str) -> str:
+    if not KEY_PATTERN.fullmatch(text):  # no reference could be made of it, and a search that finds it would fail
+        raise ValueError("not a memory key: 1-64 of A-Z a-z 0-9 _ . -, beginning with a letter or digit")
+    return text
+
+
+def _is_chat_id(text: str) -> str:
+    checked_identifier("id", unescape(text))
+    return text
+
+
+def _written_as_time(value: object) -> object:
+    """Refuse what only pydantic reads as a time: seconds since 1970, as a number or in a string."""
+    if not isinstance(value, str) or not _DAY.match(value):
+        raise ValueError("not a time like 2026-01-31T12:00:00Z")
+    return value
+
+
 _Name = Annotated[str, _at_most(512)]
 _Word = Annotated[str, _at_most(64)]
 _Session = Annotated[str, Field(min_length=1), _at_most(512)]
-_Time = Annotated[AwareDatetime, Field(strict=False)]
+_Time = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_written_as_time)]
+_Uuid = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Small = Annotated[int, Field(ge=0, lt=2**31)]
@@ -103,7 +125,7 @@ class Header(BaseModel):
 class Item(Record):
     """An item, with its content; of a tombstone what is left."""
 
-    memory_key: Annotated[str, Field(min_length=1), _at_most(64)]
+    memory_key: Annotated[str, AfterValidator(_is_key)]
     agent_id: _Name
     session_id: _Name
     memory_type: _Word
@@ -145,6 +167,20 @@ class SessionRow(Record):
     deleted_at: _Time | None
 
 
+class ChatLine(BaseModel):
+    """A chat message in a batch of them."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    id: Annotated[str, AfterValidator(_is_chat_id)]
+    text: str
+    sender: Literal["user", "ai"]
+    timestamp: _Time
+
+
+_CHAT = TypeAdapter(list[ChatLine])
+
+
 class Batch(Record):
     """What was said in a session: a stretch of a transcript, or chat messages."""
 
@@ -164,12 +200,15 @@ class Batch(Record):
     message_batch: dict[str, Any] | list[dict[str, Any]]
 
     def check(self) -> None:
-        """Raise `ValueError` if content and hash do not belong together."""
+        """Raise `ValueError` if its parts contradict each other, or it holds something else than its kind does."""
         if self.kind == "client":
             if self.agent_id or self.branch or self.begins_anew or self.batch_sha256 is not None:
                 raise ValueError("chat messages have no agent, branch or hash")
-            if [message.get("id") for message in self.message_batch if isinstance(message, dict)] != self.message_ids:
-                raise ValueError("message_ids are not those of the messages")
+            messages = _CHAT.validate_python(self.message_batch)
+            if [message.id for message in messages] != self.message_ids or self.message_count != len(messages):
+                raise ValueError("message_ids and message_count are not those of the messages")
+        elif not isinstance(self.message_batch, dict):
+            raise ValueError("a stretch of a transcript is an object")
         else:
             body = canonical_json(unescape_json(self.message_batch))
             if hashlib.sha256(body.encode()).hexdigest() != self.batch_sha256:
@@ -179,7 +218,7 @@ class Batch(Record):
 class Event(Record):
     """What happened to items."""
 
-    id: Annotated[UUID, Field(strict=False)]
+    id: _Uuid
     agent_id: _Name
     session_id: _Name
     is_private: bool

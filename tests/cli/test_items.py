@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_context.cli import execute
+from memory_context.cli import execute, showing
+from memory_context.cli.console import print_table
 from memory_context.escaping import to_utf8
 
 from ..agents.scripted import report
@@ -112,6 +113,30 @@ def test_with_several_users_one_has_to_be_named(capsys: pytest.CaptureFixture[st
     assert (status, err) == (2, "memory-context: there are several users, give --user: 'alice', 'bob'\n")
 
 
+def test_a_narrow_terminal_gets_numbers_and_keys_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Lines are longer then; a number without its last digit would be another one."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    numbers = ("123,456,789",) * 3
+    print_table(("key", "a", "b", "c", "said"), [("k" * 20, *numbers, "x" * 99)], right=("a", "b", "c"), cut=("said",))
+    print_table(("session", "a", "b", "c"), [("s" * 30, *numbers)], right=("a", "b", "c"))
+    cut, *_, wrapped = [line.split() for line in capsys.readouterr().out.splitlines() if "123,456,789" in line]
+    assert cut[:4] == ["k" * 20, *numbers]
+    assert wrapped[1:] == list(numbers)
+
+
+def test_a_pipe_gets_all_of_a_long_description(capsys: pytest.CaptureFixture[str]):
+    """However wide that is, with columns under their names, wide signs too."""
+    print_table(("key", "tokens", "description"), [("k鳥", "5", "x" * 20_000), ("k2", "17", "y")], right=("tokens",))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "key   tokens   description"
+    assert lines[2] == "k鳥        5   " + "x" * 20_000
+    assert lines[3] == "k2        17   y"
+
+
 def test_a_terminal_gets_one_line_an_item_and_nothing_that_commands_it(in_terminal: Command, lived: Lived):
     """Keys whole, to be copied; descriptions cut."""
     _, out, _ = in_terminal("list")
@@ -207,6 +232,16 @@ def test_what_is_known_of_an_item_is_shown_also_of_a_private_one(command: Comman
     assert (item["content"], item["is_whole"], item["agent"]) == (report("owls"), True, "coder")
     events = json.loads(command("show", lived.keys[0], "--history", "--json")[1])
     assert {"stored", "compacted", "retrieved"} <= {event["kind"] for event in events}
+
+
+@pytest.mark.parametrize("pattern", ['"a" ' * 40 + "(", '"(a)" b'])
+def test_a_command_that_reads_on_is_made_of_any_pattern_at_once(pattern: str):
+    """Also of one with many quotes and a bracket that is never closed, which is left as it is."""
+    call = f"retrieve_memory(memory_key={json.dumps('k')}, pattern={json.dumps(pattern)}, first_match=2)"
+    told = showing._in_options(f"[more: {call}]")
+    assert shlex.split(told[1:-1])[1:] == ["memory-context", "show", "k", "--pattern", pattern, "--first-match", "2"]
+    unclosed = "retrieve_memory(" + '"a" ' * 40 + "("
+    assert showing._in_options(unclosed) == unclosed
 
 
 # --- search

@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from memory_context.cli import app
 from memory_context.cli.reference import BEGIN, END, command_table, main, written
+from memory_context.cli.sessions import sessions_app
 
 from ..conftest import REPOSITORY
 
@@ -38,6 +41,13 @@ def test_every_command_has_a_row_and_a_sentence():
     assert {"list", "show", "search", "forget", "stats", "explain", "demo", "sessions list", "serve"} <= set(names)
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"\| `[^|]+` \| [A-Z][^|]+\. \| [^|]* \|", row) for row in rows)
+
+
+def test_no_command_is_cut_in_the_list_of_commands():
+    """At 80 columns there is room for 60 characters; typer would end a longer sentence in dots."""
+    commands = {**get_command(app).commands, **get_command(sessions_app).commands}  # type: ignore[attr-defined]
+    said = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in commands.items()}
+    assert {name: text for name, text in said.items() if len(text) > 60} == {}
 
 
 def test_a_table_takes_the_place_of_the_old_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

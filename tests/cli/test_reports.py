@@ -104,6 +104,21 @@ def test_archives_of_earlier_versions_are_billed_with_reservations(database_url:
     assert (damaged.calls, damaged.unread_batches) == ((), (0,))
 
 
+def test_a_batch_that_is_no_stretch_of_a_transcript_is_told(database_url: str):
+    """Whoever wrote it: an error in words."""
+
+    async def work() -> Archived:
+        async with MemoryStore(database_url) as store, MemoryContext("alice", "coder", "s", store) as context:
+            await say(context, "Hello?")
+            await context.archive()
+            return await store.conversations.read("alice", "s", "coder")
+
+    archived = asyncio.run(work())
+    spoiled = replace(archived, batches=[replace(archived.batches[0], body={"entries": []})])
+    with pytest.raises(ValueError, match="cannot be read"):
+        replay(spoiled, ContextPolicy())
+
+
 def test_stats_of_a_user_say_what_is_stored_and_saved(command: Command, lived: Lived):
     """By type and source and day, private items too, and the last sessions' bills."""
     _, out, _ = command("stats")

@@ -357,8 +357,15 @@ GOOD = item("k", "text")
         (written([item("k", "text", record="thing")]), "line 2: 'thing' is no kind of record"),
         (written([item("k", "text", summary=1)]), "line 2: summary: Input should be a valid string"),
         (written([item("k", "text", other=1)]), "line 2: other: Extra inputs are not permitted"),
-        (written([item("k" * 65, "text")]), "line 2: memory_key: .*longer than 64 bytes"),
+        (written([item("k" * 65, "text")]), "line 2: memory_key: .*not a memory key: 1-64 of"),
+        (written([item("k\x1b[2J", "text")]), "line 2: memory_key: .*not a memory key"),
         (written([item("k", "text", created_at="yesterday")]), "line 2: created_at: "),
+        (written([item("k", "text", created_at=1_700_000_000)]), "line 2: created_at: .*not a time like"),
+        (written([item("k", "text", updated_at="1700000000")]), "line 2: updated_at: .*not a time like"),
+        (
+            written([item("k", "text", content_metadata={"x": 7.5})]).replace(b"7.5", b"1e999"),
+            "line 2: 1e999 is too large",
+        ),
         (written([item("k", "text", content_metadata={"x": float("nan")})]), "line 2: NaN is no JSON number"),
         (written([item("k", "text", content_metadata={"x": "\ud800"})]), "line 2: NUL or a lone surrogate"),
         (written([item("k", "text", tags=["\x00"])]), "line 2: NUL or a lone surrogate"),
@@ -380,6 +387,29 @@ def test_a_bad_file_is_refused_by_its_line_and_changes_nothing(
     assert re.search(said, err), err
     assert err.endswith("; nothing was imported\n")
     assert run("export", "--user", "nobody-yet", "--url", full.url)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({"message_batch": {}}, "line 3: Input should be a valid list"),
+        ({"message_batch": [{"id": "m", "text": "Hello.", "sender": "user"}]}, "line 3: 0.timestamp: Field required"),
+        ({"message_batch": [{"id": "m", "text": "Hello.", "sender": "owl", "timestamp": AT}]}, "line 3: 0.sender: "),
+        ({"message_batch": [{"id": "\x1b", "text": "", "sender": "ai", "timestamp": AT}]}, "line 3: .*printable"),
+        ({"message_ids": ["n"]}, "line 3: message_ids and message_count are not those of the messages"),
+        ({"message_count": 2}, "line 3: message_ids and message_count are not those of the messages"),
+        ({"kind": "transcript"}, "line 3: a stretch of a transcript is an object"),
+    ],
+)
+async def test_a_chat_that_could_not_be_read_again_is_refused(store: MemoryStore, others: Json, said: str):
+    """A session with it would fail whenever it is shown."""
+    session, batch = session_with("s", "k")
+    message = {"id": "m", "text": "Hello.", "sender": "user", "timestamp": AT}
+    chat = {**batch, "kind": "client", "agent_id": "", "begins_anew": False, "batch_sha256": None, "memory_keys": []}
+    chat |= {"message_batch": [message], "message_ids": ["m"], "message_count": 1}
+    await store.upkeep.import_lines(reading(written([session, chat])), "bob", only_check=True)
+    with pytest.raises(TransferError, match=said):
+        await store.upkeep.import_lines(reading(written([session, {**chat, **others}])))
 
 
 def test_a_batch_needs_its_session(run: Run, full: Lived, tmp_path: Path):

@@ -1,15 +1,18 @@
 """Whatever is missing, in the way or interrupted: one line on stderr, an exit code, nothing on stdout, no secret."""
 
 import asyncio
+import io
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import typer
 
 from memory_context.store.pool import Connection, ConnectionPool
 
@@ -165,6 +168,47 @@ def test_ctrl_c(run_it: Run, command: list[str], full: Lived, monkeypatch: pytes
     assert (ended, out) == (130, "")
     assert err == "memory-context: stopped; what was done until now stays\n"
     assert contents(full.url) == before
+
+
+def test_ctrl_c_at_a_question_is_an_answer(run: Run, full: Lived, monkeypatch: pytest.MonkeyPatch):
+    """The first one, not the second; nothing is destroyed."""
+    before = contents(full.url)
+    answered: list[str] = []
+
+    def interrupted(question: str) -> str:
+        signal.raise_signal(signal.SIGINT)
+        answered.append(question)
+        return "y"
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        monkeypatch.setattr(sys.modules[typer.confirm.__module__], "visible_prompt_func", interrupted)
+        ended, out, err = run("forget", "--all", "--user", "alice", "--url", full.url)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert (ended, out, answered) == (130, "", [])
+    assert err.endswith("\nmemory-context: stopped; what was done until now stays\n")
+    assert contents(full.url) == before
+
+
+class Terminal(io.StringIO):
+    """A stdin where somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("option", ["--url", "--user"])
+def test_an_empty_name_is_not_taken_for_none(run: Run, full: Lived, option: str):
+    """A variable of a script that is not set must not choose another database, or another user."""
+    others = ["--url", full.url] if option == "--user" else []
+    for command in (["forget", "--all", "--yes"], ["import", "/dev/null"]):
+        ended, out, err = run(*command, option, "", *others)
+        assert (ended, out) == (2, "")
+        assert err.startswith(f"memory-context: Invalid value for '{option}'")
+        assert err.endswith(f": it is empty; see memory-context {command[0]} --help\n")
 
 
 async def test_ctrl_c_in_the_middle_of_an_export(start_python: StartPython, database_url: str, tmp_path: Path):
