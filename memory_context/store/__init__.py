@@ -7,7 +7,6 @@ scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavaila
 
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
-from .importing import ImportReport
 from .indexer import IndexReport
 from .inventory import Inventory
 from .memory_store import MemoryStore
@@ -16,11 +15,9 @@ from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import Reach, ReadScope
 from .search import StoredPassage
 from .sessions import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
-from .status import MigrationState, StoreStatus
 from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
 from .threads import ThreadStore
-from .transfer import TransferError
-from .upkeep import Upkeep
+from .upkeep import ImportReport, MigrationState, StoreStatus, TransferError, Upkeep
 
 __all__ = [
     "Appended",

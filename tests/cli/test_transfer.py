@@ -22,10 +22,11 @@ from psycopg import sql
 from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import ConflictError, StoreUnavailableError
 from memory_context.escaping import escape, to_utf8, unescape, unescape_json
-from memory_context.store import NewMemory, TransferError, exporting, importing, transfer_records
+from memory_context.store import NewMemory, TransferError
 from memory_context.store.canonical import canonical_json
 from memory_context.store.database import Database
 from memory_context.store.threads import ThreadElement, ThreadStep
+from memory_context.store.upkeep import exporting, importing, records
 
 from .conftest import Run, contents
 from .lived import HOSTILE, SESSION, Lived
@@ -554,8 +555,8 @@ async def test_a_large_item_goes_out_in_slices(store: MemoryStore, monkeypatch: 
 def test_slices_of_a_long_text_are_unescaped_like_the_whole(text: str, characters: int):
     """Wherever they end, also in what no escaping has made."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(transfer_records, "_SLICE_CHARACTERS", characters)
-        assert transfer_records.unescape_long(text) == unescape(text)
+        patched.setattr(records, "_SLICE_CHARACTERS", characters)
+        assert records.unescape_long(text) == unescape(text)
 
 
 async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):

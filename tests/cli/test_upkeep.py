@@ -10,8 +10,9 @@ import pytest
 
 from memory_context import MemoryStore, embeddings
 from memory_context.cli import upkeep
-from memory_context.store import NewMemory, status
+from memory_context.store import NewMemory
 from memory_context.store.sqlfiles import load_migrations
+from memory_context.store.upkeep import status
 
 from ..conftest import Server, database_of
 from ..embeddings.fakes import FakeEmbedder

@@ -190,7 +190,7 @@ def test_every_block_is_explained_and_used(file: str, name: str) -> None:
     """A comment follows its name, and the store's code names it."""
     text = (REPOSITORY / "sql" / "queries" / f"{file}.sql").read_text()
     assert re.search(rf"^-- name: {name} :(one|many|exec)\n-- \w.*[.:]", text, re.MULTILINE)
-    code = "".join(path.read_text() for path in Path(REPOSITORY, "memory_context", "store").glob("*.py"))
+    code = "".join(path.read_text() for path in Path(REPOSITORY, "memory_context", "store").rglob("*.py"))
     assert f'"{name}"' in code
 
 

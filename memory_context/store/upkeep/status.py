@@ -14,11 +14,11 @@ from typing import Any, Literal
 import psycopg
 from psycopg.rows import DictRow
 
-from .failures import driver_errors
-from .location import Location
-from .pool import ConnectionPool, Statement
-from .preparation import is_set_up, reach_server
-from .sqlfiles import load_migrations, load_queries
+from ..failures import driver_errors
+from ..location import Location
+from ..pool import ConnectionPool, Statement
+from ..preparation import is_set_up, reach_server
+from ..sqlfiles import load_migrations, load_queries
 
 __all__ = ["MigrationState", "StoreStatus", "fetch_status", "migration_states"]
 

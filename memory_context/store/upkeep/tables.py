@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from memory_context.escaping import is_plain
 
-from .transfer_records import (
+from .records import (
     Batch,
     Element,
     Event,

@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator, Callable
 
 from memory_context.escaping import escape
 
-from .database import Database
+from ..database import Database
+from ..pool import Statement
+from ..sqlfiles import load_queries
+from ..users import every_user
 from .exporting import export_lines
 from .importing import ImportReport, ReadLines, import_lines
-from .pool import Statement
-from .sqlfiles import load_queries
 from .status import MigrationState, StoreStatus, fetch_status, migration_states
-from .users import every_user
 
 __all__ = ["Upkeep"]
 

@@ -1,4 +1,4 @@
-"""Writing everything of a user, or of a session, as the lines of a file (`transfer`).
+"""Writing everything of a user, or of a session, as the lines of a file (`tables`).
 
 Promises: the lines show one moment, whatever is written meanwhile: they are read in one transaction, on a connection
 of its own. Memory is bounded: a page ends at a number of rows or of bytes, whichever comes first; a row that is larger
@@ -16,13 +16,13 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape
 
-from .database import Database
-from .failures import driver_errors
-from .logins import dedicated
-from .pool import Connection
-from .rows import content_of
-from .sqlfiles import load_migrations, load_queries
-from .transfer import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
+from ..database import Database
+from ..failures import driver_errors
+from ..logins import dedicated
+from ..pool import Connection
+from ..rows import content_of
+from ..sqlfiles import load_migrations, load_queries
+from .tables import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
 
 __all__ = ["export_lines"]
 

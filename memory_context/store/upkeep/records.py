@@ -14,7 +14,7 @@ from memory_context.escaping import to_utf8, unescape, unescape_json
 from memory_context.identifiers import checked_identifier
 from memory_context.references import KEY_PATTERN
 
-from .canonical import canonical_json
+from ..canonical import canonical_json
 
 __all__ = [
     "Batch",

@@ -19,11 +19,11 @@ from typing import Any, cast
 from memory_context.errors import ConflictError
 from memory_context.escaping import escape, is_plain, to_utf8, unescape
 
-from .database import Database
-from .pool import Statement
-from .sqlfiles import load_queries
-from .transfer import ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
-from .transfer_records import Header, unescape_long
+from ..database import Database
+from ..pool import Statement
+from ..sqlfiles import load_queries
+from .records import Header, unescape_long
+from .tables import ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
 
 __all__ = ["ImportReport", "ReadLines", "import_lines"]
 
