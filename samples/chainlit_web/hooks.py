@@ -14,10 +14,12 @@ from chainlit.types import ThreadDict
 from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
 
 from .chats import Totals
+from .origins import OwnOrigins
 from .pages import OwnPages
 from .panel_hooks import NAMED_BY_ACTION
 from .plans import Plan
 from .service import chats, current_plan, current_thread, current_user, keep_plan, store, users
+from .serving import shown_host
 from .settings import policy_of
 from .threads import ThreadLayer
 from .turns import run_turn
@@ -32,6 +34,7 @@ _METER_TURNS = 40
 
 
 app.add_middleware(OwnPages, login_hint=users.login_hint)
+app.add_middleware(OwnOrigins, allowed=config.project.allow_origins)
 put_wording()
 # AutoGen's event log has whole results of tools in it, which are people's data
 logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
@@ -39,8 +42,10 @@ logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
 
 @cl.on_app_startup
 async def begin_to_serve() -> None:
-    """Have the store ready before the first chat."""
+    """Have the store ready before the first chat, and its own addresses among those that may talk to this server."""
     users.check_host(config.run.host)
+    names = dict.fromkeys((shown_host(config.run.host), "localhost", "127.0.0.1"))
+    config.project.allow_origins.extend(f"http://{name}:{config.run.port}" for name in names)
     await store.open()
 
 
@@ -162,6 +167,7 @@ async def set_up(settings: Mapping[str, Any]) -> None:
                 await chat.become(plan)
         await keep_plan(plan)
     except MemoryContextError as error:
+        await send_settings(current_plan().policy)  # or the page shows what does not hold
         await cl.context.emitter.send_toast(f"Not applied, try again: {error}", "error")
         return
     await cl.context.emitter.send_toast("Applied to this chat.", "success")

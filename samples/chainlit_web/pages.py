@@ -12,7 +12,8 @@ _FOREIGN = re.compile(rb"""<link\b[^>]*?href\s*=\s*["']https?://[^>]*>""")
 _HEADERS = {  # custom elements are compiled in the browser, which is what 'unsafe-eval' is for
     "Content-Security-Policy": (
         "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'"
+        "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'; "
+        "form-action 'self'; base-uri 'self'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",  # no other page gets a handle of this window to post messages to
     "X-Content-Type-Options": "nosniff",

@@ -15,7 +15,7 @@ from memory_context import MemoryContextError
 
 from .chats import Said
 from .panels import forget, item_panel, stored_panel, view_panel
-from .plans import Plan
+from .plans import EXAMPLES, Plan
 from .service import chats, current_plan, current_thread, current_user, is_operator, keep_plan, store
 from .ui_hook import ComponentError, check_component, read_component
 
@@ -52,11 +52,15 @@ async def look(asked: Any) -> None:
     elif asked.get("show") == "agent":
         shown = _agent_panel()
     elif asked.get("show") == "stored":
-        scope = "all" if asked.get("scope") == "all" else "chat"
-        shown = await stored_panel(store, current_user(), current_thread(), scope, str(asked.get("query") or "")[:500])
+        shown = await _stored(asked)
     else:
         return
     await _show({**shown, "asked": str(asked.get("id") or "")[:40]})
+
+
+async def _stored(asked: Mapping[str, Any]) -> dict[str, Any]:
+    scope = "all" if asked.get("scope") == "all" else "chat"
+    return await stored_panel(store, current_user(), current_thread(), scope, str(asked.get("query") or "")[:500])
 
 
 async def _show(shown: Mapping[str, Any]) -> None:
@@ -79,8 +83,7 @@ async def forget_item(action: cl.Action) -> dict[str, Any]:
         is_gone = await forget(store, current_user(), key)
     except MemoryContextError as error:
         return {"error": str(error)}
-    scope = "all" if action.payload.get("scope") == "all" else "chat"
-    await _show(await stored_panel(store, current_user(), current_thread(), scope))
+    await _show(await _stored(action.payload))
     return {"forgotten": is_gone}
 
 
@@ -96,6 +99,7 @@ def _agent_panel(**more: Any) -> dict[str, Any]:
         "agents": list(chat.contexts) if chat else [],
         "json": json.dumps(plan.component, indent=2, ensure_ascii=False) if plan.component and is_operator() else "",
         "uses_own_model": plan.uses_own_model,
+        "examples": EXAMPLES,
         "error": "",
         **more,
     }

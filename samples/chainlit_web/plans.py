@@ -1,16 +1,21 @@
 """What a chat is made of, and how that is kept with its thread."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from memory_context import ContextPolicy
 
 from .settings import policy_of, values_of
 
-__all__ = ["AgentChoice", "Plan"]
+__all__ = ["EXAMPLES", "AgentChoice", "Plan"]
 
 AgentChoice = Literal["reader", "coder", "pasted"]
+
+EXAMPLES: Mapping[str, Any] = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
+"""Components to begin with, by what they are."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import uvicorn
 from ..web_chat.visitors import kept_secret
 from .users import Users
 
-__all__ = ["prepare", "serve"]
+__all__ = ["prepare", "serve", "shown_host"]
 
 ROOT = Path(__file__).resolve().parent
 
@@ -48,13 +48,12 @@ async def serve(host: str, port: int, users: Users) -> None:
 
     logging.getLogger("chainlit").setLevel(logging.ERROR)
     config.run.host, config.run.port, config.run.headless = host, port, True
-    config.project.allow_origins[:] = [*config.project.allow_origins, *_addresses(host, port)]
     await import_module(f"{__package__}.hooks").store.open()
     server = _Server(
         uvicorn.Config(app, host=host, port=port, log_level="error", ws="auto", timeout_graceful_shutdown=2)
     )
     server.ready_text = "\n".join(
-        [f"Open http://{_shown(host)}:{port}/ (Ctrl+C ends it)", *([users.login_hint] if users.are_demo else [])]
+        [f"Open http://{shown_host(host)}:{port}/ (Ctrl+C ends it)", *([users.login_hint] if users.are_demo else [])]
     )
 
     def stop(*_: object) -> None:  # without a handler uvicorn raises the signal again when it has stopped
@@ -76,9 +75,6 @@ class _Server(uvicorn.Server):
             print(self.ready_text, flush=True)
 
 
-def _shown(host: str) -> str:
+def shown_host(host: str) -> str:
+    """Return a host as it stands in an address."""
     return f"[{host}]" if ":" in host else host
-
-
-def _addresses(host: str, port: int) -> list[str]:
-    return [f"http://{name}:{port}" for name in dict.fromkeys((host, "localhost", "127.0.0.1"))]

@@ -1,25 +1,40 @@
 """The settings of a chat: what people can set, and the policy that comes of it."""
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
 from memory_context import ContextPolicy
 from memory_context.policy import FirstView
 
-__all__ = ["DEFAULTS", "policy_of", "values_of"]
+__all__ = ["DEFAULTS", "NUMBERS", "Bounds", "policy_of", "values_of"]
 
 DEFAULTS = ContextPolicy()
 
-_NUMBERS = ("token_budget", "offload_threshold_tokens", "first_view_limit_tokens")
+
+class Bounds(NamedTuple):
+    """Between what a number can be set, and in which steps."""
+
+    least: int
+    most: int
+    step: int
+
+
+NUMBERS = {
+    "token_budget": Bounds(2000, 200_000, 1000),
+    "offload_threshold_tokens": Bounds(100, 5000, 100),
+    "first_view_limit_tokens": Bounds(500, 20_000, 500),
+}
+"""What people can set, in tokens; the server holds to it too, since every token is paid for."""
+
 _SWITCHES = ("expansion", "recall", "compaction")
 
 
 def values_of(policy: ContextPolicy) -> dict[str, Any]:
     """Return what the settings show for a policy, by the names of its fields."""
     shown: dict[str, Any] = {"first_view": policy.first_view}
-    shown |= {name: getattr(policy, name) for name in _NUMBERS}
+    shown |= {name: getattr(policy, name) for name in NUMBERS}
     return shown | {name: getattr(policy, name).enabled for name in _SWITCHES}
 
 
@@ -31,9 +46,9 @@ def policy_of(settings: Mapping[str, Any], base: ContextPolicy = DEFAULTS) -> Co
     changed = base.model_dump()
     if settings.get("first_view") in get_args(FirstView):
         changed["first_view"] = settings["first_view"]
-    for name in _NUMBERS:
+    for name, bounds in NUMBERS.items():
         value = settings.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and bounds.least <= value <= bounds.most:
             changed[name] = int(value)
     for name in _SWITCHES:
         if isinstance(settings.get(name), bool):

@@ -1,7 +1,7 @@
 """One turn of a chat on the page: words as they come, tools as steps, what it cost at the end.
 
-A step shows the beginning of what a tool returned, as data, and the reference it became: the whole is stored, so it is
-not sent to the page and not stored a second time with the thread.
+A step shows the beginning of what a tool was given and of what it returned, as data, and the reference it became: the
+whole is stored, so it is not sent to the page and not stored a second time with the thread.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ __all__ = ["TurnDisplay", "run_turn"]
 _HEED_SECONDS = 1.0  # between asking a run to end and ending it
 _ENTRIES_SEARCHED = 8  # a result is the newest entry, unless several agents work in one context
 _LABEL_CHARACTERS = 48
+_INPUT_CHARACTERS = 2400
 _ICONS = {  # of Lucide
     "read_file": "file-text",
     "search_code": "search",
@@ -130,7 +131,8 @@ class TurnDisplay:
         for call in calls:
             arguments = _arguments(call)
             step = _step(_label(call.name, arguments), _ICONS.get(call.name, "wrench"), show_input="json")
-            step.input = json.dumps(arguments, indent=1, ensure_ascii=False)
+            given = json.dumps(arguments, indent=1, ensure_ascii=False)
+            step.input = given if len(given) <= _INPUT_CHARACTERS else f"{given[:_INPUT_CHARACTERS]} …"
             step.start = utc_now()
             self._steps[call.id] = step
             await step.send()

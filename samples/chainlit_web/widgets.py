@@ -1,11 +1,14 @@
 """The settings as Chainlit shows them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import chainlit as cl
 from chainlit.input_widget import Select, Slider, Switch
 
 from memory_context import ContextPolicy
 
-from .settings import values_of
+from .settings import NUMBERS, values_of
 
 __all__ = ["send_settings"]
 
@@ -22,50 +25,50 @@ async def send_settings(policy: ContextPolicy) -> None:
                 initial_value=values["first_view"],
                 description="Until the agent has answered it; then its reference and a few facts stay.",
             ),
-            Slider(
-                id="token_budget",
-                label="Token budget",
-                initial=values["token_budget"],
-                min=2000,
-                max=200_000,
-                step=1000,
-                description="The most the model is sent of the conversation; above it, old steps fold.",
+            _slider(
+                "token_budget",
+                "Token budget",
+                "The most the model is sent of the conversation; above it, old steps fold.",
+                values,
             ),
-            Slider(
-                id="offload_threshold_tokens",
-                label="Store what has more tokens than",
-                initial=values["offload_threshold_tokens"],
-                min=100,
-                max=5000,
-                step=100,
-                description="Smaller results stay in the conversation as they are.",
+            _slider(
+                "offload_threshold_tokens",
+                "Store what has more tokens than",
+                "Smaller results stay in the conversation as they are.",
+                values,
             ),
-            Slider(
-                id="first_view_limit_tokens",
-                label="Show at most this much of one result",
-                initial=values["first_view_limit_tokens"],
-                min=500,
-                max=20_000,
-                step=500,
-                description="Longer ones are shown by an excerpt.",
+            _slider(
+                "first_view_limit_tokens",
+                "Show at most this much of one result",
+                "Longer ones are shown by an excerpt.",
+                values,
             ),
-            Switch(
-                id="expansion",
-                label="Open references by itself",
-                initial=values["expansion"],
-                description="What a message needs again is brought back for its turn.",
+            _switch(
+                "expansion",
+                "Open references by itself",
+                "What a message needs again is brought back for its turn.",
+                values,
             ),
-            Switch(
-                id="recall",
-                label="Search the memory when a message leans on it",
-                initial=values["recall"],
-                description="“Like last time” brings passages of earlier chats.",
+            _switch(
+                "recall",
+                "Search the memory when a message leans on it",
+                "“Like last time” brings passages of earlier chats.",
+                values,
             ),
-            Switch(
-                id="compaction",
-                label="Compact what was answered",
-                initial=values["compaction"],
-                description="Off, results stay whole as long as the budget allows.",
+            _switch(
+                "compaction",
+                "Compact what was answered",
+                "Off, results stay whole as long as the budget allows.",
+                values,
             ),
         ]
     ).send()
+
+
+def _slider(name: str, label: str, description: str, values: Mapping[str, Any]) -> Slider:
+    least, most, step = NUMBERS[name]
+    return Slider(id=name, label=label, initial=values[name], min=least, max=most, step=step, description=description)
+
+
+def _switch(name: str, label: str, description: str, values: Mapping[str, Any]) -> Switch:
+    return Switch(id=name, label=label, initial=values[name], description=description)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright, expect
 
 from ..conftest import REPOSITORY, Server, needs
 from ..web_chat.conftest import chromium_options
@@ -123,6 +123,7 @@ class Person:
         page: The page.
         foreign: What the page asked other hosts for.
         errors: What was thrown in the page.
+        session_id: Chainlit's id of the page's session.
     """
 
     profile: BrowserContext
@@ -130,14 +131,18 @@ class Person:
     server: ChainlitServer
     foreign: list[str] = field(default_factory=list[str])
     errors: list[str] = field(default_factory=list[str])
+    session_id: str = ""
 
     def watch(self) -> None:
         """Note what should not happen."""
         self.page.set_default_timeout(WAIT_SECONDS * 1000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self._note(request.url))
+        self.page.on("request", self._note)
 
-    def _note(self, url: str) -> None:
+    def _note(self, request: Request) -> None:
+        url = request.url
+        if url.endswith("/set-session-cookie"):
+            self.session_id = request.post_data_json["session_id"]
         if not url.startswith((self.server.url, self.server.url.replace("http", "ws"), "data:", "blob:", "about:")):
             self.foreign.append(url)
 
@@ -159,6 +164,14 @@ class Person:
         await self.page.wait_for_function(
             "many => document.querySelectorAll('.mc-meter').length >= many", arg=answers, polling=50
         )
+
+    async def act(self, name: str, payload: dict[str, Any]) -> Any:
+        """Call an action by a request, as whoever wants to do more than the page offers, and return the response."""
+        action = {"id": "x", "name": name, "payload": payload, "label": "", "tooltip": "", "icon": "", "forId": ""}
+        answer = await self.profile.request.post(
+            f"{self.server.url}project/action", data={"sessionId": self.session_id, "action": action}
+        )
+        return (await answer.json())["response"]
 
     async def show(self, panel: str) -> None:
         """Open a side panel by its link in the header."""

@@ -1,6 +1,7 @@
 """Live chats without a page: one for each thread, whatever changes; a run that is stopped leaves it whole."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -50,6 +51,31 @@ async def test_a_turn_is_answered_with_links_to_what_was_stored(chats: Chats) ->
     answer = await turn(chats, "read context.py and show me how a message is added")
     assert "async def add_message" in answer
     assert "](#memory/read_file_" in answer
+
+
+async def test_neither_a_long_argument_nor_a_long_result_reaches_the_page_whole(chats: Chats) -> None:
+    from samples.chainlit_web.turns import TurnDisplay
+
+    long = "x\n" * 100_000
+    with chainlit_session("ada", THREAD) as session:
+        async with chats.hold("ada", THREAD, Plan()) as chat:
+            display = TurnDisplay(chat)
+            await display.show_calls([FunctionCall(id="1", name="shell", arguments=json.dumps({"command": long}))])
+            await display.show_results(
+                [FunctionExecutionResult(content=long, name="shell", call_id="1", is_error=True)]
+            )
+    sent: Any = session.emit
+    assert sent.await_count >= 2
+    assert len(str(sent.await_args_list)) < 20_000
+
+
+async def test_what_a_turn_is_said_to_cost_is_what_its_context_counted(chats: Chats) -> None:
+    await turn(chats, "read context.py")
+    chat = chats.peek("ada", THREAD)
+    assert chat is not None
+    stats = chat.contexts["reader"].stats
+    assert chat.totals[:3] == (stats.views, stats.view_tokens_total, stats.raw_tokens_total)
+    assert 0 < chat.totals.seen_tokens < chat.totals.raw_tokens
 
 
 async def test_settings_change_at_once_and_nothing_is_lost(chats: Chats) -> None:

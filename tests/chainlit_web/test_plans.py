@@ -5,8 +5,9 @@ import json
 import pytest
 
 from memory_context import ContextPolicy
-from samples.chainlit_web.plans import Plan
-from samples.chainlit_web.settings import policy_of, values_of
+from samples.chainlit_web.plans import EXAMPLES, Plan
+from samples.chainlit_web.settings import NUMBERS, policy_of, values_of
+from samples.chainlit_web.ui_hook import check_component
 
 COMPONENT = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"name": "x"}}
 
@@ -19,7 +20,18 @@ def test_settings_become_a_policy() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"token_budget": 5}, {"token_budget": True}, {"first_view": "nonsense"}, {"expansion": "yes"}, {"unknown": 1}, {}],
+    [
+        {"token_budget": 5},
+        {"token_budget": 10**12},  # every token is paid for
+        {"token_budget": float("nan")},
+        {"token_budget": float("inf")},
+        {"token_budget": True},
+        {"first_view": "nonsense"},
+        {"first_view": ["full"]},
+        {"expansion": "yes"},
+        {"unknown": 1},
+        {},
+    ],
 )
 def test_settings_that_do_not_fit_change_nothing(wrong: dict[str, object]) -> None:
     """They come from a browser, and from rows that an older version wrote."""
@@ -29,6 +41,20 @@ def test_settings_that_do_not_fit_change_nothing(wrong: dict[str, object]) -> No
 def test_what_is_shown_is_what_is_set() -> None:
     policy = policy_of({"first_view": "excerpt", "offload_threshold_tokens": 900, "recall": False})
     assert policy_of(values_of(policy)) == policy
+
+
+@pytest.mark.parametrize("end", ["least", "most"])
+def test_whatever_can_be_set_together_is_a_policy(end: str) -> None:
+    """So that nothing is said to be applied that is not."""
+    wanted = {name: getattr(bounds, end) for name, bounds in NUMBERS.items()}
+    assert values_of(policy_of(wanted)).items() >= wanted.items()
+    for name in NUMBERS:
+        assert NUMBERS[name].least <= values_of(ContextPolicy())[name] <= NUMBERS[name].most
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_that_are_offered_can_be_used_and_run_nothing(name: str) -> None:
+    assert check_component(EXAMPLES[name], has_model=True).reach == ()
 
 
 @pytest.mark.parametrize(

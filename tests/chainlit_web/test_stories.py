@@ -103,6 +103,20 @@ async def test_people_see_nothing_of_each_other_and_only_operators_change_who_an
     await grace.show("agent")
     await expect(grace.page.locator(".mc-empty")).to_contain_text("Operators can change who answers")
 
+    # a page of another origin gets no connection, whoever is logged in: Chainlit itself checks no WebSocket's origin
+    foreign = {"Origin": ada.server.url.replace("127.0.0.1", "127.0.0.1.evil.example").rstrip("/")}
+    answer = await ada.profile.request.get(f"{ada.server.url}ws/socket.io/?EIO=4&transport=polling", headers=foreign)
+    assert answer.status == 403
+
+    # who is no operator changes nothing by a request of their own, either
+    for action, told in (
+        ({"name": "Forget", "payload": {"key": key}}, {"forgotten": False}),
+        ({"name": "Agent", "payload": {"agent": "coder"}}, "Only operators"),
+        ({"name": "Check agent", "payload": {"json": "{}"}}, "Only operators"),
+    ):
+        response = await grace.act(**action)
+        assert response == told or str(told) in response["error"]
+
     # an operator pastes an agent; a mistake is told with its place; the agent has heard what was said, and stays
     page = ada.page
     await ada.show("agent")

@@ -29,36 +29,45 @@ function Tabs({ tab }) {
   );
 }
 
+function Search({ label, hint, words, begun, onSearch }) {
+  const [text, setText] = useState(begun);
+  return (
+    <form
+      className="mc-search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSearch(text);
+      }}
+    >
+      <input aria-label={label} placeholder={hint} value={text} onChange={(event) => setText(event.target.value)} />
+      <button type="submit" className="mc-button">
+        {words}
+      </button>
+    </form>
+  );
+}
+
 function Stored() {
-  const [query, setQuery] = useState(props.query || '');
+  const query = props.query || '';
   const [asking, setAsking] = useState('');
   const [problem, setProblem] = useState('');
   const items = props.items || [];
   const show = (more) => ask({ show: 'stored', scope: props.scope, query, ...more });
   const forget = async (key) => {
-    const { response } = await callAction({ name: 'Forget', payload: { key, scope: props.scope } });
+    const { response } = await callAction({ name: 'Forget', payload: { key, scope: props.scope, query } });
     setAsking('');
     if (response?.error) setProblem(response.error);
   };
   return (
     <>
-      <form
-        className="mc-search"
-        onSubmit={(event) => {
-          event.preventDefault();
-          show({});
-        }}
-      >
-        <input
-          aria-label="Search in the memory"
-          placeholder="Search: words, an error, a name…"
-          value={query}
-          onChange={(event) => setQuery(event.target.value)}
-        />
-        <button type="submit" className="mc-button">
-          Search
-        </button>
-      </form>
+      <Search
+        key={query}
+        label="Search in the memory"
+        hint="Search: words, an error, a name…"
+        words="Search"
+        begun={query}
+        onSearch={(text) => show({ query: text })}
+      />
       <div className="mc-scopes">
         <button type="button" aria-pressed={props.scope === 'chat'} onClick={() => show({ scope: 'chat' })}>
           This chat
@@ -66,7 +75,7 @@ function Stored() {
         <button type="button" aria-pressed={props.scope === 'all'} onClick={() => show({ scope: 'all' })}>
           All my chats
         </button>
-        {props.query ? (
+        {query ? (
           <button type="button" onClick={() => show({ query: '' })}>
             Show everything
           </button>
@@ -75,7 +84,7 @@ function Stored() {
       {problem ? <p className="mc-problem">{problem}</p> : null}
       {!items.length ? (
         <p className="mc-empty">
-          {props.query
+          {query
             ? 'Nothing that is stored answers this.'
             : props.scope === 'chat'
               ? 'Nothing is stored of this chat yet. Large results of tools are, and what you ask to be remembered.'
@@ -121,7 +130,6 @@ function Stored() {
 }
 
 function Item() {
-  const [pattern, setPattern] = useState(props.pattern || '');
   const turn = (start) => ask({ show: 'item', key: props.key, start });
   return (
     <>
@@ -137,23 +145,14 @@ function Item() {
           {props.created ? ` · ${props.created.slice(0, 16).replace('T', ' ')}` : ''}
         </p>
       </div>
-      <form
-        className="mc-search"
-        onSubmit={(event) => {
-          event.preventDefault();
-          ask({ show: 'item', key: props.key, pattern });
-        }}
-      >
-        <input
-          aria-label="Find in this"
-          placeholder="Find in this, as a regular expression"
-          value={pattern}
-          onChange={(event) => setPattern(event.target.value)}
-        />
-        <button type="submit" className="mc-button">
-          Find
-        </button>
-      </form>
+      <Search
+        key={`${props.key} ${props.pattern}`}
+        label="Find in this"
+        hint="Find in this, as a regular expression"
+        words="Find"
+        begun={props.pattern || ''}
+        onSearch={(pattern) => ask({ show: 'item', key: props.key, pattern })}
+      />
       {props.text !== undefined ? <pre className="mc-content">{props.text}</pre> : null}
       {props.lines ? (
         <div className="mc-pages">
@@ -245,29 +244,6 @@ function View() {
   ));
 }
 
-const EXAMPLES = {
-  'An agent': {
-    provider: 'autogen_agentchat.agents.AssistantAgent',
-    config: { name: 'secretary', system_message: 'You keep notes for the user, and find them again.' }
-  },
-  'A team': {
-    provider: 'autogen_agentchat.teams.RoundRobinGroupChat',
-    config: {
-      participants: [
-        {
-          provider: 'autogen_agentchat.agents.AssistantAgent',
-          config: { name: 'writer', system_message: 'You write what is asked for.' }
-        },
-        {
-          provider: 'autogen_agentchat.agents.AssistantAgent',
-          config: { name: 'critic', system_message: 'You say in two sentences what could be better.' }
-        }
-      ],
-      max_turns: 2
-    }
-  }
-};
-
 function Agent() {
   const [json, setJson] = useState(props.json || '');
   const [own, setOwn] = useState(Boolean(props.uses_own_model));
@@ -329,7 +305,7 @@ function Agent() {
           />
           <p className="mc-quiet">
             Each agent in it gets a memory context of its own and the tools to use it. Examples:{' '}
-            {Object.entries(EXAMPLES).map(([name, example]) => (
+            {Object.entries(props.examples || {}).map(([name, example]) => (
               <button
                 key={name}
                 type="button"
@@ -401,8 +377,7 @@ function Agent() {
 }
 
 export default function Memory() {
-  const shown = { stored: Stored, item: Item, view: View, agent: Agent }[props.tab] || Stored;
-  const Shown = shown;
+  const Shown = { stored: Stored, item: Item, view: View, agent: Agent }[props.tab] || Stored;
   return (
     <div className="mc-panel" data-asked={props.asked}>
       <Tabs tab={props.tab} />

@@ -31,7 +31,7 @@ export default function TokenMeter() {
           would have been {number(turn.raw_tokens)}
         </span>
         <span className="mc-quiet">
-          This chat: {number(Math.abs(saved))} tokens {saved >= 0 ? 'saved' : 'more'}, cost {cost.toFixed(2)} of keeping
+          In {turns.length} turn{turns.length === 1 ? '' : 's'}: {number(Math.abs(saved))} tokens {saved >= 0 ? 'saved' : 'more'}, cost {cost.toFixed(2)} of keeping
           everything ·{' '}
           <button type="button" className="mc-link" onClick={() => ask({ show: 'view' })}>
             what the model saw
