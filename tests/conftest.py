@@ -13,12 +13,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from memory_context.store import MemoryStore, embedded
 
 REPOSITORY = Path(__file__).parents[1]
+
+# what a test does not say itself; a longer search is one environment variable away
+settings.register_profile("suite", max_examples=int(os.environ.get("MEMORY_CONTEXT_EXAMPLES", "50")))
+settings.load_profile("suite")
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ from memory_context import MemoryContext, MemoryStore
 
 from ..conftest import StartPython
 
-KILLS = 24
+KILLS = 16
 
 # The forking process has everything imported and the token ranks loaded, so that each child lives only for its steps. A
 # child counts the lines of memory_context it executes and kills itself at a given one. What it showed goes to its
