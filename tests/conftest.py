@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -21,8 +21,13 @@ from memory_context.store import MemoryStore, embedded
 
 REPOSITORY = Path(__file__).parents[1]
 
-# what a test does not say itself; a longer search is one environment variable away
-settings.register_profile("suite", max_examples=int(os.environ.get("MEMORY_CONTEXT_EXAMPLES", "50")))
+# what a test does not say itself; a longer search is one environment variable away, and a slow machine is no failure
+settings.register_profile(
+    "suite",
+    max_examples=int(os.environ.get("MEMORY_CONTEXT_EXAMPLES", "50")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("suite")
 
 
