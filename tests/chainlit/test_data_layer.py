@@ -18,6 +18,7 @@ from memory_context import AgentMemory, ChatMessage, MemoryCriteria
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from memory_context.store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
+from tests.context.steps import a_turn_of_the_loop
 from tests.store.test_erasing import rows_of
 
 from .conftest import Feedback, MemoryDataLayer, Pagination, ThreadFilter, User, chat, config, elements
@@ -714,7 +715,7 @@ async def test_closing_waits_for_what_is_being_written(store: MemoryStore) -> No
     layer = MemoryDataLayer(store)
     with chat("alice", "t"):
         writing = [asyncio.create_task(layer.create_step(step(str(number)))) for number in range(20)]
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         await layer.close()
         assert all(task.done() for task in writing)
     assert len(await steps_of(layer)) == 20

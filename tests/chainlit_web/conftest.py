@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ class ChainlitServer:
     folder: Path
     port: int
     process: asyncio.subprocess.Process | None = field(default=None, init=False)
+    _reading: asyncio.Task[None] | None = field(default=None, init=False)
 
     @property
     def url(self) -> str:
@@ -51,7 +51,6 @@ class ChainlitServer:
         root = self.folder / "root"
         if not root.exists():  # Chainlit writes into its root
             shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("__pycache__", ".files", "*.py"))
-        said = len(self.log) if (self.folder / "log.txt").exists() else 0
         with (self.folder / "log.txt").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "samples.chainlit_web", "--port", str(self.port)),
@@ -64,20 +63,36 @@ class ChainlitServer:
                     "CHAINLIT_APP_ROOT": str(root),
                     "CHAINLIT_AUTH_SECRET": "x" * 64,
                 },
-                stdout=log,
+                stdout=asyncio.subprocess.PIPE,
                 stderr=log,
             )
-        end = time.monotonic() + START_SECONDS
-        while f"Open {self.url}" not in self.log[said:]:
-            assert self.process.returncode is None, self.log
-            assert time.monotonic() < end, "the server does not start"
-            await asyncio.sleep(0.05)
+        await asyncio.wait_for(self._until_open(), START_SECONDS)
+        self._reading = asyncio.create_task(self._read_on())
+
+    async def _until_open(self) -> None:
+        while f"Open {self.url}" not in (line := await self._line()):
+            assert line, self.log
+
+    async def _read_on(self) -> None:
+        while await self._line():
+            pass
+
+    async def _line(self) -> str:
+        """Return the next line that it prints, and keep it; "" when it has ended."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        line = await self.process.stdout.readline()
+        with (self.folder / "log.txt").open("ab") as log:
+            log.write(line)
+        return line.decode()
 
     async def stop(self) -> None:
         """Stop it as a person does, and wait until it has ended."""
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
             await self.process.wait()
+            if self._reading is not None:
+                await self._reading
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 
 from memory_context.errors import StoreUnavailableError
 from memory_context.sessions import SessionKey
+from tests.context.steps import a_turn_of_the_loop
 
 
 def key_of(session_id: str) -> SessionKey:
@@ -61,7 +62,7 @@ class FakeSession:
         self.calls.append("resume")
         if self._archive.is_away:
             raise StoreUnavailableError("away")
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         self.messages = list(self._archive.lines[self.key])
         self.archived = len(self.messages)
 
@@ -79,7 +80,7 @@ class FakeSession:
         self.calls.append("archive")
         if self._archive.gate is not None:
             await self._archive.gate.wait()
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
         if self._archive.is_away:
             raise StoreUnavailableError("away")
         new, durable = self.messages[self.archived :], self._archive.lines[self.key]
@@ -131,4 +132,4 @@ async def soon(event: asyncio.Event) -> None:
 async def settled() -> None:
     """Let every task go on until it waits for something."""
     for _ in range(50):
-        await asyncio.sleep(0)
+        await a_turn_of_the_loop()
