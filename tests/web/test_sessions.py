@@ -6,6 +6,7 @@ import json
 import pytest
 
 from memory_context import MemoryStore
+from memory_context.identifiers import SessionKey
 
 from .conftest import Client, Model, StartChat, message
 
@@ -112,7 +113,12 @@ async def test_a_session_that_was_deleted_elsewhere_takes_nothing(client: Client
     """Another process deleted it: the next batch notices, and nobody is told that something is stored."""
     session = (await client.say("hello")).json()["session_id"]
     assert await store.conversations.delete_session("alice", session)
-    statuses = [(await client.say(f"more {n}", session=session)).status_code for n in range(40)]
+    live = client.router.chat.sessions.peek(SessionKey("alice", "assistant", session))
+    assert live is not None
+    statuses: list[int] = []
+    for n in range(40):
+        statuses.append((await client.say(f"more {n}", session=session)).status_code)
+        await live.context.archiver.settled()  # the batch is written beside the turns, which do not wait for it
     assert statuses[-1] == 410
     assert statuses == sorted(statuses)
 
