@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -163,17 +163,26 @@ async def user_of(store: "MemoryStore", user: str | None) -> str:
     """
     if user is not None:
         return user
-    users: list[str] = []
-    async for name in store.every_user():
-        users.append(name)
-        if len(users) > 10:
-            break
-    if len(users) == 1:
-        return users[0]
-    if not users:
+    found, name = await store.inventory.only_user()
+    if name is not None:
+        return name
+    if not found:
         raise Failure(f"nothing is stored yet in {store.describe()}; give --user NAME for somebody else's view of it")
+    raise Failure(f"there are several users, give --user{await _some_users(store)}", ASKED_WRONGLY)
+
+
+async def _some_users(store: "MemoryStore") -> str:
+    """Return the first users, to choose from; nothing where the login may not list them."""
+    from ..errors import StoreError
+
+    users: list[str] = []
+    with suppress(StoreError):
+        async for name in store.every_user():
+            users.append(name)
+            if len(users) > 10:
+                break
     shown = ", ".join(repr(name) for name in users[:10]) + (", …" if len(users) > 10 else "")
-    raise Failure(f"there are several users, give --user: {shown}", ASKED_WRONGLY)
+    return f": {shown}" if users else ""
 
 
 # --- what is printed

@@ -42,8 +42,7 @@ def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
     """
 
     async def work(store: "MemoryStore") -> "StoreStatus":
-        with progress_bar("counting users") as show:
-            return await store.upkeep.status(show)
+        return await store.upkeep.status()
 
     found = run(work, url)
     if as_json:

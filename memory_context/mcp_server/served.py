@@ -106,15 +106,13 @@ class ServedMemory:
 
 
 async def _only_user(store: MemoryStore) -> str:
-    users: list[str] = []
-    async for name in store.every_user():
-        users.append(name)
-        if len(users) > 1:
-            raise UsageError(
-                f"{store.describe()} has several users and the server was not told whom to serve: "
-                "start it with --user NAME, or with MEMORY_CONTEXT_USER set"
-            )
-    return users[0] if users else _login_name()
+    found, name = await store.inventory.only_user()
+    if found > 1:
+        raise UsageError(
+            f"{store.describe()} has several users and the server was not told whom to serve: "
+            "start it with --user NAME, or with MEMORY_CONTEXT_USER set"
+        )
+    return name or _login_name()
 
 
 def _login_name() -> str:

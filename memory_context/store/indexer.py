@@ -309,7 +309,13 @@ class _Work:
 
     async def _embed(self, memory_ids: Sequence[int]) -> None:
         embedder = self._indexer.embedder
-        model = await self._indexer.ensure_model(self._user_id, embedder)
+        try:
+            model = await self._indexer.ensure_model(self._user_id, embedder)
+        except StoreUnavailableError:
+            raise
+        except StoreError as error:  # the database has no room for a further model: no other text fares better
+            self._embedder_error = EmbeddingError(str(error))
+            raise self._embedder_error from error
         params = {**self._same, "memory_ids": list(memory_ids), "embedding_model": model}
         (rows,) = await self._database.read(self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params))
         for start in range(0, len(rows), EMBED_TEXTS):

@@ -15,6 +15,7 @@ from .forgetting import forgetting
 from .pool import Statement
 from .scope import ReadScope
 from .sqlfiles import load_queries
+from .users import only_user
 
 __all__ = [
     "DaySum",
@@ -148,6 +149,14 @@ class Inventory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def only_user(self) -> tuple[int, str | None]:
+        """Return 1 and the only user of the store; 0 and None if there is none, 2 and None if there are several.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return await only_user(self._database)
 
     async def scope(self, user_id: str) -> ReadScope:
         """Return the scope of the user: it reads all of their items that there are now, also what agents keep apart."""

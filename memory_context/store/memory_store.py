@@ -183,7 +183,11 @@ class MemoryStore:
         await self.close()
 
     def every_user(self) -> AsyncIterator[str]:
-        """Yield all users there are, in a fixed order, page by page: for maintenance, which acts as each in turn."""
+        """Yield all users there are, in a fixed order, page by page: for maintenance, which acts as each in turn.
+
+        Raises:
+            StoreError: The database failed, or neither the owner's URL is known nor may the login list the users.
+        """
         return every_user(self._database)
 
     # --- items

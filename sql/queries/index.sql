@@ -1,17 +1,8 @@
 -- The index: claiming jobs, writing what they make, and embeddings of another model.
 
 -- name: select_pending_users :many
--- Who has something waiting, or only set aside, page by page; reads across users, and reads nothing else.
-SELECT user_id FROM memory_context.memory_users
-WHERE (pending_since IS NOT NULL OR has_set_aside)
-    AND (pending_since IS NOT NULL OR %(with_set_aside)s)
-    AND user_id > %(after)s
-ORDER BY user_id
-LIMIT %(limit)s;
-
--- name: select_users :many
--- All users, page by page, for maintenance that then acts as each in turn.
-SELECT user_id FROM memory_context.memory_users WHERE user_id > %(after)s ORDER BY user_id LIMIT %(limit)s;
+-- Users with something waiting, or only set aside, page by page.
+SELECT user_id FROM memory_context.pending_users(%(after)s, %(with_set_aside)s, %(limit)s) AS user_id;
 
 -- name: claim_jobs :many
 -- Take the lease of the oldest due jobs. What a worker that was killed had claimed is due again when its lease ends; a job

@@ -1,36 +1,13 @@
--- How things stand with one user, for whoever looks after the store. Each block runs in a transaction that began with
--- act_as; each needs one table only, so that an older schema answers what it can.
+-- How things stand, for whoever looks after the store.
 
--- name: count_memories :one
--- Items, and those of them that were forgotten.
-SELECT count(*) AS items, count(*) FILTER (WHERE NOT is_active) AS forgotten
-FROM memory_context.agent_memories WHERE user_id = %(user_id)s;
+-- name: fetch_counts :one
+-- How much there is, of all users together.
+SELECT users, items, forgotten, passages, embeddings, sessions, batches, jobs_pending, jobs_set_aside
+FROM memory_context.store_counts();
 
--- name: count_passages :one
--- Passages: the sum that the ranking keeps.
-SELECT coalesce(sum(chunk_count), 0)::bigint AS passages
-FROM memory_context.agent_memory_statistics WHERE user_id = %(user_id)s;
-
--- name: count_embeddings :many
--- Embeddings of each model.
-SELECT embedding_model, count(*) AS embeddings
-FROM memory_context.agent_memory_embeddings WHERE user_id = %(user_id)s GROUP BY embedding_model;
-
--- name: count_jobs :one
--- What the index still has to do, and what it gave up.
-SELECT
-    count(*) FILTER (WHERE NOT is_set_aside) AS jobs_pending,
-    count(*) FILTER (WHERE is_set_aside) AS jobs_set_aside
-FROM memory_context.index_jobs WHERE user_id = %(user_id)s;
-
--- name: count_sessions :one
--- Sessions that were not deleted.
-SELECT count(*) AS sessions
-FROM memory_context.agent_sessions WHERE user_id = %(user_id)s AND deleted_at IS NULL;
-
--- name: count_batches :one
--- What was archived of them, in batches.
-SELECT count(*) AS batches FROM memory_context.recent_conversation_history WHERE user_id = %(user_id)s;
+-- name: count_users :one
+-- How many users there are, in a schema before 0008_maintenance.
+SELECT count(*) AS users FROM memory_context.memory_users;
 
 -- name: update_jobs_retried :many
 -- Let the index try again what it gave up, as if for the first time.

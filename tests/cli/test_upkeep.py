@@ -12,7 +12,6 @@ from memory_context import MemoryStore, embeddings
 from memory_context.cli import upkeep
 from memory_context.store import NewMemory
 from memory_context.store.sqlfiles import load_migrations
-from memory_context.store.upkeep import status
 
 from ..conftest import Server, database_of
 from ..embeddings.fakes import FakeEmbedder
@@ -77,12 +76,6 @@ def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, 
     ended, out, _ = run("status", "--url", full.url)
     assert f"users       2\nitems       {tables['items']}, 1 of them forgotten\n" in out
     assert contents(full.url) == before
-
-
-def test_status_pages_through_users(run: Run, full: Lived, monkeypatch: pytest.MonkeyPatch):
-    whole = run("status", "--url", full.url)
-    monkeypatch.setattr(status, "_USERS_PER_PAGE", 1)
-    assert run("status", "--url", full.url) == whole
 
 
 @pytest.mark.parametrize("version", [0, 1, len(NAMES) - 1])

@@ -565,6 +565,20 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
     database.check(9)
 
 
+async def test_embeddings_of_a_model_without_room_for_its_index_wait(database_url: str, database: Database) -> None:
+    """The text is found meanwhile; nothing is embedded without an index, and the error tells the owner what to do."""
+    for number in range(16):
+        database(f"SELECT memory_context.ensure_embedding_index('m{number}/3', 3)")
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        await store.insert_memories("alice", [memory("k", "the harbour at dawn")])
+        assert await store.flush_index() == IndexReport(1, 0)
+        assert await keys_found(store, "harbour") == ["k"]
+    ((error,),) = database("SELECT last_error FROM memory_context.index_jobs")
+    assert "there are 16 already" in str(error)
+    assert "as the owner" in str(error)
+    database.check(1, embedded=False)
+
+
 # --- outages, ends and beginnings
 
 

@@ -1,7 +1,7 @@
 """One user never sees another's rows, and Postgres enforces it, failing closed."""
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import psycopg
 import pytest
@@ -159,22 +159,83 @@ async def test_of_a_thread_its_owner_is_all_that_others_learn(store: MemoryStore
     assert not await store.threads.update_thread("bob", "t", name="taken")
 
 
-def test_the_list_of_users_tells_who_waits_and_nothing_else(pooled: psycopg.Connection, indexed: None) -> None:
-    """It is readable across users; only the own row may be changed."""
-    users = pooled.execute("SELECT user_id FROM memory_context.memory_users ORDER BY 1").fetchall()
-    assert users == [("alice",), ("bob",)]
-    columns = pooled.execute("SELECT * FROM memory_context.memory_users").description or []
-    assert [column.name for column in columns] == ["user_id", "pending_since", "has_set_aside"]
+def test_pool_login_cannot_list_users(pooled: psycopg.Connection, indexed: None) -> None:
+    """It reads and changes the acting user's row of the list, and none as nobody."""
+    listed = "SELECT user_id FROM memory_context.memory_users"
+    assert pooled.execute(listed).fetchall() == []
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="list_users"):
+        pooled.execute("SELECT memory_context.list_users('', 10)")
     with pooled.transaction(force_rollback=True):
         act_as(pooled, "alice")
+        assert pooled.execute(listed).fetchall() == [("alice",)]
         assert pooled.execute("UPDATE memory_context.memory_users SET pending_since = now()").rowcount == 1
         assert pooled.execute("DELETE FROM memory_context.memory_users").rowcount == 1
-        assert pooled.execute("SELECT user_id FROM memory_context.memory_users").fetchall() == [("bob",)]
+        act_as(pooled, "bob")
+        assert pooled.execute(listed).fetchall() == [("bob",)]
+
+
+def test_pool_login_learns_only_of_users_with_something_to_index(
+    pooled: psycopg.Connection, indexed: None, server: Server, database: str
+) -> None:
+    """In pages of at most 1,000, whatever it asks for."""
+    pending = "SELECT memory_context.pending_users(%s, %s, %s)"
+    assert pooled.execute(pending, ["", True, 10]).fetchall() == []
+    server.execute("UPDATE memory_context.memory_users SET pending_since = now() WHERE user_id = 'bob'", database)
+    assert pooled.execute(pending, ["", False, 10]).fetchall() == [("bob",)]
+    server.execute(
+        "INSERT INTO memory_context.memory_users SELECT 'user' || n, now() FROM generate_series(1, 1100) AS n", database
+    )
+    assert len(pooled.execute(pending, ["", False, 1_000_000]).fetchall()) == 1000
+
+
+def test_only_user_is_told_where_there_is_one(
+    pooled: psycopg.Connection, indexed: None, server: Server, database: str
+) -> None:
+    """Of several it says no more than that."""
+    only_user = "SELECT users, user_id FROM memory_context.only_user()"
+    assert pooled.execute(only_user).fetchall() == [(2, None)]
+    server.execute("DELETE FROM memory_context.memory_users WHERE user_id = 'bob'", database)
+    assert pooled.execute(only_user).fetchall() == [(1, "alice")]
+
+
+def test_functions_of_the_owner_lock_their_search_path(server: Server, database: str) -> None:
+    """And none of them is executable by everybody."""
+    rows = server.execute(
+        """SELECT proname::text, proconfig, has_function_privilege('public', oid, 'EXECUTE')
+        FROM pg_proc WHERE pronamespace = 'memory_context'::regnamespace AND prosecdef""",
+        database,
+    )
+    assert len(rows) >= 6
+    assert {(tuple(config), is_public) for _, config, is_public in rows} == {
+        (("search_path=pg_catalog, pg_temp",), False)
+    }
+
+
+async def test_maintenance_as_an_ordinary_login_needs_the_right_to_list_users(
+    store: MemoryStore, server: Server, database: str, login: str, database_url: str
+) -> None:
+    """The error names both remedies, and both help."""
+    url = server.url(database, user=login)
+    ordinary = MemoryStore(url)
+    with pytest.raises(errors.StoreError, match=r"may not list the users.*OWNER_URL.*GRANT EXECUTE ON FUNCTION"):
+        await ordinary.prune(timedelta(days=90))
+    beside_the_owner = MemoryStore(url, owner_url=database_url)
+    assert [user async for user in beside_the_owner.every_user()] == ["alice", "bob"]
+    await beside_the_owner.close()
+    server.execute(
+        "GRANT EXECUTE ON FUNCTION memory_context.list_users(text, integer) TO {login}", database, login=login
+    )
+    assert [user async for user in ordinary.every_user()] == ["alice", "bob"]
+    assert (await ordinary.upkeep.status()).users == 2
+    await ordinary.close()
+
+
+ENSURE = "SELECT memory_context.ensure_embedding_index(%s, %s)"
 
 
 def test_an_index_of_embeddings_is_all_the_pool_can_make(pooled: psycopg.Connection, indexed: None) -> None:
     """The function that runs as the owner quotes what it is given."""
-    pooled.execute("SELECT memory_context.ensure_embedding_index(%s, 3)", ["x'); DROP TABLE index_jobs; --"])
+    pooled.execute(ENSURE, ["x'); DROP TABLE index_jobs; --/3", 3])
     for statement in (
         "CREATE INDEX ON memory_context.agent_memory_embeddings (chunk_number)",
         "DROP INDEX memory_context.agent_memories_session_order",
@@ -184,6 +245,23 @@ def test_an_index_of_embeddings_is_all_the_pool_can_make(pooled: psycopg.Connect
     with pooled.transaction():
         act_as(pooled, "alice")
         assert pooled.execute("SELECT count(*) FROM memory_context.index_jobs").fetchall() == [(1,)]
+
+
+def test_pool_login_makes_at_most_sixteen_embedding_indexes(
+    pooled: psycopg.Connection, indexed: None, server: Server, database: str
+) -> None:
+    """Those that are there stay usable, and none can be made with another model's dimensions."""
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="<name>/<dimensions>"):
+        pooled.execute(ENSURE, ["other/256", 3])
+    count = "SELECT count(*) FROM pg_indexes WHERE tablename = 'agent_memory_embeddings' AND indexdef LIKE '%hnsw%'"
+    ((there,),) = server.execute(count, database)
+    assert there > 0
+    for number in range(16 - there):
+        pooled.execute(ENSURE, [f"model{number}/3", 3])
+    with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="there are 16 already"):
+        pooled.execute(ENSURE, ["another/3", 3])
+    pooled.execute(ENSURE, ["model0/3", 3])
+    assert server.execute(count, database) == [(16,)]
 
 
 @pytest.mark.parametrize("acting", ["alice", None])

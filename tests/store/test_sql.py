@@ -31,7 +31,12 @@ TABLES = (
 )
 OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES]
 FUNCTIONS = re.compile(rb"(store_memory|touch_session|append_batch|append_chat)\(\s*%\(user_id\)s")
-ACROSS_USERS = ("select_pending_users", "select_users", "fetch_thread_owner")
+ACROSS_USERS = (  # functions of the owner answer these
+    "select_pending_users",
+    "fetch_counts",
+    "count_users",
+    "fetch_thread_owner",
+)
 PARAMS: dict[str, Any] = {
     "user_id": "alice",
     "memory_key": "k",

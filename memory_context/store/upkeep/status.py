@@ -4,9 +4,8 @@ Promises: nothing is migrated, no login is made, and an embedded server that was
 that is older or newer than this version is looked at as far as it goes, and what it cannot tell is None.
 """
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal
@@ -24,26 +23,6 @@ __all__ = ["MigrationState", "StoreStatus", "fetch_status", "migration_states"]
 
 _SCHEMA = load_queries("schema")
 _STATUS = load_queries("status")
-_INDEX = load_queries("index")
-_TRANSACTIONS = load_queries("transactions")
-
-_USERS_PER_PAGE = 500
-_COUNTS = {  # what counts the rows of one user, by the table it needs
-    "agent_memories": "count_memories",
-    "agent_memory_statistics": "count_passages",
-    "agent_memory_embeddings": "count_embeddings",
-    "index_jobs": "count_jobs",
-    "agent_sessions": "count_sessions",
-    "recent_conversation_history": "count_batches",
-}
-_COUNTED = {
-    "count_memories": ("items", "forgotten"),
-    "count_passages": ("passages",),
-    "count_embeddings": (),
-    "count_jobs": ("jobs_pending", "jobs_set_aside"),
-    "count_sessions": ("sessions",),
-    "count_batches": ("batches",),
-}
 
 
 @dataclass(frozen=True)
@@ -123,8 +102,8 @@ async def migration_states(location: Location) -> list[MigrationState]:
         return _states(await _applied(ask))
 
 
-async def fetch_status(location: Location, progress: Callable[[int], None] | None) -> StoreStatus:
-    """Return how the store stands; `progress` is told how many users were counted so far.
+async def fetch_status(location: Location) -> StoreStatus:
+    """Return how the store stands.
 
     Raises:
         StoreError: The database failed.
@@ -143,9 +122,6 @@ async def fetch_status(location: Location, progress: Callable[[int], None] | Non
         )
         states = _states(await _applied(ask))
         sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
-        counts: dict[str, Any] = {}
-        with suppress(psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction):  # another version's tables
-            counts = await _count(ask, sizes, progress)
         return StoreStatus(
             **same,
             server_version=database["server_version"].split()[0],
@@ -154,7 +130,7 @@ async def fetch_status(location: Location, progress: Callable[[int], None] | Non
             pending_migrations=tuple(one.name for one in states if one.state == "pending"),
             database_bytes=database["database_bytes"],
             table_bytes=sizes,
-            **counts,
+            **await _counts(ask, sizes),
         )
 
 
@@ -199,32 +175,14 @@ def _utc(time: datetime) -> datetime:
     return time.astimezone(timezone.utc)
 
 
-async def _count(ask: _Ask, tables: Container[str], progress: Callable[[int], None] | None) -> dict[str, Any]:
-    """Return what all users have together, each counted as that user; of what is counted in tables that are there."""
+async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
+    """Return what all users have together, as far as the schema tells."""
     if "memory_users" not in tables:
         return {}
-    blocks = [block for table, block in _COUNTS.items() if table in tables]
-    sums: Counter[str] = Counter({"users": 0})
-    models: Counter[str] = Counter()
-    after = ""
-    while True:
-        (rows,) = await ask(Statement(_INDEX["select_users"], {"after": after, "limit": _USERS_PER_PAGE}))
-        for row in rows:
-            params = {"user_id": row["user_id"]}
-            counting = [Statement(_STATUS[block], params) for block in blocks]
-            begin = Statement(_TRANSACTIONS["begin_read"]), Statement(_TRANSACTIONS["act_as"], params)
-            _, _, *counted, _ = await ask(*begin, *counting, Statement(_TRANSACTIONS["commit"]))
-            for block, found in zip(blocks, counted, strict=True):
-                if block == "count_embeddings":
-                    models.update({one["embedding_model"]: one["embeddings"] for one in found})
-                else:
-                    sums.update(found[0])
-            sums["users"] += 1
-            if progress is not None:
-                progress(sums["users"])
-        if len(rows) < _USERS_PER_PAGE:
-            break
-        after = rows[-1]["user_id"]
-    names = {"users", *(name for block in blocks for name in _COUNTED[block])}
-    embeddings = {"embeddings": dict(models)} if "count_embeddings" in blocks else {}
-    return {name: sums[name] for name in names} | embeddings
+    try:
+        ((counts,),) = await ask(Statement(_STATUS["fetch_counts"]))
+    except psycopg.errors.UndefinedFunction:  # an older schema
+        ((counts,),) = await ask(Statement(_STATUS["count_users"]))
+    except psycopg.errors.UndefinedColumn:  # another version's tables
+        return {}
+    return counts

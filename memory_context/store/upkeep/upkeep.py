@@ -28,16 +28,13 @@ class Upkeep:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def status(self, progress: Callable[[int], None] | None = None) -> StoreStatus:
+    async def status(self) -> StoreStatus:
         """Return how the store stands; nothing is migrated or set up for it.
-
-        Args:
-            progress: Called with the users counted so far.
 
         Raises:
             StoreError: The database failed.
         """
-        return await fetch_status(self._database.location, progress)
+        return await fetch_status(self._database.location)
 
     async def migrations(self) -> list[MigrationState]:
         """Return all migrations that this version or the database knows, in order; none is applied for it.
@@ -62,7 +59,7 @@ class Upkeep:
         """Let the index try again what it gave up, of all users; return how many items those are.
 
         Raises:
-            StoreError: The database failed.
+            StoreError: The database failed, or the login may not list the users.
         """
         retried = 0
         async for user_id in every_user(self._database):
