@@ -10,24 +10,27 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context import CachePolicy, ContextPolicy, MemoryContext, MemoryStore
+from memory_context import CachePolicy, CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import (
     Arithmetic,
+    Cleared,
     Expanded,
+    Folded,
     Offloaded,
     Part,
     PartId,
     PlannedCompaction,
+    Retained,
     Shown,
     Stored,
     Transcript,
     Withdrawn,
 )
 from memory_context.view import render
-from memory_context.view.economics import arithmetic_of, expected_calls, saving_changes
+from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 
 from ..agents.scripted import report
 from .steps import add_step
@@ -216,6 +219,82 @@ def test_what_was_opened_and_is_not_answered_stays():
     history.say("user", 50)
     history.show()
     assert history.changes(replace_calls(PRICES, 10**6)) == []
+
+
+def with_facts(*facts_tokens: int) -> tuple[History, list[PartId]]:
+    """Return a history of compacted results whose facts take so many tokens; the line before them takes 10."""
+    history = History()
+    history.say("user", 100)
+    parts = list[PartId]()
+    for tokens in facts_tokens:
+        history.show()
+        position, address = history.step(500, 20)
+        text = "x" * 10 + "\n" + "y" * (tokens - 1)  # a token for each character
+        stored = Stored((MemoryRef(f"key_{position}", "a result", 500),), text, len(text))
+        history.transcript.decide(Offloaded(position, address, stored))
+        parts.append((position, address))
+    history.show()
+    history.say("coder", 30)
+    history.transcript.decide(PlannedCompaction(tuple(parts), "consumed"))
+    return history, parts
+
+
+def aged(history: History, facts_in_view_tokens: int) -> list[Retained]:
+    """Return what stays of results whose facts go."""
+    policy = ContextPolicy(compaction=CompactionPolicy(facts_in_view_tokens=facts_in_view_tokens))
+    return aged_results(history.transcript, policy, counter)
+
+
+def test_facts_stay_until_all_together_exceed_their_limit():
+    """Each result's facts count once, without the line of its placeholder: five times 90 are 450."""
+    history, parts = with_facts(*[90] * 5)
+    assert aged(history, 450) == []
+    gone = aged(history, 449)
+    assert [(one.position, one.address) for one in gone] == parts[:4], "450 - 4 x 90 = 90 is within 0.4 x 449 = 179.6"
+    assert {(one.text, one.tokens, one.by) for one in gone} == {("x" * 10, counter.count("x" * 10), "age")}
+
+
+def test_oldest_facts_go_first_and_only_as_many_as_the_limit_asks():
+    """1,000 - 600 = 400 are exactly 0.4 of the limit: the second stays."""
+    history, parts = with_facts(601, 300, 100)
+    assert [(one.position, one.address) for one in aged(history, 1000)] == parts[:1]
+    history, parts = with_facts(600, 301, 100)
+    assert [(one.position, one.address) for one in aged(history, 1000)] == parts[:2]
+
+
+def test_results_without_facts_or_out_of_the_view_do_not_count():
+    """What is a bare line already, is not compacted, or is folded or cleared away."""
+    history, parts = with_facts(400, 400)
+    bare = Stored((MemoryRef("bare", "a result", 500),), "x" * 10, 10)
+    history.show()
+    bare_part = history.step(500, 20)
+    history.transcript.decide(Offloaded(*bare_part, bare))
+    history.step(500, 20)  # whole
+    history.show()
+    history.say("coder", 30)
+    history.transcript.decide(PlannedCompaction((bare_part,), "consumed"))
+    assert len(aged(history, 799)) == 2
+    assert aged(history, 800) == []
+    ref = MemoryRef("fold", "a fold", 500)
+    history.transcript.decide(Folded(parts[0][0] + 1, (), ref, "folded", 10))
+    assert aged(history, 400) == []
+    assert [(one.position, one.address) for one in aged(history, 399)] == parts[1:]
+    history.transcript.decide(Cleared(history.transcript.end))
+    assert aged(history, 1) == []
+
+
+def test_ageing_pays_for_what_stands_behind_the_oldest_result():
+    """Two results of 101 tokens lose 91 each; from the first on stand 105 + 10 + 105 + 30 tokens, 182 of which go."""
+    history, parts = with_facts(91, 91)
+    policy = ContextPolicy(cache=PRICES)
+    bare = [Retained(position, address, "x" * 10, 10, "age") for position, address in parts]
+    history.show()
+    view = render(history.transcript, policy, counter)
+    ageing = ageing_of(bare, history.transcript, view, policy)
+    assert ageing == PlannedCompaction(tuple(parts), "aged", arithmetic_of(182, 105 + 10 + 105 + 30 - 182, 6, PRICES))
+    history.say("user", 1000)  # which no view has shown, so that nothing of it is cached
+    view = render(history.transcript, policy, counter)
+    assert ageing_of(bare, history.transcript, view, policy) == ageing
 
 
 @pytest.mark.parametrize(("answers", "calls"), [(0, 6), (5, 6), (6, 6), (7, 7), (40, 40)])

@@ -7,10 +7,16 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.references import MemoryRef
+from memory_context.tokens import default_token_counter
+from memory_context.transcript import Transcript
 from memory_context.view import history_text
+from memory_context.view.history import fold_text
 
 from ..agents.scripted import report, text_of
 from .steps import add_step
+
+counter = default_token_counter()
 
 
 @pytest.fixture
@@ -44,6 +50,26 @@ async def test_older_steps_are_one_dated_placeholder_that_keeps_words_and_keys(f
     assert [m.content for m in view if isinstance(m, UserMessage) and m.source == "user"] == ["Now the fish."]
     assert folded.stats.folds >= 1
     assert folded.stats.view_tokens <= 4000
+
+
+@pytest.mark.parametrize("listed", [0, 1, 7, 19, 20])
+def test_fold_lists_the_newest_lines_that_fit_and_counts_the_older_ones(listed: int):
+    """Of 20: the limit leaves room for so many, for the head, and for the line that counts the others."""
+    transcript = Transcript.of(UserMessage(content=f"request {number:02}", source="user") for number in range(20))
+    ref = MemoryRef("history_1-20_abcdef", "messages 1-20", 100)
+
+    def folded(limit_tokens: int) -> list[str]:
+        return fold_text([*transcript.entries()], ref, ["user"], limit_tokens, counter).splitlines()
+
+    head = folded(10**6)[:2]
+    lines = [f"- user said: request {number:02}" for number in range(20)]
+    assert folded(10**6) == [*head, *lines], "nothing is older if all is there"
+    limit = counter.count("\n".join(head)) + 20 + sum(counter.count(line) + 1 for line in lines[20 - listed :])
+    older = [] if listed == 20 else [f"- ({20 - listed} older ones are in the history)"]
+    assert folded(limit) == [*head, *older, *lines[20 - listed :]]
+    assert counter.count("\n".join(folded(limit))) <= limit
+    if listed:
+        assert f"- ({21 - listed} older ones are in the history)" in folded(limit - 1)
 
 
 async def test_folds_are_rare_and_leave_the_head_as_it_is(store: MemoryStore):
@@ -163,6 +189,27 @@ async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
     assert "survey" in str(explained)
     assert await context.explain() == explained
     assert context.transcript.standing.shown == shown + 1
+
+
+async def test_explain_tells_the_decisions_of_the_last_view_only_and_all_of_them(store: MemoryStore):
+    """Also the first of a session, which nothing stands before, and the first after a view."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=1000))
+    told = 0
+    for turn in range(2):
+        for number in range(150):  # too short to be shortened
+            await context.add_message(UserMessage(content=f"this is request {turn}.{number}", source="user"))
+        await context.get_messages()
+        *folds, shown = [decision for _, decision in context.transcript.log][told:]
+        told = len(context.transcript.log)
+        assert {(fold.kind, shown.kind) for fold in folds} == {("folded", "shown")}
+        decided = (await context.explain()).decisions
+        assert [(one.what, one.reason, one.arithmetic) for one in decided] == [
+            ("folded", "budget", fold.arithmetic) for fold in folds
+        ]
+        assert [one.count for one in decided] == [fold.upto - len(fold.kept) for fold in folds]
+    await context.add_message(AssistantMessage(content="Seen.", source="coder"))
+    await context.get_messages()
+    assert (await context.explain()).decisions == (), "that was decided for the view before"
 
 
 async def test_placeholder_at_once_for_those_who_want_it(store: MemoryStore):

@@ -6,17 +6,21 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import DictRow
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.sessions import SessionCache, SessionKey
 from memory_context.store import MemoryStore, embedded
 from memory_context.store.advisory import AdvisoryClaims, _number_of
+from memory_context.store.pool import Connection
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.store.test_outages import hanging
 from tests.store.test_sql import login_of
@@ -194,6 +198,52 @@ async def test_a_lost_connection_loses_all_claims_at_once(
     await claims.release(KEY)  # which is another's by now
     with pytest.raises(SessionBusyError):
         await claims.claim(KEY, 0)
+
+
+async def test_claim_lost_before_its_caller_hears_of_it_is_claimed_again(
+    claims: AdvisoryClaims, others: AdvisoryClaims, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks after the answer: to go on as its holder would let two processes hold one session."""
+    run = claims._run
+    lost_after: list[str] = []
+
+    async def run_and_lose(connection: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[DictRow]:
+        rows = await run(connection, name, params)
+        if name == "claim_sessions" and not lost_after:
+            lost_after.append(name)
+            assert rows[0]["is_mine"]
+            pid = connection.pgconn.backend_pid
+            assert server.execute(f"SELECT pg_terminate_backend({pid}, 5000)") == [(True,)]
+            with suppress(psycopg.Error):  # the server's last words, so that the loss is noticed in the next turn
+                connection.pgconn.consume_input()
+        return rows
+
+    monkeypatch.setattr(claims, "_run", run_and_lose)
+    await claims.claim(KEY, 5)
+    assert lost_after == ["claim_sessions"]
+    with pytest.raises(SessionBusyError):
+        await others.claim(KEY, 0)
+
+
+async def test_wait_between_attempts_at_a_claim_is_limited(
+    claims: AdvisoryClaims, others: AdvisoryClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It doubles up to the limit only: without one the sixteenth attempt would come after 30 s."""
+    monkeypatch.setattr("memory_context.store.advisory._RETRY_SECONDS", (0.001, 0.002))
+    asked: list[SessionKey] = []
+    is_asked_often = asyncio.Event()
+
+    def wanted(key: SessionKey) -> None:
+        asked.append(key)
+        if len(asked) == 16:
+            is_asked_often.set()
+
+    claims.watch(wanted, lambda _: None)
+    await claims.claim(KEY, 0)
+    waiting = asyncio.create_task(others.claim(KEY, 3600))
+    await soon(is_asked_often)
+    await claims.release(KEY)
+    await waiting
 
 
 async def test_a_restarted_server_loses_the_claims_and_gives_new_ones(home: Path) -> None:

@@ -1,6 +1,7 @@
 """The session cache alone: who has a session when, what is kept of it, and what happens when things fail."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from memory_context.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
 from memory_context.sessions import CacheStats, LocalClaims, SessionCache, SessionKey
+from memory_context.sessions.seat import Seat
 
 from .fakes import Archive, FakeSession, States, key_of, settled, soon
 
@@ -377,6 +379,26 @@ async def test_what_cannot_be_archived_stays_until_it_can(archive: Archive, capl
     await soon(session.is_closed)
     assert archive.lines[KEY] == ["one", "two"]
     await cache.close()
+
+
+async def test_wait_between_attempts_to_archive_doubles_up_to_a_limit(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And begins anew once something was archived; what is not archived yet never waits for hours."""
+    seat = Seat(KEY, archive.make, LocalClaims(), None)
+    waits = lambda: [record.args[1] for record in caplog.records if record.args]  # noqa: E731
+    for away_for, expected in ((9, [5, 10, 20, 40, 80, 160, 300, 300, 300]), (1, [5])):
+        await seat.claim(0)
+        (await seat.fill()).add("one")
+        archive.is_away = True
+        caplog.clear()
+        for _ in range(away_for):
+            before = time.monotonic()
+            assert not await seat.leave()
+            assert before + waits()[-1] <= seat.retry_at <= time.monotonic() + waits()[-1]
+        assert waits() == expected
+        archive.is_away = False
+        assert await seat.leave()
 
 
 async def test_too_many_sessions_are_refused(archive: Archive) -> None:

@@ -6,9 +6,10 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,6 +160,29 @@ async def test_who_is_told_that_a_session_is_free_need_not_wait(
     await soon(is_asked)
     await claims.release(KEY)
     await asyncio.wait_for(waiting, 10)
+
+
+async def test_wait_between_attempts_at_a_claim_is_limited(
+    claims: RedisClaims, others: RedisClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It doubles up to the limit only: without one the sixteenth attempt would come after 30 s."""
+    monkeypatch.setattr("memory_context.sessions.redis.claims._RETRY_SECONDS", (0.001, 0.002))
+    asked: list[str] = []
+    is_asked_often = asyncio.Event()
+    run = others._server.run
+
+    async def counting(script: str, keys: Sequence[str], *arguments: str) -> Any:
+        asked.append(script)
+        if len(asked) == 16:
+            is_asked_often.set()
+        return await run(script, keys, *arguments)
+
+    await claims.claim(KEY, 0)
+    monkeypatch.setattr(others._server, "run", counting)
+    waiting = asyncio.create_task(others.claim(KEY, 3600))
+    await soon(is_asked_often)
+    await claims.release(KEY)
+    await waiting
 
 
 async def test_a_claim_is_not_taken_twice_by_the_same(claims: RedisClaims) -> None:

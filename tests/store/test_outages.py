@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 from memory_context import errors
 from memory_context.store import MemoryStore, NewMemory, embedded
 from tests.conftest import Server, database_of
+from tests.context.steps import a_turn_of_the_loop
 
 ITEM = [NewMemory("k", "content", "", 1, "custom")]
 
@@ -97,6 +98,31 @@ async def test_an_impatient_first_caller_does_not_undo_the_opening(database_url:
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(store.open(), 0.000_001)
     assert await store.insert_memories("alice", ITEM) == ["k"]
+    await store.close()
+
+
+async def test_store_closed_while_it_opens_is_an_error_of_the_caller_and_no_cancellation(database_url: str) -> None:
+    """A cancellation that nobody asked for would end the caller's task without a word; the next call opens it again."""
+    store = MemoryStore(database_url)
+    openings = [asyncio.create_task(store.open()), asyncio.create_task(store.insert_memories("alice", ITEM))]
+    await a_turn_of_the_loop()
+    await store.close()
+    for outcome in await asyncio.gather(*openings, return_exceptions=True):
+        assert isinstance(outcome, errors.StoreUnavailableError)
+        assert "was closed while it was being opened" in str(outcome)
+    assert await store.insert_memories("alice", ITEM) == ["k"]
+    await store.close()
+
+
+async def test_caller_cancelled_while_the_store_opens_is_cancelled_alone(database_url: str) -> None:
+    """The others wait on, and no error stands in for the cancellation."""
+    store = MemoryStore(database_url)
+    cancelled, waiting = asyncio.create_task(store.open()), asyncio.create_task(store.open())
+    await a_turn_of_the_loop()
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    await waiting
     await store.close()
 
 
