@@ -9,6 +9,10 @@ from .console import ASKED_WRONGLY, Failure, UrlOption, UserOption
 
 __all__ = ["mcp", "serve"]
 
+PublicHostOption = Annotated[
+    list[str] | None, typer.Option(help="A name people reach it by, such as chat.example.org; repeatable.")
+]
+
 
 def serve(
     agent: Annotated[
@@ -25,6 +29,14 @@ def serve(
     user_header: Annotated[
         str | None, typer.Option(help="The header in which a reverse proxy says who asks, such as X-User.")
     ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None, typer.Option(help="An address or network of that proxy; repeatable. [default: this machine]")
+    ] = None,
+    proxy_secret_env: Annotated[
+        str | None, typer.Option(help="The environment variable with a secret that the proxy sends along.")
+    ] = None,
+    proxy_secret_header: Annotated[str, typer.Option(help="The header with that secret.")] = "X-Proxy-Secret",
+    public_host: PublicHostOption = None,
     token_env: Annotated[
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens.")
     ] = None,
@@ -40,7 +52,24 @@ def serve(
     except ImportError as error:
         raise Failure(f"{error}; the server needs more: pip install 'memory-context[web]'") from error
     try:
-        serve_chat(ServeOptions(agent, model, host, port, url, static, redis, allow_anonymous, user_header, token_env))
+        serve_chat(
+            ServeOptions(
+                agent,
+                model,
+                host,
+                port,
+                url,
+                static,
+                redis,
+                allow_anonymous,
+                user_header,
+                tuple(trusted_proxy or ()),
+                proxy_secret_env,
+                proxy_secret_header,
+                tuple(public_host or ()),
+                token_env,
+            )
+        )
     except UsageError as error:
         raise Failure(str(error), ASKED_WRONGLY) from error
 
@@ -60,6 +89,7 @@ def mcp(
     token_env: Annotated[
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens over http.")
     ] = None,
+    public_host: PublicHostOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that stores.")] = False,
 ) -> None:
     """Serve a memory to clients of the Model Context Protocol.
@@ -73,6 +103,7 @@ def mcp(
     except ImportError as error:
         raise Failure(f"{error}; the server needs more: pip install 'memory-context[mcp]'") from error
     try:
-        serve_memory(McpOptions(url, user, agent, session, transport, host, port, token_env, read_only))
+        public_hosts = tuple(public_host or ())
+        serve_memory(McpOptions(url, user, agent, session, transport, host, port, token_env, public_hosts, read_only))
     except UsageError as error:
         raise Failure(str(error), ASKED_WRONGLY) from error

@@ -3,27 +3,26 @@
     POST, DELETE /mcp    the protocol ("streamable HTTP", each answer as one JSON body)
     GET          /health whether the database answers
 
-Promises: each user has a server of their own, so a session of one is none for another, whatever token they bring; a
-page in a browser gets in only from this machine, and without tokens also the name it asks for has to be this machine's
-(a name that was bound to 127.0.0.1 meanwhile is not).
+Promises: each user has a server of their own, so a session of one is unknown to another, whatever token they bring; the
+gate lets in pages of this machine only, such as a local inspector, and only under names that are listed.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..access import Tokens, is_loopback
+from ..access import Gate, GateRules, Tokens
 from ..errors import StoreError
 from ..store import MemoryStore
 
@@ -35,7 +34,10 @@ _IDLE_SECONDS = 3600  # then a client has to begin a session again
 
 
 def create_app(
-    store: MemoryStore, server_for: Callable[[str | None], Server[Any, Any]], tokens: Tokens | None
+    store: MemoryStore,
+    server_for: Callable[[str | None], Server[Any, Any]],
+    tokens: Tokens | None,
+    hosts: Collection[str] = (),
 ) -> Starlette:
     """Return an application that serves a memory to each user who has a token, or one to whoever is on this machine.
 
@@ -43,6 +45,7 @@ def create_app(
         store: What `/health` asks.
         server_for: Makes the server of a user; of None, the one that needs no token.
         tokens: Who is let in; None for whoever reaches the port.
+        hosts: Names under which clients reach it, beside those of this machine.
     """
     users = [None] if tokens is None else sorted(tokens.users)
     managers = {user: _manager(server_for(user)) for user in users}
@@ -62,8 +65,10 @@ def create_app(
             return JSONResponse({"status": "unavailable"}, 503)
         return JSONResponse({"status": "ok"})
 
-    routes = [Route("/mcp", _Gate(managers, tokens)), Route("/health", health)]
-    return Starlette(routes=routes, lifespan=lifespan)
+    routes = [Route("/mcp", _Memories(managers, tokens)), Route("/health", health)]
+    rules = GateRules(hosts, loopback_pages=True, host_setting="--public-host")
+    gate = Middleware(Gate, rules=rules, body_of=lambda refusal: _error_of(refusal.detail))
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[gate])
 
 
 def _manager(server: Server[Any, Any]) -> StreamableHTTPSessionManager:
@@ -71,7 +76,7 @@ def _manager(server: Server[Any, Any]) -> StreamableHTTPSessionManager:
     return StreamableHTTPSessionManager(server, json_response=True, session_idle_timeout=_IDLE_SECONDS)
 
 
-class _Gate:
+class _Memories:
     """Lets a request through to the server of whoever sent it."""
 
     def __init__(self, managers: Mapping[str | None, StreamableHTTPSessionManager], tokens: Tokens | None) -> None:
@@ -81,11 +86,7 @@ class _Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         user = self._tokens and self._tokens.user_of(headers.get("authorization", ""))
-        if "origin" in headers and not _is_local(headers["origin"]):
-            refused = _refusal(403, "a page from elsewhere may not use this server")
-        elif self._tokens is None and not _is_local(f"//{headers.get('host', '')}"):
-            refused = _refusal(421, "without tokens this server answers to localhost only")
-        elif self._tokens is not None and user is None:
+        if self._tokens is not None and user is None:
             refused = _refusal(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
         elif scope["method"] not in ("POST", "DELETE"):
             refused = _refusal(405, "use POST; this server sends nothing unasked", {"Allow": "POST, DELETE"})
@@ -94,13 +95,9 @@ class _Gate:
         await (refused or self._managers[user].handle_request)(scope, receive, send)
 
 
-def _is_local(address: str) -> bool:
-    try:
-        return is_loopback(urlsplit(address).hostname or "")
-    except ValueError:
-        return False
-
-
 def _refusal(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    error = {"code": -32000, "message": text}
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)
+    return JSONResponse(_error_of(text), status, headers)
+
+
+def _error_of(text: str) -> Mapping[str, Any]:
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": text}}

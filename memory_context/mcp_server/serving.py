@@ -45,6 +45,7 @@ class McpOptions:
         host: Where to listen.
         port: Where to listen; 0 for any free one.
         token_env: The environment variable with `user:token` pairs.
+        public_hosts: Names under which clients reach it over HTTP, beside those of this machine.
         read_only: Whether nothing can be stored.
     """
 
@@ -56,6 +57,7 @@ class McpOptions:
     host: str = "127.0.0.1"
     port: int = 8001
     token_env: str | None = None
+    public_hosts: tuple[str, ...] = ()
     read_only: bool = False
 
 
@@ -100,7 +102,7 @@ async def _serve_stdio(options: McpOptions) -> None:
 
 async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
     store, server_for = _made(options)
-    app = create_app(store, lambda user: server_for(user or options.user or None), tokens)
+    app = create_app(store, lambda user: server_for(user or options.user or None), tokens, options.public_hosts)
     config = uvicorn.Config(app, options.host, options.port, timeout_graceful_shutdown=_STOP_SECONDS, access_log=False)
     server = uvicorn.Server(config)
 

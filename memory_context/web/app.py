@@ -6,18 +6,19 @@ longer than two seconds to find out.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 
+from ..access import Gate, GateRules
 from ..errors import StoreError
 from ..store import MemoryStore
 from .chat import AgentBuilder, Chat
 from .problems import ProblemError, ProblemRoute, problem_responses
-from .router import CurrentUser, create_chat_router
+from .router import HOST_SETTING, CurrentUser, create_chat_router
 
 __all__ = ["create_app"]
 
@@ -31,6 +32,8 @@ def create_app(
     current_user: CurrentUser | None = None,
     *,
     static_folder: str | Path | None = None,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
     **settings: Any,
 ) -> FastAPI:
     """Return an application with a chat under `/api/chat`, `/health` and `/ready`.
@@ -40,6 +43,8 @@ def create_app(
         build_agent: As `create_chat_router` takes it.
         current_user: The dependency that says who asks.
         static_folder: Files to be served beside it, such as a chat page.
+        hosts: As `create_chat_router` takes them; here they hold for the page and the probes too.
+        origins: As `create_chat_router` takes them.
         **settings: Whatever else `create_chat_router` takes.
 
     Raises:
@@ -47,8 +52,9 @@ def create_app(
     """
     if static_folder is not None and not Path(static_folder).is_dir():
         raise ValueError(f"static_folder={str(static_folder)!r}: there is no such folder")
-    chat_router = create_chat_router(memory_store, build_agent, current_user, **settings)
+    chat_router = create_chat_router(memory_store, build_agent, current_user, hosts=hosts, origins=origins, **settings)
     app = FastAPI(title="memory_context chat", summary="Conversations with agents whose memory lasts")
+    app.add_middleware(Gate, rules=GateRules(hosts, origins, host_setting=HOST_SETTING))
     app.include_router(chat_router)
     app.include_router(_probes(chat_router.chat))
     if static_folder is not None:

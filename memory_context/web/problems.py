@@ -29,6 +29,7 @@ _CLIENT_IS_GONE = 499  # nobody reads it; only the log of a proxy may show it
 ProblemKind = Literal[
     "not-json",
     "not-allowed",
+    "foreign-page",
     "unknown",
     "unknown-agent",
     "unknown-session",
@@ -38,6 +39,7 @@ ProblemKind = Literal[
     "session-deleted",
     "too-large",
     "wrong-media-type",
+    "foreign-host",
     "invalid",
     "too-many-requests",
     "internal",
@@ -49,6 +51,7 @@ ProblemKind = Literal[
 _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "not-json": (400, "The body is no JSON"),
     "not-allowed": (403, "This user may not do that"),
+    "foreign-page": (403, "Pages of other origins may not do this"),
     "unknown": (404, "There is nothing at this address"),
     "unknown-agent": (404, "There is no such agent"),
     "unknown-session": (404, "There is no such session"),
@@ -58,6 +61,7 @@ _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "session-deleted": (410, "The session was deleted"),
     "too-large": (413, "The body is too large"),
     "wrong-media-type": (415, "The body is of another type"),
+    "foreign-host": (421, "Not a name of this server"),
     "invalid": (422, "The request is not valid"),
     "too-many-requests": (429, "Too many requests"),
     "internal": (500, "Something went wrong here"),

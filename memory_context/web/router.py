@@ -10,7 +10,7 @@
 Promise: every answer is one of those the OpenAPI description lists, errors included, whatever comes in.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 from starlette.routing import Match
 
+from ..access import GateRules
 from ..identifiers import SessionKey, checked_identifier
 from ..policy import ContextPolicy
 from ..sessions import Claims, SessionCache, SessionStates
@@ -44,16 +45,19 @@ from .schemas import (
 )
 from .session import ChatSession
 
-__all__ = ["ChatRouter", "CurrentUser", "create_chat_router"]
+__all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "create_chat_router"]
 
 CurrentUser = Callable[..., str | Awaitable[str]]
 """A FastAPI dependency that returns the id of whoever asks, or raises HTTPException."""
 
 _ANONYMOUS = "anonymous"
+HOST_SETTING = "hosts (--public-host of memory-context serve)"
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"]
 _JSON = ("application/json",)
 _JSON_OR_BEACON = ("application/json", "text/plain")
-_ALWAYS: tuple[ProblemKind, ...] = ("not-allowed", "invalid", "too-many-requests", "internal", "unavailable")
+_ALWAYS: tuple[ProblemKind, ...] = (
+    "not-allowed", "foreign-page", "foreign-host", "invalid", "too-many-requests", "internal", "unavailable",
+)  # fmt: skip
 _OF_BODY: tuple[ProblemKind, ...] = ("not-json", "too-large", "wrong-media-type")
 _OF_SESSION: tuple[ProblemKind, ...] = ("unknown-session", "session-deleted")
 
@@ -80,6 +84,8 @@ def create_chat_router(
     *,
     allow_anonymous: bool = False,
     agent_ids: Sequence[str] = ("assistant",),
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
     policy: ContextPolicy | None = None,
     model_client: ChatCompletionClient | None = None,
     claims: Claims | None = None,
@@ -98,6 +104,9 @@ def create_chat_router(
         current_user: The application's dependency that says who asks.
         allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.
         agent_ids: The ids of agents that one `build_agent` makes; the first is asked where a request names none.
+        hosts: Names under which people reach the application, such as `chat.example.org`; `*` for any. Names of this
+            machine are always among them.
+        origins: Other origins whose pages may write here, such as `https://app.example.org`.
         policy: The settings of contexts.
         model_client: Their light model.
         claims: Say which of several processes a session belongs to; None where there is only this one.
@@ -141,7 +150,15 @@ def create_chat_router(
         finally:
             await chat.close()
 
-    router = ChatRouter(prefix=prefix, route_class=ProblemRoute, tags=["chat"], lifespan=lifespan)
+    rules = GateRules(hosts, origins, host_setting=HOST_SETTING)
+
+    async def gate(request: Request) -> None:
+        refusal = rules.refusal(request.scope)
+        if refusal is not None:
+            raise ProblemError(refusal.kind, refusal.detail)
+
+    gates = [Depends(gate)]
+    router = ChatRouter(prefix=prefix, route_class=ProblemRoute, tags=["chat"], lifespan=lifespan, dependencies=gates)
     router.chat = chat
     _add_routes(router, current_user or _anonymous, limits, limits_storage_url)
     return router

@@ -16,7 +16,7 @@ from typing import Any, cast
 import uvicorn
 from fastapi import HTTPException, Request
 
-from ..access import Tokens, UsageError, is_loopback
+from ..access import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from ..context import MemoryContext
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
@@ -44,6 +44,10 @@ class ServeOptions:
         redis_url: Where processes share states, claims and counts; None for the database and this process.
         allow_anonymous: Whether everybody is the same user.
         user_header: The header in which a reverse proxy says who asks.
+        trusted_proxies: Addresses or networks that the proxy connects from; without them and a secret, this machine.
+        proxy_secret_env: The environment variable with the secret that the proxy sends along.
+        proxy_secret_header: The header with that secret.
+        public_hosts: Names under which people reach the server, beside those of this machine.
         token_env: The environment variable with `user:token` pairs.
     """
 
@@ -56,6 +60,10 @@ class ServeOptions:
     redis_url: str | None = None
     allow_anonymous: bool = False
     user_header: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    proxy_secret_env: str | None = None
+    proxy_secret_header: str = "X-Proxy-Secret"
+    public_hosts: tuple[str, ...] = ()
     token_env: str | None = None
 
 
@@ -82,12 +90,18 @@ async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user:
             current_user,
             allow_anonymous=current_user is None,
             static_folder=options.static_folder,
+            hosts=options.public_hosts,
             claims=RedisClaims(redis) if redis else store.advisory_claims(),
             states=RedisStates(redis) if redis else None,
             limits_storage_url=f"async+{redis}" if redis else "async+memory://",
         )
         config = uvicorn.Config(
-            app, options.host, options.port, timeout_graceful_shutdown=_STOP_SECONDS, access_log=False
+            app,
+            options.host,
+            options.port,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+            access_log=False,
+            proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide where the proxy connects from
         )
         server = uvicorn.Server(config)
 
@@ -172,8 +186,18 @@ def user_dependency(options: ServeOptions) -> CurrentUser | None:
     ]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} contradict each other: give one of them")
+    if options.user_header is None and (options.trusted_proxies or options.proxy_secret_env):
+        raise UsageError("--trusted-proxy and --proxy-secret-env go with --user-header NAME")
     if options.user_header:
-        return _by_header(options.user_header)
+        return _by_header(
+            TrustedProxy.from_options(
+                options.user_header,
+                options.host,
+                options.trusted_proxies,
+                options.proxy_secret_env,
+                options.proxy_secret_header,
+            )
+        )
     if options.token_env:
         return _by_token(Tokens.from_environment(options.token_env))
     if not given and not is_loopback(options.host):
@@ -184,12 +208,12 @@ def user_dependency(options: ServeOptions) -> CurrentUser | None:
     return None
 
 
-def _by_header(name: str) -> CurrentUser:
+def _by_header(proxy: TrustedProxy) -> CurrentUser:
     async def current_user(request: Request) -> str:
-        user = request.headers.get(name, "")
-        if not user:
-            raise HTTPException(401, f"the reverse proxy has to say who asks, in the header {name}")
-        return user
+        try:
+            return proxy.user_of(request.scope)
+        except ProxyRefusal as refusal:
+            raise HTTPException(refusal.status, str(refusal)) from None
 
     return current_user
 

@@ -12,9 +12,9 @@ from chainlit.server import app
 from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
+from memory_context.access import Gate, GateRules
 
 from .chats import Totals
-from .origins import OwnOrigins
 from .pages import OwnPages
 from .panel_hooks import NAMED_BY_ACTION
 from .plans import Plan
@@ -34,7 +34,11 @@ _METER_TURNS = 40
 
 
 app.add_middleware(OwnPages, login_hint=users.login_hint)
-app.add_middleware(OwnOrigins, allowed=config.project.allow_origins)
+# Chainlit gives allow_origins to CORS only, and CORS covers no WebSocket
+_own_hosts: list[str] = []
+_ALLOWED = "allow_origins of .chainlit/config.toml"
+_rules = GateRules(_own_hosts, config.project.allow_origins, host_setting=_ALLOWED, origin_setting=_ALLOWED)
+app.add_middleware(Gate, rules=_rules)
 put_wording()
 # AutoGen's event log has whole results of tools in it, which are people's data
 logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
@@ -46,6 +50,7 @@ async def begin_to_serve() -> None:
     users.check_host(config.run.host)
     names = dict.fromkeys((shown_host(config.run.host), "localhost", "127.0.0.1"))
     config.project.allow_origins.extend(f"http://{name}:{config.run.port}" for name in names)
+    _own_hosts.extend(origin.rpartition("://")[2] for origin in config.project.allow_origins)
     await store.open()
 
 

@@ -37,13 +37,16 @@ You answer questions about the source code of the Python package memory_context.
 name files and lines for what you say, and claim nothing that you have not seen. Answer in short Markdown."""
 
 
-def chat_app(memory_store: MemoryStore, model_client: ChatCompletionClient, secret: bytes) -> FastAPI:
+def chat_app(
+    memory_store: MemoryStore, model_client: ChatCompletionClient, secret: bytes, hosts: Sequence[str] = ()
+) -> FastAPI:
     """Return the application.
 
     Args:
         memory_store: Where conversations go; it stays open.
         model_client: The model of every agent.
         secret: Signs the visitors' cookies.
+        hosts: Names under which people reach it, beside those of this machine.
     """
 
     def build_agent(context: MemoryContext) -> AssistantAgent:
@@ -57,17 +60,17 @@ def chat_app(memory_store: MemoryStore, model_client: ChatCompletionClient, secr
             max_tool_iterations=20,
         )
 
-    app = create_app(memory_store, build_agent, current_user, agent_ids=("reader",), static_folder=PAGE)
+    app = create_app(memory_store, build_agent, current_user, agent_ids=("reader",), static_folder=PAGE, hosts=hosts)
     app.add_middleware(Visitors, secret=secret)
     return app
 
 
-async def serve(model_client: ChatCompletionClient, host: str, port: int) -> None:
+async def serve(model_client: ChatCompletionClient, host: str, port: int, public_hosts: Sequence[str] = ()) -> None:
     """Serve the page until somebody stops it; then every conversation is archived."""
     folder = output_folder()
     folder.mkdir(exist_ok=True)
     async with MemoryStore() as memory_store:
-        app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE))
+        app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE), public_hosts)
         config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
         server = uvicorn.Server(config)
 
@@ -87,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(__package__, description="Chat with an agent that reads memory_context.")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="(default %(default)s)")
+    parser.add_argument("--public-host", action="append", default=[], help="a name people reach it by; repeatable")
     parser.add_argument("--model", help="the model, if OPENAI_API_KEY is set (OPENAI_BASE_URL: where it is)")
     parser.add_argument("--words-per-second", type=int, default=80, help="how fast the agent writes without a key")
     asked = parser.parse_args(arguments)
@@ -95,7 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     live = model_client_from_env()
     print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
     try:
-        asyncio.run(serve(live or ScriptedClient(1 / asked.words_per_second), asked.host, asked.port))
+        asyncio.run(
+            serve(live or ScriptedClient(1 / asked.words_per_second), asked.host, asked.port, asked.public_host)
+        )
     except StoreError as error:
         print(f"The store cannot be opened: {error}", file=sys.stderr)
         return 1

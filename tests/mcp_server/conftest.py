@@ -36,10 +36,12 @@ def connected(
 
 
 @asynccontextmanager
-async def listening(store: MemoryStore, tokens: dict[str, str] | None = None) -> AsyncIterator[str]:
+async def listening(
+    store: MemoryStore, tokens: dict[str, str] | None = None, hosts: tuple[str, ...] = ()
+) -> AsyncIterator[str]:
     """Serve over HTTP in this event loop; yields the address."""
     known = None if tokens is None else Tokens(tokens)
-    app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice")), known)
+    app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice")), known, hosts)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as port:
         serving = asyncio.ensure_future(server.serve(sockets=[port]))

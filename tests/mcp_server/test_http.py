@@ -98,9 +98,11 @@ async def test_without_tokens_only_this_machine_is_let_in(store: MemoryStore):
             assert answer.json()["jsonrpc"] == "2.0"
         assert (await http.get("/mcp")).status_code == 405
         assert (await http.put("/mcp")).headers["allow"] == "POST, DELETE"
-    async with listening(store, TOKENS) as url, httpx.AsyncClient(base_url=url) as http:
+    async with listening(store, TOKENS, ("memory.example",)) as url, httpx.AsyncClient(base_url=url) as http:
         behind_a_proxy = headers("one") | {"Host": "memory.example"}
         assert (await http.post("/mcp", json=INITIALIZE, headers=behind_a_proxy)).status_code == 200
+        unlisted = headers("one") | {"Host": "elsewhere.example"}
+        assert (await http.post("/mcp", json=INITIALIZE, headers=unlisted)).status_code == 421
         refused = await http.post("/mcp", json=INITIALIZE, headers=headers("guess"))
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
         page = headers("one") | {"Origin": "https://evil.example"}

@@ -48,7 +48,9 @@ async def test_a_client_that_goes_away_ends_its_run_and_nothing_else(client: Cli
     async with listening(client.app) as (host, port):
         _, writer = await asyncio.open_connection(host, port)
         body = json.dumps(asked).encode()
-        writer.write(b"POST /api/chat HTTP/1.1\r\nHost: x\r\nX-User: alice\r\nContent-Type: application/json\r\n")
+        writer.write(
+            b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nX-User: alice\r\nContent-Type: application/json\r\n"
+        )
         writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         await model.asked.wait()
         (turn,) = client.router.chat._turns
@@ -141,7 +143,7 @@ async def test_the_routes_work_inside_an_application_of_any_kind(store: MemorySt
             model.may_answer.clear()
             body = json.dumps({"new_messages": [message("more")], "stream": stream}).encode()
             _, writer = await asyncio.open_connection(host, port)
-            writer.write(b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+            writer.write(b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
             writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
             await model.asked.wait()
             (turn,) = router.chat._turns

@@ -161,6 +161,12 @@ async def test_who_asks_is_said_by_a_header_or_a_token(start_chat: StartChat, mo
     async with start_chat(user=user_dependency(ServeOptions(user_header="X-Person"))) as client:
         for user, status in (("ann", 200), ("", 401)):
             assert (await client.get("/api/chat/sessions", headers={"X-Person": user})).status_code == status
+        twice = [("X-Person", "ann"), ("X-Person", "bob")]
+        assert (await client.get("/api/chat/sessions", headers=twice)).status_code == 400
+    elsewhere = ServeOptions(user_header="X-Person", trusted_proxies=("10.0.0.7",))
+    async with start_chat(user=user_dependency(elsewhere)) as client:  # which is on this machine
+        refused = await client.get("/api/chat/sessions", headers={"X-Person": "ann"})
+        assert (refused.status_code, refused.headers["content-type"]) == (403, "application/problem+json")
     monkeypatch.setenv("TOKENS", "ann:secret, bob:other")
     async with start_chat(user=user_dependency(ServeOptions(token_env="TOKENS"))) as client:
         client.headers["Authorization"] = "Bearer secret"
@@ -181,6 +187,10 @@ async def test_who_asks_is_said_by_a_header_or_a_token(start_chat: StartChat, mo
         (["--agent", "json:dumps", "--host", "0.0.0.0"], 2, "--allow-anonymous"),
         (["--agent", "json:dumps", "--token-env", "NONE"], 2, "user:token"),
         (["--agent", "json:dumps", "--allow-anonymous", "--user-header", "X"], 2, "contradict"),
+        (["--agent", "json:dumps", "--host", "0.0.0.0", "--user-header", "X"], 2, "give --trusted-proxy ADDRESS"),
+        (["--agent", "json:dumps", "--user-header", "X", "--trusted-proxy", "10.0.0"], 2, "an address or a network"),
+        (["--agent", "json:dumps", "--user-header", "X", "--proxy-secret-env", "NONE"], 2, "set it to the secret"),
+        (["--agent", "json:dumps", "--trusted-proxy", "10.0.0.7"], 2, "go with --user-header"),
         (["--agent", "json:dumps", "--url", "postgresql://u:pw@127.0.0.1:1/x"], 1, "not answer"),
         (["--agent", "json:dumps", "--url", "nonsense"], 2, "expected postgresql:"),
         (["--agent", "json:dumps", "--static", "/nowhere"], 2, "no such folder"),

@@ -1,4 +1,4 @@
-"""Who may use a server: who says so, bearer tokens, and whether anybody else can reach the port at all.
+"""Bearer tokens: the users of a server, and the port that only this machine reaches.
 
 Promises: a token is compared in constant time and never shown; what is set wrongly is told before a port is open.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from .identifiers import checked_identifier
+from ..identifiers import checked_identifier
 
 __all__ = ["Tokens", "UsageError", "is_loopback"]
 
