@@ -21,7 +21,7 @@ from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
 from .references import one_line
-from .store import MemoryStore
+from .store import MemoryStore, refuse_secret
 from .tokens import default_token_counter
 from .turn import Piece, fenced
 from .view import MEMORY_SOURCE
@@ -67,6 +67,10 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         limit: How many items a query returns at most.
         limit_tokens: The most tokens that `update_context` adds.
         type: The memory type of what is added.
+
+    Raises:
+        SecretError: The type is `user_secret`.
+        ValueError: A limit is too small.
     """
 
     component_type = "memory"
@@ -86,6 +90,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
     ) -> None:
         if limit < 1 or limit_tokens < 100:
             raise ValueError(f"limit={limit!r} must be at least 1, limit_tokens={limit_tokens!r} at least 100")
+        refuse_secret(type)
         self.name = name or "postgres_memory"
         self._lead = f"Found in {one_line(self.name, 60)} for this conversation."
         self._closed_until = 0.0
@@ -110,6 +115,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         Its metadata may name a `description`, `source`, `type` and `tags`; all of it stays with the item.
 
         Raises:
+            SecretError: The type is `user_secret`.
             ValueError: The content is binary or an image, or the metadata is not JSON-native.
             StoreError: The store failed.
         """

@@ -47,6 +47,7 @@ class ContextMemory:
         """Store a content and return its memory_key, once it is durable.
 
         Raises:
+            SecretError: The type is `user_secret`, which is refused until there is a vault.
             ValueError: The content is neither a str nor JSON-able, or too large.
             StoreUnavailableError: The store cannot be reached now.
         """
@@ -68,7 +69,7 @@ class ContextMemory:
             TransformError: The transform cannot be applied; says what to send instead.
             StoreUnavailableError: The store cannot be reached now.
         """
-        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params)))[0]
+        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params), shows_secrets=True))[0]
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
         """Return the items of this user that answer a query best, each with its best passage; the best first.

@@ -8,6 +8,7 @@ MemoryContextError
 │ └ SessionGoneError         the session was deleted; says when
 ├ SessionBusyError           somebody else is at work on the session; try again
 ├ ItemNotFoundError          no such item in this scope, or it was forgotten
+├ SecretError                a secret that would be stored, or shown to a model, in clear; says what to do instead
 ├ TransformError             the transform, pattern or range is unusable; says what to send instead
 ├ EmbeddingError             the embedder failed, or answered with something that is no vector
 └ LightModelError            never leaves the library: logged, the stand-in takes over
@@ -22,6 +23,7 @@ __all__ = [
     "LightModelError",
     "MemoryContextError",
     "SchemaError",
+    "SecretError",
     "SessionBusyError",
     "SessionGoneError",
     "StoreError",
@@ -60,6 +62,10 @@ class SessionBusyError(MemoryContextError):
 
 class ItemNotFoundError(MemoryContextError):
     """No such item in this scope; the text offers the nearest keys."""
+
+
+class SecretError(MemoryContextError):
+    """A secret would be stored, or shown to a model, in clear; the text says what to do instead."""
 
 
 class TransformError(MemoryContextError):

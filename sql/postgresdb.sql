@@ -212,14 +212,15 @@ BEGIN
 END
 $$;
 
--- Whether an item meets criteria; NULL for one that is not set. Inlined by the planner.
+-- Whether an item meets criteria; NULL for one that is not set. Secrets are listed only when they are asked for by their
+-- type. Inlined by the planner.
 CREATE FUNCTION memory_context.meets(
     item memory_context.agent_memories, types text[], sources text[], all_tags text[],
     created_after timestamptz, created_before timestamptz, of_agent text, of_session text,
     linked_to text, linked_keys text[]
 ) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT item.is_active
-        AND (types IS NULL OR item.memory_type = ANY(types))
+        AND CASE WHEN types IS NULL THEN item.memory_type <> 'user_secret' ELSE item.memory_type = ANY(types) END
         AND (sources IS NULL OR item.source = ANY(sources))
         AND (all_tags IS NULL OR item.tags @> all_tags)
         AND (created_after IS NULL OR item.created_at >= created_after)

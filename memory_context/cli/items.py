@@ -68,9 +68,10 @@ def criteria_of(
     from typing import get_args
 
     from ..memory import MemoryCriteria, MemoryType
+    from ..store import SECRET_TYPE
 
     for one in types or ():
-        if one not in get_args(MemoryType):
+        if one not in (*get_args(MemoryType), SECRET_TYPE):  # there may be some of earlier versions
             raise Failure(f"there is no type {one!r}; use one of {', '.join(get_args(MemoryType))}", ASKED_WRONGLY)
     return MemoryCriteria(
         types=tuple(types or ()),

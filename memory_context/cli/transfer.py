@@ -69,6 +69,9 @@ def export(
                 with _written(file) as out:
                     last = await _write(out, first, pieces)
         say(f"exported {_summed(json.loads(last)['records'])} of {whose!r}")
+        kinds = await store.inventory.kinds(whose, session_id=session)
+        if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
+            say(f"{counted(secrets, 'item')} of type user_secret stayed behind: a file would hold them in plain text")
 
     run(work, url)
 
@@ -97,12 +100,13 @@ def import_(
                 read = _Reading(path, show)
                 return await store.upkeep.import_lines(read.lines, user, only_check=check)
 
+    from ..errors import SecretError
     from ..store import TransferError
 
     name = "stdin" if file == _STREAM else file
     try:
         report = run(work, url)
-    except TransferError as error:
+    except (TransferError, SecretError) as error:
         raise Failure(f"{name}: {error}; nothing was imported") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Failure(f"{name} is damaged or cut off ({error}); nothing was imported") from error

@@ -15,11 +15,11 @@ from urllib.parse import quote, unquote, urlsplit
 from mcp import types
 from pydantic import AnyUrl
 
-from ..errors import ItemNotFoundError
+from ..errors import ItemNotFoundError, SecretError
 from ..escaping import to_utf8
 from ..memory import MemoryCriteria, MemoryItem
 from ..references import shorten
-from ..store import SessionInfo
+from ..store import SECRET_TYPE, SessionInfo
 from ..view import history_text
 from .served import ServedMemory
 
@@ -114,6 +114,7 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
 
     Raises:
         ItemNotFoundError: It stands for nothing.
+        SecretError: It is a secret of an earlier version.
     """
     parts = urlsplit(str(uri))
     key, path = unquote(parts.netloc), unquote(parts.path.removeprefix("/"))
@@ -125,6 +126,8 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
     item = await memory.retrieve(key)
     if item is None:
         raise await memory.not_found(key)
+    if item.type == SECRET_TYPE:
+        raise SecretError(f"{key!r} is a secret, which is not given to clients: the application reads it by its key")
     memory.trail.note("retrieved", [item.key], "resource")
     if len(item.content) <= _MOST_CHARACTERS:
         return _contents(uri, item.content, _mime_type(item))

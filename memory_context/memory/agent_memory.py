@@ -96,6 +96,7 @@ class AgentMemory:
             metadata: JSON-native data that stays with it.
 
         Raises:
+            SecretError: The type is `user_secret`.
             ValueError: The content is neither a str nor JSON-able, or larger than 256 MB; the type is unknown, a tag
                 is no str, or the metadata is not JSON-native.
             StoreUnavailableError: The store cannot be reached now.

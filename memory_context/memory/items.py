@@ -20,7 +20,6 @@ MemoryType = Literal[
     "command_output",
     "user_preference",
     "user_fact",
-    "user_secret",
     "session_summary",
     "article",
     "custom",

@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from ..escaping import to_utf8
 from ..references import KEY_PATTERN
+from ..store import refuse_secret
 from .items import MAX_CONTENT_BYTES, MemoryType
 
 __all__ = ["as_json", "check_draft", "is_too_large"]
@@ -31,8 +32,10 @@ def check_draft(memory_type: str, source: Any, tags: Any, related_to: Any, metad
     """Refuse what a row would not give back as it was.
 
     Raises:
+        SecretError: The type is that of secrets.
         ValueError: Says what is wrong and what to send.
     """
+    refuse_secret(memory_type)
     if memory_type not in get_args(MemoryType):
         raise ValueError(f"type={memory_type!r}: use one of {', '.join(get_args(MemoryType))}")
     if source is not None and not isinstance(source, str):

@@ -10,6 +10,7 @@ from .criteria import MemoryCriteria, MemoryOrder
 from .indexer import IndexReport
 from .inventory import Inventory
 from .memory_store import MemoryStore
+from .provenance import SECRET_TYPE, refuse_secret
 from .pruning import PruneProgress, PruneReport
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import Reach, ReadScope
@@ -20,6 +21,7 @@ from .threads import ThreadStore
 from .upkeep import ImportReport, MigrationState, StoreStatus, TransferError, Upkeep
 
 __all__ = [
+    "SECRET_TYPE",
     "Appended",
     "Archived",
     "ChatMessage",
@@ -54,4 +56,5 @@ __all__ = [
     "Upkeep",
     "Whereabouts",
     "WholeThread",
+    "refuse_secret",
 ]

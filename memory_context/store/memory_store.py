@@ -199,6 +199,7 @@ class MemoryStore:
         cancellation or a lost connection they may or may not be stored; storing them again is harmless.
 
         Raises:
+            SecretError: One is of type user_secret; nothing was stored.
             ConflictError: A key belongs to another content of this user; nothing was stored.
             StoreError: The database refused or cannot be reached; nothing was stored.
         """

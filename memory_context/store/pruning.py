@@ -16,6 +16,7 @@ from memory_context.escaping import escape
 
 from .database import Database
 from .pool import Statement
+from .provenance import SECRET_TYPE, USER_TYPES
 from .sqlfiles import load_queries
 from .users import every_user
 
@@ -33,7 +34,7 @@ PRUNED_TYPES = (
     "article",
     "custom",
 )
-KEPT_TYPES = ("user_preference", "user_fact", "user_secret")
+KEPT_TYPES = (*USER_TYPES, SECRET_TYPE)
 
 BATCH_ITEMS = 500
 BATCH_EVENTS = 5000

@@ -1,6 +1,7 @@
 """Reading items: one by its key, many at once, and what meets criteria, each within the scope of who reads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from memory_context.escaping import escape, unescape
@@ -8,6 +9,7 @@ from memory_context.escaping import escape, unescape
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .pool import Statement
+from .provenance import SECRET_TYPE
 from .rows import StoredMemory, Whereabouts, content_of, memory_from_row, whereabouts_from_row
 from .scope import ReadScope, scope_params
 from .search import related_keys
@@ -71,7 +73,10 @@ async def select_keys(
 async def select_memories(
     database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[StoredMemory]:
-    """Return the items that meet criteria, without their content, in the order and number asked for."""
+    """Return the items that meet criteria, without their content, in the order and number asked for.
+
+    Secrets of earlier versions are listed only when their type is asked for, and then as that they are there.
+    """
     params = {
         **criteria_params(criteria, await related_keys(database, user_id, criteria, scope)),
         **scope_params(scope),
@@ -82,4 +87,11 @@ async def select_memories(
         "offset": criteria.offset,
     }
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_memories"], params))
-    return [memory_from_row(row) for row in rows]
+    return [_listed(memory_from_row(row)) for row in rows]
+
+
+def _listed(memory: StoredMemory) -> StoredMemory:
+    """Return an item as a list shows it: of a secret nothing that somebody wrote."""
+    if memory.memory_type != SECRET_TYPE:
+        return memory
+    return replace(memory, summary="a secret: not shown", tags=(), metadata={})

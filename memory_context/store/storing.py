@@ -12,6 +12,7 @@ from memory_context.escaping import escape, unescape
 
 from .database import Database
 from .pool import Statement
+from .provenance import refuse_secret
 from .rows import NewMemory, row_for
 from .sqlfiles import load_queries
 
@@ -38,9 +39,12 @@ async def insert_memories(database: Database, user_id: str, memories: Sequence[N
     """Store items, all or none.
 
     Raises:
+        SecretError: One is of the type of secrets; nothing was stored.
         ConflictError: A key belongs to another content of this user; nothing was stored.
         StoreError: The database refused or cannot be reached; nothing was stored.
     """
+    for memory in memories:
+        refuse_secret(memory.memory_type)
     if sum(len(memory.content) for memory in memories) > _HASH_IN_THREAD_CHARACTERS:
         rows = await asyncio.to_thread(lambda: [row_for(user_id, memory) for memory in memories])
     else:

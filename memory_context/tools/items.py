@@ -1,14 +1,15 @@
 """Storing and opening single items."""
 
 from dataclasses import fields
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter, WithJsonSchema
 
-from ..errors import ItemNotFoundError, StoreError, TransformError
+from ..errors import ItemNotFoundError, SecretError, StoreError, TransformError
 from ..memory import MemoryTransform, MemoryType
 from ..memory.transforms import cut
 from ..references import MemoryRef
+from ..store import SECRET_TYPE
 from ..view import folded_text, session_tag
 from .hosting import MemoryTool, ToolHost, answer_limit
 from .repeating import Answer
@@ -17,7 +18,13 @@ __all__ = ["RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
 
 
 async def retrieve_item(
-    host: ToolHost, memory_key: str, transform: MemoryTransform, limit_tokens: int | None = None, by: str = "retrieve"
+    host: ToolHost,
+    memory_key: str,
+    transform: MemoryTransform,
+    limit_tokens: int | None = None,
+    by: str = "retrieve",
+    *,
+    shows_secrets: bool = False,
 ) -> tuple[str, str]:
     """Return what a key stands for, cut as asked, and a label that says what was read; the audit trail notes it.
 
@@ -27,9 +34,11 @@ async def retrieve_item(
         transform: How to cut.
         limit_tokens: The most the text may take; None is unlimited.
         by: What looks, for the audit trail.
+        shows_secrets: Whether a secret of an earlier version is returned: to the application, never to a model.
 
     Raises:
         ItemNotFoundError: There is no such item.
+        SecretError: It is a secret, and a model would see it.
         TransformError: The transform cannot be applied.
         StoreUnavailableError: The store cannot be reached now.
     """
@@ -41,6 +50,8 @@ async def retrieve_item(
     item = await host.agent_memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens)
     if item is None:
         raise await host.agent_memory.not_found(memory_key)
+    if item.type == SECRET_TYPE and not shows_secrets:
+        raise SecretError(f"{memory_key!r} is a secret, which no model is shown: ask the user for what you need")
     host.agent_memory.trail.note("retrieved", [item.key], f"{by}: {_in_words(transform)}")
     return item.content, f"{item.label} {item.ref.render()}".strip()
 
@@ -52,12 +63,18 @@ def _in_words(transform: MemoryTransform) -> str:
     return " ".join([transform.name, *given])
 
 
+# models that send the type of secrets are told why it is refused; none is offered it
+_StoredType = Annotated[
+    MemoryType | Literal["user_secret"], WithJsonSchema(TypeAdapter[MemoryType](MemoryType).json_schema())
+]
+
+
 class StoreMemoryArgs(BaseModel):
     """Arguments of `store_memory`."""
 
     content: str = Field(description="The text to keep, exactly as it is to be read again.")
     description: str = Field(description="One line that says what it is, to find it by.")
-    type: MemoryType = Field(default="custom", description="What sort of memory it is.")
+    type: _StoredType = Field(default="custom", description="What sort of memory it is.")
     tags: list[str] = Field(default_factory=list, description="Words to find it by.")
 
 
@@ -74,12 +91,20 @@ class StoreMemoryTool(MemoryTool):
 
     async def _answer(self, host: ToolHost, args: StoreMemoryArgs) -> Answer:
         try:
+            if args.type == SECRET_TYPE:
+                raise SecretError(_NO_SECRETS)
             ref = await host.agent_memory.store(
                 args.content, description=args.description, type=args.type, source=self.tool_name, tags=args.tags
             )
-        except (StoreError, ValueError) as error:
+        except (StoreError, SecretError, ValueError) as error:
             return Answer(f"Not stored: {error}.", failed=True)
         return Answer(f"Stored. {ref.render()}", stored=ref)
+
+
+_NO_SECRETS = (
+    "secrets are not kept here, since all that is stored is plain text: ask the user to keep it in a safe place, and "
+    "store only where it is found"
+)
 
 
 class RetrieveMemoryArgs(BaseModel):
@@ -133,7 +158,7 @@ class RetrieveMemoryTool(MemoryTool):
         try:
             key, transform = _key_of(args), _transform_of(args)
             text, label = await retrieve_item(host, key, transform, answer_limit(host), self.name)
-        except (TransformError, ItemNotFoundError, ValueError) as error:
+        except (TransformError, ItemNotFoundError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
         except StoreError as error:
             return Answer(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..errors import MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..policy import ContextPolicy
+from ..store import SECRET_TYPE
 from ..transcript import Entry, Opened, Transcript
 from .offer import offered_references, visible_texts
 from .opening import Piece
@@ -86,7 +87,7 @@ class Reader:
             elif most_reads:
                 most_reads -= 1
                 item = await self._retrieve(expansion.key)
-                if item is not None and not any(item.content in text for text in shown):
+                if item is not None and item.type != SECRET_TYPE and not any(item.content in text for text in shown):
                     label = f"{item.ref.render()} ({expansion.why})"
                     found.append(Found(Piece(label, item.content, in_sight=shown), opened))
         return found

@@ -130,6 +130,7 @@ FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = ANY(%(memory_keys)s::text[])
     AND item.is_active
+    AND item.memory_type <> 'user_secret'
     AND memory_context.may_read(
         item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
     );
@@ -140,6 +141,7 @@ SELECT item.memory_key
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.is_active
+    AND item.memory_type <> 'user_secret'
     AND memory_context.may_read(
         item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
     )

@@ -9,7 +9,10 @@ SELECT set_config('TimeZone', 'UTC', true), set_config('idle_in_transaction_sess
 -- name: fetch_transfer_counts :one
 -- How many rows of a user there are to export.
 SELECT
-    (SELECT count(*) FROM memory_context.agent_memories WHERE user_id = %(user_id)s)
+    (
+        SELECT count(*) FROM memory_context.agent_memories
+        WHERE user_id = %(user_id)s AND NOT (is_active AND memory_type = 'user_secret')
+    )
     + (SELECT count(*) FROM memory_context.agent_sessions WHERE user_id = %(user_id)s)
     + (SELECT count(*) FROM memory_context.recent_conversation_history WHERE user_id = %(user_id)s)
     + (SELECT count(*) FROM memory_context.agent_memory_events WHERE user_id = %(user_id)s)
@@ -19,11 +22,13 @@ SELECT
     + (SELECT count(*) FROM memory_context.ui_elements WHERE user_id = %(user_id)s) AS records;
 
 -- name: select_item_page :many
--- Items in the order they were stored, tombstones included; of a session also those that its archive refers to.
+-- Items in the order they were stored, tombstones included; of a session also those that its archive refers to. Secrets
+-- of earlier versions stay behind.
 WITH page AS (
     SELECT id, content_bytes FROM memory_context.agent_memories
     WHERE user_id = %(user_id)s
         AND id > %(after_memory_id)s
+        AND NOT (is_active AND memory_type = 'user_secret')
         AND (
             %(session_id)s::text IS NULL
             OR session_id = %(session_id)s

@@ -21,8 +21,10 @@ from typing import Any, NoReturn, cast
 
 from pydantic import ValidationError
 
+from memory_context.errors import SecretError
 from memory_context.escaping import is_plain
 
+from ..provenance import SECRET_TYPE
 from .records import (
     Batch,
     Element,
@@ -229,6 +231,7 @@ def read_line(number: int, data: bytes) -> Line:
 
     Raises:
         TransferError: They do not; says what is wrong with it.
+        SecretError: It is an item of the type of secrets.
     """
     try:
         text = data.decode().rstrip("\r\n")
@@ -244,6 +247,11 @@ def read_line(number: int, data: bytes) -> Line:
             raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
         table = _BY_RECORD[record]
         table.model.model_validate(fields).check()
+        if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
+            raise SecretError(
+                f"line {number}: item {fields['memory_key']!r} is of type {SECRET_TYPE!r}, which is refused, since "
+                "everything stored is plain text: give it another type, or forget it where it is from and export again"
+            )
         return Line(number, table, fields, "" if table is ITEMS else text)
     except ValidationError as error:
         raise TransferError(f"line {number}: {_said(error)}") from None
