@@ -21,7 +21,7 @@ from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
 from .references import one_line
-from .store import MemoryStore, refuse_secret
+from .store import CallerOrigin, MemoryStore, refuse_secret
 from .tokens import default_token_counter
 from .turn import Piece, fenced
 from .view import MEMORY_SOURCE
@@ -109,10 +109,21 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         """The items behind it."""
         return self._memory
 
-    async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
+    async def add(
+        self,
+        content: MemoryContent,
+        cancellation_token: CancellationToken | None = None,
+        *,
+        origin: CallerOrigin = "application",
+    ) -> None:
         """Store a content: text, Markdown or JSON.
 
         Its metadata may name a `description`, `source`, `type` and `tags`; all of it stays with the item.
+
+        Args:
+            content: What to store.
+            cancellation_token: Not used; cancel the task.
+            origin: Whose words it holds, if not the application's own.
 
         Raises:
             SecretError: The type is `user_secret`.
@@ -133,6 +144,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             source=metadata.get("source", self.name),
             tags=metadata.get("tags", ()),
             metadata={**metadata, "mime_type": _mime_type(content)},
+            origin=origin,
         )
 
     async def query(
@@ -270,7 +282,8 @@ def _mime_type(content: MemoryContent) -> str:
 
 
 def _piece(hit: SearchHit) -> Piece:
-    label = f"{hit.ref.render()} (from {hit.item.source}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC)"
+    origin = f"{hit.item.source}; {hit.item.caveat}" if hit.item.caveat else hit.item.source
+    label = f"{hit.ref.render()} (from {origin}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC)"
     return Piece(label, hit.passage, hit.start_line)
 
 
@@ -285,6 +298,7 @@ def _content_of(hit: SearchHit) -> MemoryContent:
             "description": item.ref.description,
             "source": item.source,
             "type": item.type,
+            "origin": item.origin,
             "tags": list(item.tags),
             "created_at": item.created_at.isoformat(),
             "start_line": hit.start_line,

@@ -5,6 +5,7 @@ from typing import Any
 
 from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit
 from .policy import ContextPolicy
+from .store import CallerOrigin
 from .tokens import TokenCounter
 from .tools import INSTRUCTIONS, retrieve_item
 from .transcript import Transcript
@@ -43,8 +44,12 @@ class ContextMemory:
         source: str | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        origin: CallerOrigin = "application",
     ) -> str:
         """Store a content and return its memory_key, once it is durable.
+
+        What holds the words of a model, a tool or a file is stored with that `origin`: preferences and facts are taken
+        for the user's only if the application stored them as its own.
 
         Raises:
             SecretError: The type is `user_secret`, which is refused until there is a vault.
@@ -52,7 +57,7 @@ class ContextMemory:
             StoreUnavailableError: The store cannot be reached now.
         """
         ref = await self.agent_memory.store(
-            content, description=description, type=type, source=source, tags=tags, metadata=metadata
+            content, description=description, type=type, source=source, tags=tags, metadata=metadata, origin=origin
         )
         return ref.key
 
@@ -69,7 +74,7 @@ class ContextMemory:
             TransformError: The transform cannot be applied; says what to send instead.
             StoreUnavailableError: The store cannot be reached now.
         """
-        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params), shows_secrets=True))[0]
+        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params), for_application=True))[0]
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
         """Return the items of this user that answer a query best, each with its best passage; the best first.

@@ -49,9 +49,10 @@ CREATE TABLE memory_context.agent_memories (
     related_to text[] NOT NULL DEFAULT '{}',
     is_private boolean NOT NULL DEFAULT false,
     model_summary text,
+    origin text COLLATE "C" NOT NULL,
     CONSTRAINT agent_memories_pkey PRIMARY KEY (user_id, id),
     CONSTRAINT agent_memories_content_unique
-        UNIQUE (user_id, agent_id, session_id, memory_type, source, content_sha256),
+        UNIQUE (user_id, agent_id, session_id, memory_type, source, content_sha256, origin),
     CONSTRAINT agent_memories_key_unique UNIQUE (user_id, memory_key),
     CONSTRAINT agent_memories_user_id_named CHECK (user_id <> ''),
     CONSTRAINT agent_memories_lengths CHECK (
@@ -60,7 +61,10 @@ CREATE TABLE memory_context.agent_memories (
     ),
     CONSTRAINT agent_memories_one_content CHECK (NOT is_active OR num_nonnulls(content, content_raw) = 1),
     CONSTRAINT agent_memories_sizes CHECK (content_bytes >= 0 AND token_count >= 0),
-    CONSTRAINT agent_memories_sha256_length CHECK (octet_length(content_sha256) = 32)
+    CONSTRAINT agent_memories_sha256_length CHECK (octet_length(content_sha256) = 32),
+    CONSTRAINT agent_memories_origins CHECK (
+        origin IN ('user_words', 'user_edit', 'application', 'agent', 'tool', 'import', 'consolidation')
+    )
 );
 -- The order of a session, in which neighbouring items support each other's ranking.
 CREATE INDEX agent_memories_session_order ON memory_context.agent_memories (user_id, session_id, agent_id, id);
@@ -74,6 +78,7 @@ COMMENT ON COLUMN memory_context.agent_memories.content_raw IS
 COMMENT ON COLUMN memory_context.agent_memories.content_bytes IS 'bytes of the UTF-8 form';
 COMMENT ON COLUMN memory_context.agent_memories.content_sha256 IS 'of the UTF-8 form';
 COMMENT ON COLUMN memory_context.agent_memories.is_private IS 'read by the agent and session that stored it only';
+COMMENT ON COLUMN memory_context.agent_memories.origin IS 'whose words it holds; set by the code path that stored it';
 COMMENT ON COLUMN memory_context.agent_memories.model_summary IS
     'a summary of the content by a model, escaped like short columns; NULL if there is none';
 
@@ -243,24 +248,25 @@ CREATE FUNCTION memory_context.may_read(
         END
 $$;
 
--- Store an item, and for a new one the job to index it. The same content in the same place again answers with the key it
--- already has; stored for all once, it is for all. A key of another content is a unique_violation.
+-- Store an item, and for a new one the job to index it. The same content of the same origin in the same place again answers
+-- with the key it already has; stored for all once, it is for all. A key of another content is a unique_violation.
 -- Any conflict is waited for and nothing is done: with one constraint named, two who insert the same row at once can
 -- block each other for good between the two unique indexes.
 CREATE FUNCTION memory_context.store_memory(
-    of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_summary text,
-    its_content text, its_content_raw bytea, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[],
-    its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean
+    of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text,
+    its_summary text, its_content text, its_content_raw bytea, its_bytes bigint, its_tokens bigint, its_sha256 bytea,
+    its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean,
+    OUT stored_key text, OUT is_new boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     stored_id bigint;
 BEGIN
     INSERT INTO memory_context.agent_memories (
-        user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes,
-        token_count, content_sha256, tags, related_to, content_metadata, is_private
+        user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_raw,
+        content_bytes, token_count, content_sha256, tags, related_to, content_metadata, is_private
     ) VALUES (
-        of_user, its_key, its_agent, its_session, its_type, its_source, its_summary, its_content, its_content_raw, its_bytes,
-        its_tokens, its_sha256, its_tags, its_related_to, its_metadata, its_is_private
+        of_user, its_key, its_agent, its_session, its_type, its_source, its_origin, its_summary, its_content,
+        its_content_raw, its_bytes, its_tokens, its_sha256, its_tags, its_related_to, its_metadata, its_is_private
     )
     ON CONFLICT DO NOTHING
     RETURNING id, memory_key INTO stored_id, stored_key;
@@ -277,6 +283,7 @@ BEGIN
         AND memory.memory_type = its_type
         AND memory.source = its_source
         AND memory.content_sha256 = its_sha256
+        AND memory.origin = its_origin
     RETURNING memory.memory_key INTO stored_key;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the key % is taken by another content', its_key USING ERRCODE = 'unique_violation';
@@ -341,10 +348,10 @@ REVOKE ALL ON FUNCTION memory_context.act_as(text) FROM PUBLIC;
 GRANT USAGE ON SCHEMA memory_context TO memory_context_app;
 GRANT EXECUTE ON FUNCTION memory_context.act_as(text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_memory(
-    text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
+    text, text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
 ) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memory_context.store_memory(
-    text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
+    text, text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
 ) TO memory_context_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.agent_memories TO memory_context_app;
 GRANT SELECT ON memory_context.schema_migrations TO memory_context_app;

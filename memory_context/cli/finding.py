@@ -64,6 +64,7 @@ def _as_dict(hit: "SearchHit") -> dict[str, Any]:
         "tokens": hit.ref.token_count,
         "type": hit.item.type,
         "source": hit.item.source,
+        "origin": hit.item.origin,
         "agent": hit.item.agent_id,
         "session": hit.item.session_id,
         "is_private": hit.item.is_private,
@@ -86,6 +87,7 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", most_lines: int) -> Non
         score, passage = hit.score, hit.passages[0]
         where = f"{hit.item.key}, lines {hit.start_line}-{hit.end_line}"
         origin = f"from {hit.item.source}" + (f", private to {hit.item.agent_id}" if hit.item.is_private else "")
+        origin += f", {hit.item.caveat}" if hit.item.caveat else ""
         why = f"words {score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
         console.print(
             Text.assemble((f"{number}. ", "bold"), (where, "bold"), f": {harmless(hit.ref.description)}"),

@@ -127,12 +127,15 @@ def list_items(
 
 
 def _print_items(items: "Iterable[StoredMemory | Tombstone]") -> None:
-    from ..store import StoredMemory
+    from ..store import StoredMemory, caveat
 
     rows: list[tuple[object, ...]] = []
     for one in items:
         if isinstance(one, StoredMemory):
-            what = f"(private to {one.agent_id or 'its session'}) {one.summary}" if one.is_private else one.summary
+            remarks = [f"private to {one.agent_id or 'its session'}"] if one.is_private else []
+            if said := caveat(one.memory_type, one.origin):
+                remarks.append(said)
+            what = f"({'; '.join(remarks)}) {one.summary}" if remarks else one.summary
             row = (one.memory_key, one.memory_type, one.source, f"{one.token_count:,}", age(one.created_at), what)
         else:
             what = f"forgotten {age(one.forgotten_at)} ago"

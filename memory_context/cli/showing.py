@@ -186,6 +186,8 @@ def _give(item: "MemoryItem", output: Path | None, as_json: bool) -> None:
         sys.stdout.buffer.flush()
     if footer:
         say(harmless(_in_options(footer)))
+    if item.caveat:
+        say(item.caveat)
 
 
 def _known(item: "MemoryItem") -> dict[str, Any]:
@@ -195,6 +197,7 @@ def _known(item: "MemoryItem") -> dict[str, Any]:
         "tokens": item.ref.token_count,
         "type": item.type,
         "source": item.source,
+        "origin": f"{item.origin} ({item.caveat})" if item.caveat else item.origin,
         "agent": item.agent_id,
         "session": item.session_id,
         "is_private": item.is_private,

@@ -83,6 +83,12 @@ def import_(
         typer.Option("--user", callback=not_empty, help="Whose it shall be. [default: the user in the file]"),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what would be imported; store nothing.")] = False,
+    trust_origins: Annotated[
+        bool,
+        typer.Option(
+            "--trust-origins", help="Believe what the file says of whose words each item holds, such as the user's own."
+        ),
+    ] = False,
     url: UrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,6 +97,9 @@ def import_(
     The whole file is checked first: one that is damaged, or at odds with what is there, changes nothing. What is there
     stays as it is, so the same file can be imported again, after a break for instance. Do not go on with a session
     while it is being imported.
+
+    A file can be written by anybody. Without --trust-origins its preferences and facts are labelled as imported, are
+    not taken for the user's own, and are pruned like anything else.
     """
 
     async def work(store: "MemoryStore") -> "ImportReport":
@@ -98,7 +107,7 @@ def import_(
             passes = 1 if check else 2
             with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
                 read = _Reading(path, show)
-                return await store.upkeep.import_lines(read.lines, user, only_check=check)
+                return await store.upkeep.import_lines(read.lines, user, only_check=check, trust_origins=trust_origins)
 
     from ..errors import SecretError
     from ..store import TransferError

@@ -86,12 +86,13 @@ def _offset_of(cursor: str | None) -> int:
 
 
 def _item_resource(item: MemoryItem) -> types.Resource:
+    caveat = f"; {item.caveat}" if item.caveat else ""
     return types.Resource(
         name=item.key,
         title=item.ref.description,
         uri=AnyUrl(f"{_SCHEME}://{item.key}"),
         description=f"{item.type} from {item.source}, {item.ref.token_count} tokens, "
-        f"{item.created_at:%Y-%m-%d %H:%M} UTC",
+        f"{item.created_at:%Y-%m-%d %H:%M} UTC{caveat}",
     )
 
 
@@ -130,12 +131,12 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
         raise SecretError(f"{key!r} is a secret, which is not given to clients: the application reads it by its key")
     memory.trail.note("retrieved", [item.key], "resource")
     if len(item.content) <= _MOST_CHARACTERS:
-        return _contents(uri, item.content, _mime_type(item))
+        return _contents(uri, item.content, _mime_type(item), item)
     hint = (
         f"\n[characters 1-{_MOST_CHARACTERS} of {len(item.content)}. Next: retrieve_memory("
         f'memory_key="{item.key}", transform="excerpt", start_char={_MOST_CHARACTERS + 1}, end_char=…)]'
     )
-    return _contents(uri, item.content[:_MOST_CHARACTERS] + hint, "text/plain")
+    return _contents(uri, item.content[:_MOST_CHARACTERS] + hint, "text/plain", item)
 
 
 async def _session_text(served: ServedMemory, session_id: str) -> str:
@@ -153,15 +154,16 @@ async def _session_text(served: ServedMemory, session_id: str) -> str:
     return "\n".join(texts)
 
 
-def _contents(uri: AnyUrl, text: str, mime_type: str) -> types.ReadResourceResult:
+def _contents(uri: AnyUrl, text: str, mime_type: str, item: MemoryItem | None = None) -> types.ReadResourceResult:
     contents: types.TextResourceContents | types.BlobResourceContents
+    meta = {"memory_context/origin": item.origin, "memory_context/caveat": item.caveat} if item else None
     try:
         text.encode()
     except UnicodeEncodeError:
         blob = b64encode(to_utf8(text)).decode()
-        contents = types.BlobResourceContents(uri=uri, blob=blob, mimeType="application/octet-stream")
+        contents = types.BlobResourceContents(uri=uri, blob=blob, mimeType="application/octet-stream", _meta=meta)
     else:
-        contents = types.TextResourceContents(uri=uri, text=text, mimeType=mime_type)
+        contents = types.TextResourceContents(uri=uri, text=text, mimeType=mime_type, _meta=meta)
     return types.ReadResourceResult(contents=[contents])
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
-from ..store import MemoryCriteria, MemoryStore, NewMemory, Reach, ReadScope
+from ..store import CallerOrigin, MemoryCriteria, MemoryStore, NewMemory, Reach, ReadScope, checked_caller_origin
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .audit import AuditEvent, AuditTrail
 from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, item_of
@@ -83,6 +83,7 @@ class AgentMemory:
         tags: Sequence[str] = (),
         related_to: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        origin: CallerOrigin = "application",
     ) -> MemoryRef:
         """Store a content and return the reference to it, once it is durable.
 
@@ -94,11 +95,13 @@ class AgentMemory:
             tags: Words to find it by.
             related_to: Keys of items it belongs together with; the link is found from both sides.
             metadata: JSON-native data that stays with it.
+            origin: Whose words it holds, if not the application's own. A preference or fact of another origin is not
+                taken for the user's.
 
         Raises:
             SecretError: The type is `user_secret`.
-            ValueError: The content is neither a str nor JSON-able, or larger than 256 MB; the type is unknown, a tag
-                is no str, or the metadata is not JSON-native.
+            ValueError: The content is neither a str nor JSON-able, or larger than 256 MB; the type or the origin is
+                unknown, a tag is no str, or the metadata is not JSON-native.
             StoreUnavailableError: The store cannot be reached now.
         """
         text = content if isinstance(content, str) else as_json("content", content)
@@ -117,6 +120,7 @@ class AgentMemory:
             tuple(tags),
             tuple(related_to),
             metadata or {},
+            checked_caller_origin(origin),
         )
         return (await self.store_all([draft]))[0]
 
@@ -352,6 +356,7 @@ class AgentMemory:
                 related_to=draft.related_to,
                 metadata=draft.metadata,
                 is_private=self.sharing != "shared",
+                origin=draft.origin,
             )
             for draft in drafts
         ]

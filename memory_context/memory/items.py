@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..references import MemoryRef
-from ..store import StoredMemory
+from ..store import Origin, StoredMemory, caveat
 
 __all__ = ["MAX_CONTENT_BYTES", "Draft", "MemoryItem", "MemoryType", "item_of"]
 
@@ -39,6 +39,7 @@ class Draft:
         tags: Words to find it by.
         related_to: Keys of items it belongs together with.
         metadata: JSON-native data that stays with it.
+        origin: Whose words it holds.
     """
 
     content: str
@@ -49,6 +50,7 @@ class Draft:
     tags: tuple[str, ...] = ()
     related_to: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    origin: Origin = "application"
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class MemoryItem:
         metadata: JSON-native data that stays with it.
         created_at: When it was stored first.
         is_private: Whether only the agent and session that stored it read it.
+        origin: Whose words it holds.
     """
 
     ref: MemoryRef
@@ -84,11 +87,17 @@ class MemoryItem:
     metadata: Mapping[str, Any]
     created_at: datetime
     is_private: bool = False
+    origin: Origin = "application"
 
     @property
     def key(self) -> str:
         """Its memory_key."""
         return self.ref.key
+
+    @property
+    def caveat(self) -> str:
+        """What to say beside it, if its type says that it is the user's own and nothing bears that out; else ""."""
+        return caveat(self.type, self.origin)
 
 
 def item_of(stored: StoredMemory, content: str, is_whole: bool, label: str) -> MemoryItem:
@@ -107,4 +116,5 @@ def item_of(stored: StoredMemory, content: str, is_whole: bool, label: str) -> M
         metadata=stored.metadata,
         created_at=stored.created_at,
         is_private=stored.is_private,
+        origin=stored.origin,
     )

@@ -7,13 +7,14 @@ gives one piece; the arguments of a call give one for each long string in them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autogen_core.models import AssistantMessage
+from autogen_core.models import AssistantMessage, UserMessage
 
 from ..compaction import Compacted, Compactors, Hint, Result, render_passages
 from ..memory import Draft, MemoryType
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef, shorten
+from ..store import Origin
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Stored
 
@@ -130,15 +131,34 @@ class Packer:
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         description = f"{what}, {size}, begins: {text[:80].strip()}"
         metadata = _audit(entry, part) | ({"pointer": pointer} if pointer else {})
-        draft = Draft(text, description, tokens, "custom", source, metadata=metadata)
+        draft = Draft(text, description, tokens, "custom", source, metadata=metadata, origin=self._origin(entry))
         return Piece(text, Compacted("", description, ""), draft, pointer)
 
     def _pack_result(self, entry: Entry, part: Part, result: Result, hint: Hint) -> Piece:
         survives = self._compactors.compact(result, hint)
         type_: MemoryType = "command_output" if entry.carries_result else "action_result"
         metadata = _audit(entry, part, result.is_error)
-        draft = Draft(result.content, survives.description, part.tokens, type_, result.source, metadata=metadata)
+        draft = Draft(
+            result.content,
+            survives.description,
+            part.tokens,
+            type_,
+            result.source,
+            metadata=metadata,
+            origin="tool",
+        )
         return Piece(result.content, survives, draft)
+
+    def _origin(self, entry: Entry) -> Origin:
+        """Return whose words a message holds that carries no result.
+
+        A user message of another source has another agent's words; a system message may come from an AutoGen memory,
+        which puts in what it found anywhere.
+        """
+        message = entry.message
+        if isinstance(message, UserMessage):
+            return "user_words" if message.source in self._policy.user_sources else "agent"
+        return "agent" if isinstance(message, AssistantMessage) else "tool"
 
 
 def compacted_text(survives: Compacted, ref: MemoryRef) -> str:

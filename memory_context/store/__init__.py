@@ -10,7 +10,7 @@ from .criteria import MemoryCriteria, MemoryOrder
 from .indexer import IndexReport
 from .inventory import Inventory
 from .memory_store import MemoryStore
-from .provenance import SECRET_TYPE, refuse_secret
+from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
 from .pruning import PruneProgress, PruneReport
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import Reach, ReadScope
@@ -24,6 +24,7 @@ __all__ = [
     "SECRET_TYPE",
     "Appended",
     "Archived",
+    "CallerOrigin",
     "ChatMessage",
     "ChatSender",
     "ConversationArchive",
@@ -38,6 +39,7 @@ __all__ = [
     "MigrationState",
     "NewBatch",
     "NewMemory",
+    "Origin",
     "PruneProgress",
     "PruneReport",
     "Reach",
@@ -56,5 +58,7 @@ __all__ = [
     "Upkeep",
     "Whereabouts",
     "WholeThread",
+    "caveat",
+    "checked_caller_origin",
     "refuse_secret",
 ]

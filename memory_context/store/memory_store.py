@@ -297,8 +297,8 @@ class MemoryStore:
 
         Args:
             older_than: How long, or since when.
-            types: Only items of these types; None for all but user_preference, user_fact and user_secret, which are
-                never pruned.
+            types: Only items of these types; None for all but secrets, and the preferences and facts that the user or
+                the application stored, which are never pruned. Those of a model, a tool or a file are.
             conversations: Whether what was said in sessions goes, too, where nothing was archived for so long.
             progress: Called after each transaction.
 

@@ -2,9 +2,10 @@
 
     user:  old items, 500 a transaction ─▶ old events ─▶ old sessions ─▶ what an interface showed of them
 
-Promises: what people said of themselves (preferences, facts, secrets) is never pruned; nor is an item of an active
-session, or one that its archive refers to. A pruned item leaves a tombstone, as a forgotten one does. It can be broken
-off anywhere and called again; several at once only share the work.
+Promises: what people said of themselves (preferences, facts, secrets) is never pruned, unlike what a model, a tool or a
+file stored under these types; nor is an item of an active session, or one that its archive refers to. A pruned item
+leaves a tombstone, as a forgotten one does. It can be broken off anywhere and called again; several at once only share
+the work.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from memory_context.escaping import escape
 
 from .database import Database
 from .pool import Statement
-from .provenance import SECRET_TYPE, USER_TYPES
+from .provenance import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from .sqlfiles import load_queries
 from .users import every_user
 
@@ -92,7 +93,8 @@ async def prune(
         ValueError: The age is not positive, the time not past or without a timezone, or a type is unknown or kept.
         StoreError: The database failed; what was pruned is gone, so call it again.
     """
-    pruning = _Pruning(database, _cutoff(older_than), _checked_types(types), progress)
+    claimed_types = USER_TYPES if types is None else ()
+    pruning = _Pruning(database, _cutoff(older_than), _checked_types(types), claimed_types, progress)
     users = [user_id async for user_id in every_user(database)]
     pruning.users = len(users)
     for user_id in users:
@@ -114,10 +116,16 @@ class _Pruning:
         database: Database,
         cutoff: datetime,
         types: Sequence[str],
+        claimed_types: Sequence[str],
         progress: Callable[[PruneProgress], None] | None,
     ) -> None:
         self._database = database
-        self._same: dict[str, Any] = {"cutoff": cutoff, "types": list(types)}
+        self._same: dict[str, Any] = {
+            "cutoff": cutoff,
+            "types": list(types),
+            "claimed_types": list(claimed_types),
+            "trusted_origins": list(TRUSTED_ORIGINS),
+        }
         self._progress = progress
         self.users = self.users_done = 0
         self.items = self.events = self.sessions = self.content_bytes = 0

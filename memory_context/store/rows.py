@@ -14,6 +14,8 @@ from psycopg.types.json import Jsonb
 
 from memory_context.escaping import escape, escape_json, from_utf8, is_plain, to_utf8, unescape, unescape_json
 
+from .provenance import Origin
+
 __all__ = [
     "NewMemory",
     "StoredMemory",
@@ -42,6 +44,7 @@ class NewMemory:
         related_to: Keys of items it belongs together with.
         metadata: JSON-native values.
         is_private: Whether only its own agent and session read it. What was stored for all once stays so.
+        origin: Whose words it holds.
     """
 
     memory_key: str
@@ -56,6 +59,7 @@ class NewMemory:
     related_to: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     is_private: bool = False
+    origin: Origin = "application"
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
         "related_to": [escape(key) for key in memory.related_to],
         "metadata": Jsonb(escape_json(dict(memory.metadata))),
         "is_private": memory.is_private,
+        "origin": memory.origin,
     }
 
 
@@ -133,6 +138,7 @@ def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
         related_to=tuple(unescape(key) for key in row["related_to"]),
         metadata=unescape_json(row["content_metadata"]),
         is_private=row["is_private"],
+        origin=row["origin"],
         content_bytes=row["content_bytes"],
         created_at=row["created_at"].astimezone(timezone.utc),
         updated_at=row["updated_at"].astimezone(timezone.utc),

@@ -24,7 +24,7 @@ async def retrieve_item(
     limit_tokens: int | None = None,
     by: str = "retrieve",
     *,
-    shows_secrets: bool = False,
+    for_application: bool = False,
 ) -> tuple[str, str]:
     """Return what a key stands for, cut as asked, and a label that says what was read; the audit trail notes it.
 
@@ -34,7 +34,8 @@ async def retrieve_item(
         transform: How to cut.
         limit_tokens: The most the text may take; None is unlimited.
         by: What looks, for the audit trail.
-        shows_secrets: Whether a secret of an earlier version is returned: to the application, never to a model.
+        for_application: Whether the application reads, which gets the content and nothing else, also a secret of an
+            earlier version. A model is told what an item claims to be and is not.
 
     Raises:
         ItemNotFoundError: There is no such item.
@@ -50,10 +51,11 @@ async def retrieve_item(
     item = await host.agent_memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens)
     if item is None:
         raise await host.agent_memory.not_found(memory_key)
-    if item.type == SECRET_TYPE and not shows_secrets:
+    if item.type == SECRET_TYPE and not for_application:
         raise SecretError(f"{memory_key!r} is a secret, which no model is shown: ask the user for what you need")
     host.agent_memory.trail.note("retrieved", [item.key], f"{by}: {_in_words(transform)}")
-    return item.content, f"{item.label} {item.ref.render()}".strip()
+    caveat = f"[{item.caveat}]\n" if item.caveat and not for_application else ""
+    return f"{caveat}{item.content}", f"{item.label} {item.ref.render()}".strip()
 
 
 def _in_words(transform: MemoryTransform) -> str:
@@ -94,7 +96,12 @@ class StoreMemoryTool(MemoryTool):
             if args.type == SECRET_TYPE:
                 raise SecretError(_NO_SECRETS)
             ref = await host.agent_memory.store(
-                args.content, description=args.description, type=args.type, source=self.tool_name, tags=args.tags
+                args.content,
+                description=args.description,
+                type=args.type,
+                source=self.tool_name,
+                tags=args.tags,
+                origin="agent",
             )
         except (StoreError, SecretError, ValueError) as error:
             return Answer(f"Not stored: {error}.", failed=True)

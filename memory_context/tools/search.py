@@ -208,4 +208,5 @@ def _keys(hits: list[SearchHit]) -> str:
 
 
 def _described(item: MemoryItem) -> str:
-    return f"{item.ref.render()} from {item.source}, {item.created_at:%Y-%m-%d %H:%M} UTC"
+    caveat = f" ({item.caveat})" if item.caveat else ""
+    return f"{item.ref.render()} from {item.source}, {item.created_at:%Y-%m-%d %H:%M} UTC{caveat}"

@@ -88,7 +88,8 @@ class Reader:
                 most_reads -= 1
                 item = await self._retrieve(expansion.key)
                 if item is not None and item.type != SECRET_TYPE and not any(item.content in text for text in shown):
-                    label = f"{item.ref.render()} ({expansion.why})"
+                    why = f"{expansion.why}; {item.caveat}" if item.caveat else expansion.why
+                    label = f"{item.ref.render()} ({why})"
                     found.append(Found(Piece(label, item.content, in_sight=shown), opened))
         return found
 
@@ -156,5 +157,7 @@ def _forget(task: "asyncio.Future[Any]") -> None:
 def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> Piece:
     item = hit.item
     when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
-    label = f"{item.ref.render()} (recalled; from {item.source}, {when}, lines {hit.start_line}-{hit.end_line})"
+    caveat = f"; {item.caveat}" if item.caveat else ""
+    lines = f"lines {hit.start_line}-{hit.end_line}"
+    label = f"{item.ref.render()} (recalled; from {item.source}, {when}, {lines}{caveat})"
     return Piece(label, hit.passage, hit.start_line, shown)

@@ -133,7 +133,7 @@ def _listed(item: MemoryItem, thread_id: str) -> dict[str, Any]:
         "key": item.key,
         "description": item.ref.description,
         "tokens": item.ref.token_count,
-        "type": item.type.replace("_", " "),
+        "type": f"{item.type.replace('_', ' ')} ({item.caveat})" if item.caveat else item.type.replace("_", " "),
         "source": item.source,
         "created": item.created_at.isoformat(timespec="seconds"),
         "is_here": item.session_id == thread_id,

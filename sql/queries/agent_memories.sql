@@ -3,8 +3,8 @@
 -- name: upsert_memory :one
 -- Store an item, and for a new one the job to index it.
 SELECT stored_key AS memory_key, is_new FROM memory_context.store_memory(
-    %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(summary)s, %(content)s,
-    %(content_raw)b, %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s,
+    %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
+    %(content)s, %(content_raw)b, %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s,
     %(is_private)s
 );
 
@@ -109,7 +109,7 @@ WHERE user_id = %(user_id)s
 SELECT
     item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.content,
     item.content_raw, item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata,
-    item.created_at, item.updated_at, item.is_active, item.is_private
+    item.created_at, item.updated_at, item.is_active, item.is_private, item.origin
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
@@ -153,7 +153,7 @@ LIMIT %(limit)s;
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active, item.is_private,
+    item.updated_at, item.is_active, item.is_private, item.origin,
     NULL::text AS content, NULL::bytea AS content_raw
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s

@@ -1,7 +1,8 @@
 -- Retention: what nobody used for a while goes. Each block runs in a transaction that began with act_as.
 
 -- name: select_old_items :many
--- A page of a user's items of some types that were neither stored nor used since a time, the oldest first.
+-- A page of a user's items of some types that were neither stored nor used since a time, the oldest first. Of user memory
+-- what the user did not say and the application did not store.
 SELECT id, created_at FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND is_active
@@ -9,7 +10,10 @@ WHERE user_id = %(user_id)s
     AND (created_at, id) > (coalesce(%(after_at)s::timestamptz, '-infinity'), %(after_memory_id)s)
     AND updated_at < %(cutoff)s
     AND last_used_at < %(cutoff)s
-    AND memory_type = ANY(%(types)s::text[])
+    AND (
+        memory_type = ANY(%(types)s::text[])
+        OR (memory_type = ANY(%(claimed_types)s::text[]) AND origin <> ALL(%(trusted_origins)s::text[]))
+    )
 ORDER BY created_at, id
 LIMIT %(limit)s;
 

@@ -241,7 +241,7 @@ LEFT JOIN memory_context.agent_memory_embeddings AS embedded
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active, item.is_private,
+    item.updated_at, item.is_active, item.is_private, item.origin,
     NULL::text AS content, NULL::bytea AS content_raw,
     chunk.chunk_number, chunk.start_char, chunk.end_char, chunk.start_line, chunk.end_line, chunk.text
 FROM unnest(%(memory_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (memory_id, chunk_number)
@@ -280,7 +280,7 @@ WITH chosen AS (
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active, item.is_private,
+    item.updated_at, item.is_active, item.is_private, item.origin,
     left(item.content, %(characters_limit)s) AS content,
     substring(item.content_raw FOR %(characters_limit)s) AS content_raw
 FROM chosen

@@ -54,7 +54,7 @@ SELECT
             SELECT
                 item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary,
                 item.model_summary, item.tags, item.related_to, item.content_metadata, item.token_count, item.is_private,
-                item.is_active, item.created_at, item.updated_at, item.last_used_at,
+                item.origin, item.is_active, item.created_at, item.updated_at, item.last_used_at,
                 CASE WHEN item.is_active THEN encode(item.content_sha256, 'hex') END AS content_sha256
         ) AS picked
     )::text AS record
@@ -238,7 +238,7 @@ ORDER BY element.thread_id, element.position;
 -- forgotten) or taken by another item; or the same content stands in the same place under another key.
 WITH given AS (
     SELECT * FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text,
+        place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text, origin text,
         content_sha256 text, is_active boolean
     )
 )
@@ -268,6 +268,7 @@ JOIN memory_context.agent_memories AS there
     AND there.session_id = given.session_id
     AND there.memory_type = given.memory_type
     AND there.source = given.source
+    AND there.origin = given.origin
     AND there.content_sha256 = decode(given.content_sha256, 'hex')
     AND there.memory_key <> given.memory_key
     AND given.is_active;
@@ -363,21 +364,21 @@ WHERE there.element_id IS NOT NULL
 -- no other row of the user has.
 WITH stored AS (
     INSERT INTO memory_context.agent_memories (
-        user_id, memory_key, agent_id, session_id, memory_type, source, summary, model_summary, tags, related_to,
+        user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, model_summary, tags, related_to,
         content_metadata, token_count, is_private, is_active, created_at, updated_at, last_used_at, content_sha256,
         content, content_raw, content_bytes
     )
     SELECT
-        %(user_id)s, given.memory_key, given.agent_id, given.session_id, given.memory_type, given.source, given.summary,
-        given.model_summary, given.tags, given.related_to, given.content_metadata, given.token_count, given.is_private,
-        given.is_active, given.created_at, given.updated_at, given.last_used_at,
+        %(user_id)s, given.memory_key, given.agent_id, given.session_id, given.memory_type, given.source, given.origin,
+        given.summary, given.model_summary, given.tags, given.related_to, given.content_metadata, given.token_count,
+        given.is_private, given.is_active, given.created_at, given.updated_at, given.last_used_at,
         coalesce(
             decode(given.content_sha256, 'hex'), sha256(convert_to('forgotten key ' || given.memory_key, 'UTF8'))
         ),
         content.plain, content.raw, content.bytes
     FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text, summary text,
-        model_summary text, tags text[], related_to text[], content_metadata jsonb, token_count bigint,
+        place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text, origin text,
+        summary text, model_summary text, tags text[], related_to text[], content_metadata jsonb, token_count bigint,
         is_private boolean, is_active boolean, created_at timestamptz, updated_at timestamptz, last_used_at timestamptz,
         content_sha256 text
     )

@@ -13,7 +13,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from memory_context.errors import ConflictError
@@ -21,6 +21,7 @@ from memory_context.escaping import escape, is_plain, to_utf8, unescape
 
 from ..database import Database
 from ..pool import Statement
+from ..provenance import imported_origin
 from ..sqlfiles import load_queries
 from .records import Header, unescape_long
 from .tables import ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
@@ -55,7 +56,9 @@ class ImportReport:
     kept: Mapping[str, int]
 
 
-async def import_lines(database: Database, read: ReadLines, user_id: str | None, *, only_check: bool) -> ImportReport:
+async def import_lines(
+    database: Database, read: ReadLines, user_id: str | None, *, only_check: bool, trust_origins: bool
+) -> ImportReport:
     """Import a file, or only find out what importing it would do.
 
     Args:
@@ -63,13 +66,14 @@ async def import_lines(database: Database, read: ReadLines, user_id: str | None,
         read: Reads the file; called once or twice.
         user_id: Whose it shall be; None for the user in the file.
         only_check: Whether nothing is to be stored.
+        trust_origins: Whether items keep the origins that the file says.
 
     Raises:
         TransferError: A line is not as it has to be, or something else is there; nothing was stored.
         ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
         StoreError: The database failed; what was stored until then stays.
     """
-    checking = _File(read)
+    checking = _File(read, trust_origins)
     user_id = user_id or unescape(checking.header.user)
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     conflicts: list[str] = []
@@ -86,7 +90,7 @@ async def import_lines(database: Database, read: ReadLines, user_id: str | None,
     known = {record: counts["known"] for record, counts in outcomes.items()}
     if not only_check:
         stored = dict.fromkeys(stored, 0)
-        async with aclosing(_pages(_File(read))) as pages:
+        async with aclosing(_pages(_File(read, trust_origins))) as pages:
             async for table, lines in pages:
                 stored[table.record] += await _store(database, user_id, table, lines)
     kept = {record: counts.total() - stored[record] - known[record] for record, counts in outcomes.items()}
@@ -103,7 +107,8 @@ class _File:
         TransferError: When it is made, of the header; while it is read, of a line, or because it is cut off.
     """
 
-    def __init__(self, read: ReadLines) -> None:
+    def __init__(self, read: ReadLines, trust_origins: bool) -> None:
+        self._trust_origins = trust_origins
         self._lines = iter(read())
         self.header: Header = read_header(next(self._lines, b""))
         self._referred = {reference for table in TABLES for reference in table.refers.values()}
@@ -141,8 +146,12 @@ class _File:
                     said, found = Counter(line.fields["records"]).total(), records.total()
                     raise TransferError(f"line {number}: there should be {said} records before it, there are {found}")
                 continue
-            records[line.table.record] += 1
-            self._check_references(line, line.table)
+            table = line.table
+            if table is ITEMS:
+                origin = imported_origin({"origin": None, **line.fields}, is_trusted=self._trust_origins)
+                line = replace(line, fields={**line.fields, "origin": origin})
+            records[table.record] += 1
+            self._check_references(line, table)
             yield line, octets
             del line
         if not has_ended:

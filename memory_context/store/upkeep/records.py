@@ -15,6 +15,7 @@ from memory_context.identifiers import checked_identifier
 from memory_context.references import KEY_PATTERN
 
 from ..canonical import canonical_json
+from ..provenance import Origin
 
 __all__ = [
     "Batch",
@@ -123,13 +124,14 @@ class Header(BaseModel):
 
 
 class Item(Record):
-    """An item, with its content; of a tombstone what is left."""
+    """An item, with its content; of a tombstone what is left. Files of version 1 do not say its origin."""
 
     memory_key: Annotated[str, AfterValidator(_is_key)]
     agent_id: _Name
     session_id: _Name
     memory_type: _Word
     source: _Name
+    origin: Origin | None = None
     summary: str
     model_summary: str | None
     tags: list[str]

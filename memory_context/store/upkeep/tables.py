@@ -1,6 +1,6 @@
 """The file in which everything of a user travels: JSON Lines, what its lines hold, and which tables they are of.
 
-    {"format":"memory-context","version":1,"user":"alice",…}       the header
+    {"format":"memory-context","version":2,"user":"alice",…}       the header
     {"record":"item","memory_key":"run_shell_k3f9x2",…}            a line a row
     {"record":"end","records":{"item":1}}                          without it the file is cut off
 
@@ -53,8 +53,9 @@ __all__ = [
 ]
 
 FORMAT = "memory-context"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 had no origins
 END = "end"
+_READ_VERSIONS = (1, FORMAT_VERSION)
 
 _REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a pair: looked at closer
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -95,7 +96,7 @@ ITEMS = Table(
     start={"after_memory_id": 0},
     select="select_item_page",
     compare="compare_items",
-    identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "content_sha256", "is_active"),
+    identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "origin", "content_sha256", "is_active"),
     insert=("insert_transferred_items",),
 )
 
@@ -215,7 +216,7 @@ def read_header(data: bytes) -> Header:
         fields = {}
     if fields.get("format") != FORMAT:
         raise TransferError('line 1: this is no export: it does not begin with {"format": "memory-context", …}')
-    if fields.get("version") != FORMAT_VERSION:
+    if fields.get("version") not in _READ_VERSIONS:
         raise TransferError(
             f"line 1: the file has version {fields.get('version')!r} of the format, this memory_context reads "
             f"{FORMAT_VERSION}: upgrade it with pip install -U memory-context"

@@ -88,7 +88,7 @@ class Upkeep:
         return export_lines(self._database, user_id, session_id, progress)
 
     async def import_lines(
-        self, read: ReadLines, user_id: str | None = None, *, only_check: bool = False
+        self, read: ReadLines, user_id: str | None = None, *, only_check: bool = False, trust_origins: bool = False
     ) -> ImportReport:
         """Take in a file that `export_lines` wrote; return what became of its records.
 
@@ -99,11 +99,14 @@ class Upkeep:
             read: Reads the file from its beginning, line by line; called twice, the first time to check it.
             user_id: Whose it shall be; None for the user in the file.
             only_check: Find out what importing it would do, and store nothing.
+            trust_origins: Believe what the file says of whose words an item holds. Otherwise what the user or the
+                application stored counts as imported: its preferences and facts are not taken for the user's own.
 
         Raises:
+            SecretError: An item is of type user_secret; nothing was stored.
             TransferError: A line is not as it has to be, or the store has something else in its place: nothing was
                 stored.
             ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
             StoreError: The database failed; what was stored until then stays.
         """
-        return await import_lines(self._database, read, user_id, only_check=only_check)
+        return await import_lines(self._database, read, user_id, only_check=only_check, trust_origins=trust_origins)
