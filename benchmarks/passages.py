@@ -26,7 +26,7 @@ _PIECE = 500
 _ITEMS_AT_ONCE = 50
 _INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname = 'memory_context' AND indexdef LIKE '%USING hnsw%'"
 _COLUMNS = {
-    "agent_memories": "user_id, id, memory_key, agent_id, session_id, memory_type, source, summary, content, "
+    "agent_memories": "user_id, id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, "
     "content_bytes, token_count, content_sha256, tags, content_metadata",
     "agent_memory_chunks": "user_id, memory_id, chunk_number, start_char, end_char, start_line, end_line, text",
     "agent_memory_terms": "user_id, term, memory_id, postings",
@@ -140,4 +140,4 @@ def _item_row(user_id: str, memory_id: int, content: str) -> tuple[Any, ...]:
     data = content.encode()
     key = f"custom_{memory_id}"
     digest = sha256(data).digest()
-    return (user_id, memory_id, key, "", "", "custom", "custom", key, content, len(data), 0, digest, [], "{}")
+    return (user_id, memory_id, key, "", "", "custom", "custom", "tool", key, content, len(data), 0, digest, [], "{}")

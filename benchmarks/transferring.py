@@ -36,11 +36,11 @@ _BATCH = 100
 
 _FILL = """
 INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes, token_count,
-    content_sha256, tags, content_metadata
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_bytes,
+    token_count, content_sha256, tags, content_metadata
 )
 SELECT
-    %s, 'run_shell_' || i, 'coder', 's' || i %% 100, 'command_output', 'run_shell', 'output of run ' || i, text,
+    %s, 'run_shell_' || i, 'coder', 's' || i %% 100, 'command_output', 'run_shell', 'tool', 'output of run ' || i, text,
     octet_length(text), 250, sha256(convert_to(text, 'UTF8')), '{build}', '{"message": 7, "call_id": "call_1"}'
 FROM generate_series(1, %s::int) AS i, LATERAL (SELECT i || repeat(' the build went well', 49)) AS made (text)
 """

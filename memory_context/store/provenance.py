@@ -76,7 +76,7 @@ def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
 
     Args:
         fields: The item's record. Those of earlier versions have no origin; what they show of their path tells it, as
-            the migration 0009 tells that of rows.
+            the migration 0010 tells that of rows.
         is_trusted: Whether whoever imports vouches for the file.
     """
     origin = cast("Origin | None", fields["origin"])

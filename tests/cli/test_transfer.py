@@ -126,19 +126,19 @@ def test_what_comes_back_is_what_was_there(run: Run, full: Lived, database_url: 
     kinds = {kind: sum(line["record"] == kind for line in records) for kind in ("item", "session", "batch", "event")}
     assert all(kinds.values()), kinds
     assert f"exported {kinds['item']} items, {kinds['session']} session" in err
-    assert run("import", str(file), "--url", database_url)[0] == 0
-    status, _, err = run("import", str(file), "--url", database_url)
+    assert run("import", str(file), "--trust-origins", "--url", database_url)[0] == 0
+    status, _, err = run("import", str(file), "--trust-origins", "--url", database_url)
     assert (status, err.splitlines()[0]) == (0, "imported nothing for 'alice'")
     assert run("export", str(again), "--url", database_url)[0] == 0
     assert lines_of(gzip.decompress(again.read_bytes())) == records
-    assert run("import", str(again), "--url", database_url)[:2] == (0, "")
+    assert run("import", str(again), "--trust-origins", "--url", database_url)[:2] == (0, "")
 
 
 def test_the_same_file_again_writes_nothing(run: Run, full: Lived, tmp_path: Path):
     file = tmp_path / "alice.jsonl"
     assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
     before = contents(full.url)
-    assert run("import", str(file), "--url", full.url)[0] == 0
+    assert run("import", str(file), "--trust-origins", "--url", full.url)[0] == 0
     assert contents(full.url) == before
 
 
@@ -151,7 +151,7 @@ async def test_an_imported_session_resumes_with_the_same_view(full: Lived, store
     async with MemoryStore(full.url) as origin:
         whole = await export(origin, session=SESSION)
         before = MemoryContext("alice", "coder", SESSION, origin)
-        await store.upkeep.import_lines(reading(whole), "carol")
+        await store.upkeep.import_lines(reading(whole), "carol", trust_origins=True)
         after = MemoryContext("carol", "coder", SESSION, store)
         shown = await view(after)
         assert shown == await view(before)
@@ -177,7 +177,7 @@ async def test_any_string_makes_the_way(store: MemoryStore):
     await store.insert_memories(user, [new])
     whole = await export(store, user)
     assert whole.isascii()
-    await store.upkeep.import_lines(reading(whole), "other")
+    await store.upkeep.import_lines(reading(whole), "other", trust_origins=True)
     assert (await store.fetch_contents("other", ["k"])) == {"k": odd}
     assert lines_of(await export(store, "other")) == lines_of(whole)
     report = await store.upkeep.import_lines(reading(whole))
@@ -267,7 +267,7 @@ async def test_something_else_in_its_place_is_said_and_nothing_stored(store: Mem
     await store.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     with pytest.raises(TransferError, match=said):
-        await store.upkeep.import_lines(reading(data))
+        await store.upkeep.import_lines(reading(data), trust_origins=True)
     assert await store.select_keys("alice") == [there.memory_key]
 
 
@@ -280,7 +280,7 @@ async def test_a_transcript_that_went_on_differently_is_not_mixed(store: MemoryS
     body = lines[place]["message_batch"] | {"other": 1}
     digest = hashlib.sha256(canonical_json(unescape_json(body)).encode()).hexdigest()
     lines[place] |= {"message_batch": body, "batch_sha256": digest}
-    await store.upkeep.import_lines(reading(whole))
+    await store.upkeep.import_lines(reading(whole), trust_origins=True)
     with pytest.raises(TransferError, match=f"line {place + 2}: another batch is there as {SESSION} / 0"):
         await store.upkeep.import_lines(reading(written(lines)))
 
@@ -323,7 +323,7 @@ async def test_an_import_that_was_broken_off_can_be_repeated(
     for transactions in range(1, 100):
         left = transactions
         try:
-            report = await store.upkeep.import_lines(reading(whole))
+            report = await store.upkeep.import_lines(reading(whole), trust_origins=True)
             break
         except StoreUnavailableError:
             continue
@@ -345,7 +345,7 @@ GOOD = item("k", "text")
         (b"", "line 1: this is no export"),
         (b"\xff\xfe\n", "line 1: this is no export"),
         (b"[" * 100_000, "line 1: this is no export"),
-        (b'{"format":"memory-context","version":2}\n', "line 1: .*version 2 .*pip install -U memory-context"),
+        (b'{"format":"memory-context","version":3}\n', "line 1: .*version 3 .*pip install -U memory-context"),
         (b'{"format":"memory-context","version":1}\n', "line 1: library: Field required"),
         (written([GOOD]).rsplit(b"{", 2)[0], "cut off after line 2"),
         (written([GOOD]).rsplit(b"{", 2)[0][:-9], "line 2: not JSON: "),
@@ -492,11 +492,12 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
 
 MANY = """
 INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes, token_count,
-    content_sha256, tags, content_metadata
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_bytes,
+    token_count, content_sha256, tags, content_metadata
 )
 SELECT
-    {user}, 'k' || i, '', '', 'custom', '', '', text, octet_length(text), 1, sha256(convert_to(text, 'UTF8')), '{{}}',
+    {user}, 'k' || i, '', '', 'custom', '', 'tool', '', text, octet_length(text), 1,
+    sha256(convert_to(text, 'UTF8')), '{{}}',
     '{{}}'
 FROM generate_series(1, {items}) AS i, LATERAL (SELECT 'text ' || i || repeat(' and more', 50)) AS made (text)
 """

@@ -23,11 +23,11 @@ CREATE TEMPORARY TABLE crowd AS
 SELECT * FROM unnest(%(users)s::text[], %(items)s::int[], %(chunks)s::int[]) AS crowd (user_id, items, chunks);
 INSERT INTO memory_context.memory_users (user_id) SELECT user_id FROM crowd;
 INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes, token_count,
-    content_sha256, tags, content_metadata
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_bytes,
+    token_count, content_sha256, tags, content_metadata
 )
 SELECT user_id, 'k' || i, 'agent', 'session' || i %% 10, CASE i %% 2 WHEN 0 THEN 'custom' ELSE 'article' END, 'made',
-    '', 'text', 4, 1, sha256(convert_to(i::text, 'UTF8')), ARRAY['t' || i %% 3], '{}'
+    'tool', '', 'text', 4, 1, sha256(convert_to(i::text, 'UTF8')), ARRAY['t' || i %% 3], '{}'
 FROM crowd, generate_series(1, items) AS i;
 INSERT INTO memory_context.ui_threads (user_id, thread_id)
 SELECT user_id, user_id || '-' || i FROM crowd, generate_series(1, least(items, 50)) AS i;

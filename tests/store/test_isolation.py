@@ -269,8 +269,8 @@ def test_pool_login_makes_at_most_sixteen_embedding_indexes(
     "statement",
     [
         """INSERT INTO memory_context.agent_memories (user_id, memory_key, agent_id, session_id, memory_type, source,
-        summary, content, content_bytes, token_count, content_sha256, tags, content_metadata)
-        VALUES ('bob', 'new', '', '', '', '', '', '', 0, 0, sha256(''), '{}', '{}')""",
+        origin, summary, content, content_bytes, token_count, content_sha256, tags, content_metadata)
+        VALUES ('bob', 'new', '', '', '', '', 'tool', '', '', 0, 0, sha256(''), '{}', '{}')""",
         "UPDATE memory_context.agent_memories SET user_id = 'bob'",
     ],
     ids=["insert", "update"],
