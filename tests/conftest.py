@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import shutil
 import sys
@@ -20,6 +21,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from memory_context.store import MemoryStore, embedded
 
 REPOSITORY = Path(__file__).parents[1]
+SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
+"""Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
+WITHOUT_DURABILITY = ("fsync", "synchronous_commit", "full_page_writes")
 
 # what a test does not say itself; a longer search is one environment variable away, and a slow machine is no failure
 settings.register_profile(
@@ -76,9 +80,12 @@ def database_of(url: str) -> str:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
+    if shared := os.environ.get(SHARED_SERVER_ENV):
+        yield Server(Path(shared), json.loads((Path(shared) / "server.json").read_text()))
+        return
     folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))  # sockets need a short path
     server = Server(folder, embedded.start(folder))
-    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+    for setting in WITHOUT_DURABILITY:
         server.execute(f"ALTER SYSTEM SET {setting} = off")
     server.execute("SELECT pg_reload_conf()")
     yield server
