@@ -1,6 +1,6 @@
 """A pytest plugin for the runs: it records which lines each test runs, or runs chosen tests only, in a given order.
 
-`python -m pytest -p tests.mutation.plugin` with these variables:
+`python -m pytest *ARGUMENTS` with these variables beside `ENVIRONMENT`:
 MUTATION_RECORD: file to write lines and durations by test to; MUTATION_MODULES: file with the modules that count.
 MUTATION_CHOOSE: file with the ids of the tests to run; MUTATION_RESULT: file to write the id of a failed test to.
 """
@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
+ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-p", "asyncio", "-p", "hypothesispytest", "-p", "tests.mutation.plugin")
+ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins that no test here needs take 2 s of each start
 _record, _choose = os.environ.get("MUTATION_RECORD"), os.environ.get("MUTATION_CHOOSE")
 _tests: dict[str, dict[str, Any]] = {}
 

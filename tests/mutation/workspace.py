@@ -27,6 +27,7 @@ from memory_context.store import embedded
 from tests.conftest import SHARED_SERVER_ENV, WITHOUT_DURABILITY
 
 from .mutants import Mutant
+from .plugin import ARGUMENTS, ENVIRONMENT
 
 __all__ = ["Run", "Workspace"]
 
@@ -117,12 +118,11 @@ class Workspace:
 
     def _pytest(self, arguments: Sequence[str], environment: dict[str, str], limit_seconds: float) -> int | None:
         """Run pytest in the copy; return its exit code, None if it took too long and was killed."""
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutation.plugin", "-p", "no:cacheprovider"]
         with (self._scratch / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, "-W", "ignore::pytest.PytestAssertRewriteWarning", *arguments],
+                [sys.executable, "-m", "pytest", *ARGUMENTS, *arguments],
                 cwd=self._copy,
-                env={**os.environ, _MARK_ENV: self._mark, **environment},
+                env={**os.environ, **ENVIRONMENT, _MARK_ENV: self._mark, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
