@@ -6,9 +6,10 @@ VENV ?= $(ROOT)/.venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 PORT ?= 8000
+N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo web_chat chainlit test check format bench wheel clean
+.PHONY: help demo web_chat chainlit test check format bench mutate wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
@@ -22,6 +23,7 @@ help:
 	@echo "make format  format the code"
 	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs beside other contexts,"
 	@echo "             CHART=<file> draws that as .png or .svg, RETRIEVAL=<folder> also asks questions with known answers)"
+	@echo "make mutate  put N small faults into the package, one at a time: do the tests notice? (N=150 SEED=<a number>)"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 
@@ -46,6 +48,9 @@ format: $(VENV)/.for-dev
 bench: $(VENV)/.for-bench
 	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))") \
 	  $(if $(CHART),--chart "$(abspath $(CHART))") $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
+
+mutate: $(VENV)/.for-mutation
+	@cd "$(ROOT)" && "$(BIN)/python" -m tests.mutation --mutants $(N) $(if $(SEED),--seed $(SEED))
 
 wheel: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel
