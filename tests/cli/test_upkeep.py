@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from memory_context import MemoryStore, embeddings
@@ -15,23 +14,11 @@ from memory_context.store.sqlfiles import load_migrations
 
 from ..conftest import Server, database_of
 from ..embeddings.fakes import FakeEmbedder
+from ..store.older import migrate_to
 from .conftest import Run, contents
 from .lived import Lived
 
 NAMES = [migration.name for migration in load_migrations()]
-
-
-def migrated_to(url: str, version: int) -> None:
-    """Bring an empty database to an older schema."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        for one in load_migrations():
-            if one.version <= version:
-                connection.execute(one.script.encode())
-                connection.execute(
-                    "INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (%s, %s, %s)",
-                    (one.version, one.name, one.checksum),
-                )
 
 
 def make_newer(server: Server, url: str) -> None:
@@ -82,7 +69,7 @@ def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, 
 def test_status_looks_at_an_older_schema_as_it_is(run: Run, empty_database_url: str, version: int):
     """It says what is to come, and does not do it."""
     if version:
-        migrated_to(empty_database_url, version)
+        migrate_to(empty_database_url, version)
     for _ in range(2):
         ended, out, _ = run("status", "--url", empty_database_url, "--json")
         found = json.loads(out)

@@ -17,10 +17,11 @@ import typer
 from memory_context.store.pool import Connection, ConnectionPool
 
 from ..conftest import Server, StartPython
+from ..store.older import fill_old, migrate_to
 from .conftest import Run, contents
 from .lived import Lived
 from .test_transfer import item, many, written
-from .test_upkeep import make_newer, migrated_to
+from .test_upkeep import make_newer
 
 SECRET = "s3cret-word"
 LOOKING = [["status"], ["migrate", "--status"]]
@@ -116,8 +117,8 @@ def newer(server: Server, template: str) -> str:
 
 def test_an_older_schema_is_brought_up_to_date_with_what_is_in_it(run_it: Run, empty_database_url: str):
     """By the first command that needs it; looking at it does not."""
-    migrated_to(empty_database_url, 1)
-    many(empty_database_url, "alice", 3)
+    migrate_to(empty_database_url, 1)
+    fill_old(empty_database_url, "alice", 3)
     for command in LOOKING:
         assert run_it(command, "--url", empty_database_url)[0] == 0
     assert run_it(["migrate", "--check"], "--url", empty_database_url)[0] == 1
