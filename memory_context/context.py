@@ -167,8 +167,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     def _take_in(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         self._is_used = True
         entry = self._transcript.deliver(message, added_at)
-        if entry is not None:
-            self._offloader.add(entry)
+        self._offloader.add(entry)
         self._expander.hold(entry)
         self._session.archiver.note()  # here, so that a message whose adding is cancelled is archived too
 
@@ -221,9 +220,11 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             keys: The items it is from.
             owner: The memory that shows it; another one's stays.
         """
+        await self._session.settle()
         (tokens,) = await count_off_loop(self.token_counter, [text])
         for decision in replacing_memories(self._transcript, text, tokens, keys, owner):
             self._transcript.decide(decision)
+        self._session.archiver.note()
 
     def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:
         """Return an empty context for another agent of this user, with the store, policy and light model of this one.

@@ -100,7 +100,7 @@ def known_text(transcript: Transcript, policy: ContextPolicy) -> str:
     standing = transcript.standing
     known: list[str] = [] if standing.fold is None else [standing.fold.text]
     for entry in transcript.entries():
-        if standing.is_folded(entry.position):
+        if standing.is_hidden(entry.position):
             continue
         for part in entry.measured:
             if part.address.kind == "image":

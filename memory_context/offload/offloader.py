@@ -275,7 +275,7 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
     missing = [
         (entry, part)
         for entry in transcript.entries()
-        if not standing.is_folded(entry.position)
+        if not standing.is_hidden(entry.position)
         for part in entry.measured
         if part.address in entry.dropped
         and part.stored is not None

@@ -248,9 +248,13 @@ class Cleared:
 
 @dataclass(frozen=True)
 class Redelivered:
-    """A message came again that stands unanswered at `position`; it was not added twice."""
+    """The unanswered message at `position` came again after a failed run; views show the copy at `again_at` instead.
+
+    Earlier versions added no copy and recorded `again_at=None`, which changes nothing.
+    """
 
     position: int
+    again_at: int | None = None
     kind: Literal["redelivered"] = "redelivered"
 
 

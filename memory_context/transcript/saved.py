@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
 from ..messages import Address, message_from_json, message_to_json, with_texts
-from .entries import Cleared, Decision, Entry, Offloaded, Part, PartId, PlannedCompaction, Retained, Shown
+from .entries import Cleared, Decision, Entry, Offloaded, Part, PartId, PlannedCompaction, Redelivered, Retained, Shown
 from .transcript import Transcript
 
 __all__ = [
@@ -161,6 +161,9 @@ def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
     """Return what holds for entries from `first` on after the move; None for the rest, and for what is decided anew."""
     if isinstance(decision, (Offloaded, Retained, Cleared)):
         return replace(decision, position=decision.position + shift) if decision.position + shift >= first else None
+    if isinstance(decision, Redelivered) and decision.again_at is not None:
+        moved = replace(decision, position=decision.position + shift, again_at=decision.again_at + shift)
+        return moved if moved.position >= first else None
     return replace(decision, upto=decision.upto + shift) if isinstance(decision, Shown) else None
 
 

@@ -52,6 +52,7 @@ class Standing:
         answered_whole: Consumed results that are stored and not compacted yet: because that does not pay, or not yet.
         retained: Parts of which it was chosen what they are compacted to, with who chose last.
         fold: The fold in force.
+        redelivered: Positions of messages that came again; views show the copies.
         expanded: The expansions that are shown, by their places.
         unseen: Those of them that no view has shown yet.
     """
@@ -68,12 +69,17 @@ class Standing:
     answered_whole: set[PartId] = field(default_factory=set[PartId])
     retained: dict[PartId, RetainedBy] = field(default_factory=dict[PartId, RetainedBy])
     fold: Folded | None = None
+    redelivered: set[int] = field(default_factory=set[int])
     expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
     def is_folded(self, position: int) -> bool:
         """Whether the entry is behind the fold's placeholder."""
         return self.fold is not None and position < self.fold.upto and position not in self.fold.kept
+
+    def is_hidden(self, position: int) -> bool:
+        """Whether views leave the entry out: it is folded, or a copy of it came later."""
+        return position in self.redelivered or self.is_folded(position)
 
 
 class Transcript:
@@ -89,7 +95,6 @@ class Transcript:
     def __init__(self, first_position: int = 0) -> None:
         self._first = first_position
         self._entries: list[Entry] = []
-        self._redelivery = 0
         self.log: list[tuple[int, Decision]] = []
         self.on_decision: Callable[[Transcript, Decision], None] | None = None
         self.pairing = Pairing()
@@ -129,9 +134,8 @@ class Transcript:
         """Return the position of the current task: the user's latest word, else the first message to the agent."""
         first: int | None = None
         for entry in reversed(self.entries()):
-            message = entry.message
-            if isinstance(message, UserMessage) and not entry.carries_result:
-                if message.source in user_sources:
+            if _is_told(entry) and entry.position not in self.standing.redelivered:
+                if source_of(entry.message) in user_sources:
                     return entry.position
                 first = entry.position
         return first
@@ -147,12 +151,13 @@ class Transcript:
 
     # --- writing
 
-    def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry | None:
-        """Add a message that is delivered now; None if it is one that stands unanswered at the end, delivered again."""
-        if self._is_redelivered(message):
-            return None
+    def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
+        """Add a message that is delivered now, and record which earlier ones it completes a second delivery of."""
         entry = self.append(message, added_at)
-        if copy := self._whole_copy():
+        if copies := self._redelivered():
+            for earlier, again in copies:
+                self.decide(Redelivered(earlier.position, again.position))
+        elif copy := self._whole_copy():
             self.decide(Cleared(copy))
         return entry
 
@@ -172,7 +177,6 @@ class Transcript:
 
     def take(self, entry: Entry) -> None:
         """Add an entry that belongs at the end as it is: for loading."""
-        self._redelivery = 0
         self._consume(entry.message)
         # a result that comes after the agent went on without it is told where it comes: the call keeps its stand-in
         self.pairing.forget_open_calls(before=self.standing.consumed)
@@ -227,31 +231,36 @@ class Transcript:
             self._withdraw(decision.places)
         elif isinstance(decision, Cleared):
             self._clear(decision.position)
-        else:
-            self._redelivery = decision.position + 1
+        elif decision.again_at is not None:
+            standing.redelivered.add(decision.position)
+            # what was opened for it is decided again with the copy
+            self._withdraw([place for place in standing.expanded if place[0] == decision.position])
 
     # --- rules
 
-    def _is_redelivered(self, message: LLMMessage) -> bool:
-        """Whether a message comes again after a failed run.
+    def _redelivered(self) -> list[tuple[Entry, Entry]]:
+        """Return the messages of the unanswered tail with their copies, once the whole tail has come a second time.
 
-        AutoGen then delivers what was not answered once more, from the first message on. Only what was shown can have
-        failed to be answered; what merely says the same twice is two messages.
+        After a failed run AutoGen delivers everything unanswered once more, in order. Model messages have no
+        identity: a repeat that is incomplete or in another order is new, and so is one of a tail that no view showed.
         """
         standing = self.standing
-        if isinstance(message, UserMessage) and (self.has_answer() or standing.consumed == standing.start):
-            expected = next(
-                (
-                    entry
-                    for entry in self.entries(start=max(standing.answered, self._redelivery), end=standing.shown)
-                    if isinstance(entry.message, UserMessage) and not entry.carries_result
-                ),
-                None,
-            )
-            if expected is not None and _equal(expected, message):
-                self.decide(Redelivered(expected.position))
-                return True
-        return False
+        if not standing.shown < self.end:
+            return []
+        unanswered = max(standing.answered, standing.start)
+        came = [entry for entry in self.entries(start=max(unanswered, standing.shown)) if _is_told(entry)]
+        tail = [
+            entry
+            for entry in self.entries(start=unanswered, end=standing.shown)
+            if _is_told(entry) and entry.position not in standing.redelivered
+        ]
+        if not came or len(came) != len(tail) or not all(map(_equal, tail, (entry.message for entry in came))):
+            return []
+        if not self.has_answer():  # without answers of its own, what came after an earlier view answered that view
+            before = self.entries(end=standing.answered_from)
+            if any(_is_told(entry) and entry.position not in standing.redelivered for entry in before):
+                return []
+        return list(zip(tail, came, strict=True))
 
     def _whole_copy(self) -> int | None:
         """Return where the whole thread begins once more, if it has just been delivered a second time.
@@ -261,6 +270,8 @@ class Transcript:
         standing, count = self.standing, self.end - self.standing.start
         middle = standing.start + count // 2
         if count < 4 or count % 2 or self.has_answer() or not standing.start < standing.shown <= middle:
+            return None
+        if any(position >= standing.start for position in standing.redelivered):
             return None
         halves = zip(reversed(self.entries(end=middle)), reversed(self.entries(start=middle)), strict=True)
         return middle if all(_equal(old, new.message) for old, new in halves) else None
@@ -343,7 +354,6 @@ class Transcript:
     def _clear(self, position: int) -> None:
         self._withdraw([*self.standing.expanded])
         self.standing = _standing_at(position)
-        self._redelivery = 0
         self.pairing.forget_open_calls(before=position)
         for entry in self.entries(start=self._first, end=position):
             self._drop_stored_texts(entry, entry.measured)
@@ -355,6 +365,11 @@ def _standing_at(position: int) -> Standing:
 
 def _without_excerpt(stored: Stored) -> Stored:
     return replace(stored, excerpt=None)  # what it took stays known
+
+
+def _is_told(entry: Entry) -> bool:
+    """Whether a person or another agent says it, rather than the system, the agent or its tools."""
+    return isinstance(entry.message, UserMessage) and not entry.carries_result
 
 
 def _equal(entry: Entry, message: LLMMessage) -> bool:

@@ -86,18 +86,14 @@ class Expander:
         self._answer: TurnAnswer | None = None  # the light model's since the last view
         self._calls_before = light_model.usage.calls if light_model else 0
 
-    def hold(self, entry: Entry | None) -> None:
-        """Take a message in, and wait with what was begun and has not asked yet: one question for all of them is to do.
-
-        Args:
-            entry: The message; None if nothing was added after all.
-        """
+    def hold(self, entry: Entry) -> None:
+        """Record a message; cancel a decision that has not called the model, so consecutive ones share a call."""
         if self._task is not None and not self._is_asking():
             self._cancel()
-        if entry is not None and self._is_asked(entry):
+        if self._is_asked(entry):
             self._asked.append(entry)
             self._cancel()
-        elif entry is not None and self._may_name(entry) and self._names(entry):
+        elif self._may_name(entry) and self._names(entry):
             self._said.append(entry)
             self._task = _cancelled(self._task)  # a question under way is about the user's words and goes on
 

@@ -32,6 +32,8 @@ def offered_references(transcript: Transcript, end: int, policy: ContextPolicy) 
     """Yield the references of the messages before a position, the newest first, each once; at last the fold's."""
     seen: set[str] = set()
     for entry in reversed(transcript.entries(end=end)):
+        if entry.position in transcript.standing.redelivered:
+            continue
         for part in entry.measured:
             for ref in part.stored.refs if part.stored else ():
                 if ref.key not in seen:
@@ -68,5 +70,5 @@ def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: Contex
     if part.stored is not None and part.is_result and policy.shown_first == "placeholder":
         return False
     is_cut = part_id in standing.shortened or (part.stored is not None and part.stored.excerpt is not None)
-    is_gone = standing.is_folded(entry.position) or part_id in standing.compacted or part.address in entry.dropped
+    is_gone = standing.is_hidden(entry.position) or part_id in standing.compacted or part.address in entry.dropped
     return not is_cut and not is_gone

@@ -135,7 +135,7 @@ class Budget:
         parts = [
             (entry.position, part.address)
             for entry in transcript.entries(end=transcript.standing.consumed)
-            if entry.position != task and not transcript.standing.is_folded(entry.position)
+            if entry.position != task and not transcript.standing.is_hidden(entry.position)
             for part in entry.measured
             if part.stored
             and part.address.kind != "arguments"
@@ -279,7 +279,7 @@ class Budget:
         return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
             for entry in entries
-            if not transcript.standing.is_folded(entry.position)
+            if not transcript.standing.is_hidden(entry.position)
             for part in entry.measured
             if part.address.kind in kinds
         ]

@@ -108,7 +108,7 @@ def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCo
     with_facts = [
         (position, address, part.stored)
         for position, address in sorted(standing.compacted)
-        if position >= standing.start and not standing.is_folded(position)
+        if position >= standing.start and not standing.is_hidden(position)
         for part in (transcript[position].part(address),)
         if part.is_result and part.stored is not None and part.stored.refs and "\n" in part.stored.compacted
     ]

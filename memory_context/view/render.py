@@ -188,6 +188,8 @@ class Renderer:
                     yield self._fold_message(standing.fold, entry.position)
                     fold_is_due = False
                 continue
+            if entry.position in standing.redelivered:
+                continue
             message = entry.message
             if isinstance(message, FunctionExecutionResultMessage):
                 yield from self._orphans(transcript, entry)

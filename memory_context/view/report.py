@@ -171,6 +171,8 @@ def _reason(
         return "cleared"
     if sample.kind == "fold" or standing.is_folded(sample.position):
         return "folded"
+    if now is None and sample.position in standing.redelivered:
+        return "redelivered"
     if sample.kind == "expansion":
         return sample.why if now is not None else "withdrawn"
     if now is None:
