@@ -27,7 +27,7 @@ from .stopping import archived_on_termination
 from .taking_up import take_up
 from .timing import Timer
 from .titles import Titles
-from .waiting import answered
+from .waiting import answered, undisturbed
 
 __all__ = ["Archiver"]
 
@@ -223,7 +223,7 @@ class Archiver:
         """
         await self.settled()
         if self.is_dirty:
-            await asyncio.shield(self._begin())
+            await undisturbed(self._begin(), f"session {self.identity[2]} was closed while it was being archived")
 
     async def settled(self, seconds: float | None = None) -> None:
         """Wait for what is being written now, however it ends, but not longer than told."""

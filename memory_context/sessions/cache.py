@@ -118,7 +118,7 @@ class SessionCache(Generic[SessionT]):
             if self._seats.get(key) is seat:
                 self._seats.move_to_end(key)
             if self._states is not None:
-                await asyncio.shield(self._start(self._settle(seat)))  # goes on if this is cancelled
+                await asyncio.wait([self._start(self._settle(seat))])  # neither is cancelled with the other
             elif seat.leaves_at <= seat.used_at:
                 self._start(self._settle(seat))
             else:
@@ -140,7 +140,7 @@ class SessionCache(Generic[SessionT]):
         if seat is not None:
             seat.is_deleted = True
             if seat.turns.try_take():
-                await asyncio.shield(self._start(self._settle(seat)))
+                await asyncio.wait([self._start(self._settle(seat))])
         if self._states is not None:
             await self._states.delete(key)
 
@@ -190,7 +190,7 @@ class SessionCache(Generic[SessionT]):
             try:
                 session = await self._live(seat, deadline)
             except BaseException:
-                await asyncio.shield(self._start(self._settle(seat)))
+                await asyncio.wait([self._start(self._settle(seat))])
                 raise
         except SessionBusyError:
             self._counts["refusals"] += 1

@@ -498,3 +498,45 @@ async def test_a_title_stays_with_its_session(store: MemoryStore):
     await context.close()
     titles = {one.session_id: one.title for one in await store.conversations.sessions("alice")}
     assert titles == {SESSION: "One.", "owls": "How owls see"}
+
+
+async def test_archive_that_waits_when_its_context_closes_fails_and_is_not_cancelled(
+    store: MemoryStore, patch: pytest.MonkeyPatch
+):
+    """A cancellation that nobody asked for would end the caller's task without a word."""
+    context = context_of(store)
+    await say(context, "One.")
+    patch.setattr(store.conversations, "append", hang)
+    patch.setattr("memory_context.context._CLOSE_SECONDS", 0.01)
+    archiving = asyncio.create_task(context.archive())
+    await a_turn_of_the_loop()
+    await context.close()
+    (outcome,) = await asyncio.gather(archiving, return_exceptions=True)
+    assert isinstance(outcome, StoreUnavailableError)
+    assert "was closed while it was being archived" in str(outcome)
+    patch.undo()
+    await context.archive()
+    assert await said_in(context_of(store)) == turns("One.")
+
+
+@pytest.mark.parametrize("cancelled", ["the work", "the caller", "both"])
+async def test_caller_of_shared_work_is_cancelled_by_its_own_cancellation_only(cancelled: str):
+    """What only the caller gives up goes on."""
+    is_over = asyncio.Event()
+    work = asyncio.create_task(is_over.wait())
+    caller = asyncio.create_task(waiting.undisturbed(work, "it was closed"))
+    await a_turn_of_the_loop()
+    if cancelled != "the caller":
+        work.cancel()
+    if cancelled != "the work":
+        caller.cancel()
+    (outcome,) = await asyncio.gather(caller, return_exceptions=True)
+    if cancelled == "the caller":
+        assert not work.done()
+    is_over.set()
+    await asyncio.wait([work])
+    if cancelled == "the work" or (cancelled == "both" and not hasattr(caller, "cancelling")):
+        assert isinstance(outcome, StoreUnavailableError)
+        assert str(outcome) == "it was closed"
+    else:
+        assert isinstance(outcome, asyncio.CancelledError)

@@ -641,6 +641,25 @@ async def test_closing_does_not_wait_for_ever(
     assert "may be lost" in caplog.text
 
 
+async def test_holder_whose_cache_is_closed_over_it_is_not_cancelled(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache gives up saving a state; the holder's task ends as it would have."""
+    monkeypatch.setattr("memory_context.sessions.cache._CLOSE_SECONDS", 0.01)
+    states, is_saving = States(), asyncio.Event()
+
+    async def hang(key: SessionKey, state: Mapping[str, Any]) -> None:
+        is_saving.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(states, "save", hang)
+    cache = SessionCache(archive.make, states=states)
+    holder = asyncio.create_task(use(cache, KEY, "one"))
+    await soon(is_saving)
+    await cache.close()
+    assert (await holder).messages == ["one"]
+
+
 def test_a_cache_belongs_to_one_event_loop(archive: Archive) -> None:
     """It says so, instead of waiting for a loop that is gone; and a loop may end without closing it."""
     cache = SessionCache(archive.make)
