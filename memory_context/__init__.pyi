@@ -33,7 +33,7 @@ from .memory import (
 from .policy import CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
 from .references import MemoryRef
 from .stats import ContextStats
-from .store import ChatMessage, IndexReport, MemoryStore, PruneProgress, PruneReport, SessionInfo
+from .store import ChatMessage, IndexReport, MemoryStore, PruneProgress, PruneReport, SessionInfo, StoreLimits
 from .tokens import TokenCounter
 from .view import Decided, Segment, SegmentChange, ViewReport
 
@@ -85,6 +85,7 @@ __all__ = [
     "SessionInfo",
     "Sharing",
     "StoreError",
+    "StoreLimits",
     "StoreUnavailableError",
     "TokenCounter",
     "TransformError",

@@ -9,6 +9,7 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
 from .indexer import IndexReport
 from .inventory import Inventory
+from .limits import StoreLimits
 from .memory_store import MemoryStore
 from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
 from .pruning import PruneProgress, PruneReport
@@ -45,6 +46,7 @@ __all__ = [
     "Reach",
     "ReadScope",
     "SessionInfo",
+    "StoreLimits",
     "StoreStatus",
     "StoredBatch",
     "StoredMemory",

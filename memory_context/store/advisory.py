@@ -24,9 +24,9 @@ from memory_context.errors import SessionBusyError, StoreError, StoreUnavailable
 from memory_context.escaping import to_utf8
 from memory_context.identifiers import SessionKey
 
+from .connection import Connection, connect
 from .database import Database
 from .failures import driver_errors
-from .pool import Connection, connect
 from .sqlfiles import load_queries
 
 __all__ = ["AdvisoryClaims"]
@@ -35,13 +35,6 @@ _QUERIES = load_queries("advisory")
 _ANSWER_SECONDS = 5.0
 _RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
 _PROBES = 3
-_KEEPALIVES = {
-    "keepalives": "1",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "20000",
-}
 _POOLED = (
     "the database is reached through a pooler that lends a server connection for one transaction only (such as "
     "PgBouncer with pool_mode=transaction), which claims of sessions do not survive: give this store a direct address, "
@@ -219,7 +212,7 @@ class AdvisoryClaims:
 
     async def _open(self, login: Mapping[str, str]) -> Connection:
         with driver_errors(self._database.location.describe()):
-            self._connection = connection = await connect({**login, **_KEEPALIVES})
+            self._connection = connection = await connect(login, _ANSWER_SECONDS)
         connection.add_notify_handler(lambda heard: self._hear(heard.payload))
         self._backend = await self._fetch_backend(connection)
         if self._backend != connection.pgconn.backend_pid:  # a pooler stands between, in whichever mode
@@ -231,11 +224,11 @@ class AdvisoryClaims:
         """Raise StoreError if another connection can have the same server process: then nothing lasts in it."""
         for _ in range(_PROBES):
             with driver_errors(self._database.location.describe()):
-                other = await connect(login)
+                other = await connect(login, _ANSWER_SECONDS)
             try:
-                cursor = await asyncio.wait_for(other.execute(_QUERIES["fetch_backend"]), _ANSWER_SECONDS)
+                cursor = await other.execute(_QUERIES["fetch_backend"])
                 backends = {row["backend"] for row in await cursor.fetchall()}
-            except (psycopg.Error, asyncio.TimeoutError):
+            except psycopg.Error:
                 return  # all are taken, so none is lent
             finally:
                 other.pgconn.finish()
@@ -247,15 +240,10 @@ class AdvisoryClaims:
 
     async def _run(self, connection: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[DictRow]:
         self._unwatch()
-        try:
-            with driver_errors(self._database.location.describe()):
-                answer = connection.execute(_QUERIES[name], params, binary=True)
-                cursor = await asyncio.wait_for(answer, _ANSWER_SECONDS)
-                rows = await cursor.fetchall() if cursor.description else []
-        except asyncio.TimeoutError:
-            raise StoreUnavailableError(
-                f"the database does not answer: nothing in {_ANSWER_SECONDS:.3g} s {self._where}"
-            ) from None
+        connection.allow(_ANSWER_SECONDS)
+        with driver_errors(self._database.location.describe()):
+            cursor = await connection.execute(_QUERIES[name], params, binary=True)
+            rows = await cursor.fetchall() if cursor.description else []
         self._watched = connection.fileno()
         asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
         self._read(connection)  # what came with the answer wakes nobody

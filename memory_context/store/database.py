@@ -14,6 +14,7 @@ from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import escape
 
 from .failures import driver_errors
+from .limits import StoreLimits
 from .location import Location
 from .pool import ConnectionPool, Statement
 from .preparation import prepare
@@ -22,6 +23,12 @@ from .sqlfiles import load_queries
 __all__ = ["Database"]
 
 _TRANSACTIONS = load_queries("transactions")
+_OF_A_HEALTHY_SERVER = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.QueryCanceled,
+)
 
 
 class Database:
@@ -30,45 +37,52 @@ class Database:
     Args:
         location: Where it is.
         pool_size: Connections at most, per event loop.
+        limits: How long to wait for it.
 
     Attributes:
         location: Where it is.
+        limits: How long to wait for it.
         write_transactions: How many writing transactions of this object were committed.
     """
 
-    def __init__(self, location: Location, pool_size: int) -> None:
+    def __init__(self, location: Location, pool_size: int, limits: StoreLimits) -> None:
         self.location = location
+        self.limits = limits
         self.write_transactions = 0
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
-    async def read(self, user_id: str | None, *statements: Statement) -> list[list[DictRow]]:
+    async def read(self, user_id: str | None, *statements: Statement, is_batch: bool = False) -> list[list[DictRow]]:
         """Run statements in one transaction that cannot write; return the rows of each.
 
         Args:
             user_id: Whose rows are seen; None for the one list that belongs to nobody.
             *statements: What to run, in order.
+            is_batch: Whether it is a batch of work over many rows, which nobody waits for in a conversation.
 
         Raises:
             StoreError: The database refused or cannot be reached.
         """
-        return await self._transaction("begin_read", user_id, statements)
+        return await self._transaction("begin_read", user_id, statements, is_batch)
 
-    async def write(self, user_id: str, *statements: Statement) -> list[list[DictRow]]:
+    async def write(self, user_id: str, *statements: Statement, is_batch: bool = False) -> list[list[DictRow]]:
         """Run statements in one transaction as this user, all or none; return the rows of each.
 
         Raises:
-            StoreError: The database refused or cannot be reached; nothing was written unless the connection was lost
-                while committing.
+            StoreError: The database refused or cannot be reached; nothing was written unless the connection was lost,
+                or the deadline passed, while committing.
         """
-        rows = await self._transaction("begin_write", user_id, statements)
+        rows = await self._transaction("begin_write", user_id, statements, is_batch)
         self.write_transactions += 1
         return rows
 
-    async def ready(self) -> tuple[ConnectionPool, dict[str, str]]:
+    async def ready(self, *, is_patient: bool = False) -> tuple[ConnectionPool, dict[str, str]]:
         """Return this event loop's pool and the login it uses, once the database can be used.
+
+        Args:
+            is_patient: Whether to wait for all migrations, however many are missing; each is bounded by itself.
 
         Raises:
             StoreUnavailableError: The server does not answer or could not be started.
@@ -78,23 +92,25 @@ class Database:
         pool = self._pools.get(loop)
         if pool is None:
             self._sweep()
-            pool = self._pools[loop] = ConnectionPool(self._pool_size)
+            pool = self._pools[loop] = ConnectionPool(self._pool_size, self.limits.slot_seconds)
         if self._login is not None:
             return pool, self._login
         # One task for all who wait, and not theirs: a caller with little patience does not undo the start of the
         # server, which takes seconds in a new folder.
         if pool.preparation is None or pool.preparation.done():
-            pool.preparation = loop.create_task(prepare(self.location))
+            pool.preparation = loop.create_task(prepare(self.location, self.limits))
             pool.preparation.add_done_callback(_retrieve)
         preparation = pool.preparation
-        try:
-            self._login = login = await asyncio.shield(preparation)
-        except asyncio.CancelledError:
-            if preparation.cancelled():  # not this task was cancelled: somebody closed the store meanwhile
-                raise StoreUnavailableError(
-                    f"{self.location.describe()} was closed while it was being opened"
-                ) from None
-            raise
+        await asyncio.wait([preparation], timeout=None if is_patient else self.limits.start_seconds)
+        where = self.location.describe()
+        if not preparation.done():
+            raise StoreUnavailableError(
+                f"the database was not ready after {self.limits.start_seconds:.3g} s: its server still starts, or its "
+                f"schema is brought up to date; this goes on, try again later ({where})"
+            )
+        if preparation.cancelled():
+            raise StoreUnavailableError(f"{where} was closed while it was being opened")
+        self._login = login = preparation.result()
         return pool, login
 
     def close(self) -> None:
@@ -104,17 +120,25 @@ class Database:
             pool.close()
 
     async def _transaction(
-        self, begin: str, user_id: str | None, statements: Sequence[Statement]
+        self, begin: str, user_id: str | None, statements: Sequence[Statement], is_batch: bool
     ) -> list[list[DictRow]]:
         pool, login = await self.ready()
-        opening = [Statement(_TRANSACTIONS[begin])]
+        limits = self.limits
+        more = sum(map(_content_bytes, statements)) / limits.bytes_per_second
+        seconds = more + (limits.batch_seconds if is_batch else limits.transaction_seconds)
+        settings = {
+            "statement_timeout": _milliseconds(seconds if is_batch else limits.statement_seconds + more),
+            "lock_timeout": _milliseconds(limits.lock_seconds),
+        }
+        opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
         if user_id is not None:
             opening.append(Statement(_TRANSACTIONS["act_as"], {"user_id": escape(user_id)}))
         try:
             with driver_errors(self.location.describe()):
-                rows = await pool.run(login, [*opening, *statements, Statement(_TRANSACTIONS["commit"])])
+                everything = [*opening, *statements, Statement(_TRANSACTIONS["commit"])]
+                rows = await pool.run(login, everything, seconds)
         except StoreError as error:
-            if not isinstance(error.__cause__, (psycopg.DataError, psycopg.IntegrityError)):
+            if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
                 self._login = None  # the server may come back elsewhere, or empty: look again before the next call
             raise
         return rows[len(opening) : -1]
@@ -129,3 +153,12 @@ class Database:
 def _retrieve(task: "asyncio.Task[dict[str, str]]") -> None:
     if not task.cancelled():
         task.exception()  # everyone who waited may have gone; asyncio would report it as never retrieved
+
+
+def _content_bytes(statement: Statement) -> int:
+    """Return about how many bytes of content a statement carries."""
+    return sum(len(value) for value in (statement.params or {}).values() if isinstance(value, (str, bytes)))
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(round(seconds * 1000), 1)}ms"

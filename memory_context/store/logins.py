@@ -18,8 +18,8 @@ from typing_extensions import LiteralString
 
 from memory_context.errors import SchemaError
 
+from .connection import Connection, DeadlineError, connect
 from .location import OWNER_URL_ENV
-from .pool import Connection, connect
 from .sqlfiles import load_queries
 
 __all__ = ["Login", "dedicated", "ensure_pool_login", "fetch_login", "refuse_unsafe"]
@@ -51,9 +51,12 @@ class Login:
 
 
 @asynccontextmanager
-async def dedicated(params: Mapping[str, str]) -> AsyncGenerator[Connection, None]:
-    """Open a connection for this block only; an error or a cancellation inside rolls back."""
-    connection = await connect(params)
+async def dedicated(params: Mapping[str, str], seconds: float) -> AsyncGenerator[Connection, None]:
+    """Open a connection for this block only, which may take so many seconds unless the block allows more.
+
+    An error or a cancellation inside rolls back.
+    """
+    connection = await connect(params, seconds)
     try:
         yield connection
     finally:
@@ -81,13 +84,16 @@ def refuse_unsafe(login: Login, where: str) -> None:
         )
 
 
-async def ensure_pool_login(owner: Connection, owner_params: Mapping[str, str], where: str) -> dict[str, str]:
+async def ensure_pool_login(
+    owner: Connection, owner_params: Mapping[str, str], where: str, migration_seconds: float
+) -> dict[str, str]:
     """Return the parameters of the pool's login, after making it if it is not there.
 
     Args:
         owner: A connection of the owner.
         owner_params: What it was opened with.
         where: The place, for messages.
+        migration_seconds: How long to wait for another process that migrates.
 
     Raises:
         SchemaError: It cannot be made, or cannot log in; says what to do instead.
@@ -102,15 +108,18 @@ async def ensure_pool_login(owner: Connection, owner_params: Mapping[str, str], 
         params["password"] = password
 
     if not await _exists(owner, name):
-        await _write_login(owner, name, password, where)
+        await _write_login(owner, name, password, where, migration_seconds)
     try:
-        login = await _log_in(params)
-    except psycopg.OperationalError:  # the owner's password was changed, and with it the one derived from it
-        await _write_login(owner, name, password, where)
-        login = await _log_in_or_explain(params, where)
+        login = await _log_in(params, owner.seconds_left)
+    except psycopg.OperationalError as error:
+        if _is_passing(error):
+            raise
+        # the owner's password was changed, and with it the one derived from it
+        await _write_login(owner, name, password, where, migration_seconds)
+        login = await _log_in_or_explain(params, where, owner.seconds_left)
     if not login.is_app_member:  # the database was restored, or the group role made anew
-        await _write_login(owner, name, password, where)
-        login = await _log_in_or_explain(params, where)
+        await _write_login(owner, name, password, where, migration_seconds)
+        login = await _log_in_or_explain(params, where, owner.seconds_left)
     refuse_unsafe(login, where)
     return params
 
@@ -120,15 +129,17 @@ async def _exists(owner: Connection, name: str) -> bool:
     return row is not None and row["exists"]
 
 
-async def _log_in(params: Mapping[str, str]) -> Login:
-    async with dedicated(params) as connection:
+async def _log_in(params: Mapping[str, str], seconds: float) -> Login:
+    async with dedicated(params, seconds) as connection:
         return await fetch_login(connection)
 
 
-async def _log_in_or_explain(params: Mapping[str, str], where: str) -> Login:
+async def _log_in_or_explain(params: Mapping[str, str], where: str, seconds: float) -> Login:
     try:
-        return await _log_in(params)
+        return await _log_in(params, seconds)
     except psycopg.OperationalError as error:
+        if _is_passing(error):
+            raise
         raise SchemaError(
             f"the pool's login {params['user']!r} cannot log in ({str(error).strip().splitlines()[0]}): admit it in "
             f"pg_hba.conf or in PgBouncer's user list, or give the URL of an ordinary login that is a member of "
@@ -136,7 +147,10 @@ async def _log_in_or_explain(params: Mapping[str, str], where: str) -> Login:
         ) from error
 
 
-async def _write_login(owner: Connection, name: str, password: str | None, where: str) -> None:
+async def _write_login(
+    owner: Connection, name: str, password: str | None, where: str, migration_seconds: float
+) -> None:
+    owner.allow(migration_seconds)
     verifier = None
     if password:  # hashed here, so that the server's log cannot show it
         verifier = owner.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
@@ -156,6 +170,12 @@ async def _write_login(owner: Connection, name: str, password: str | None, where
             f"administrator must run CREATE ROLE memory_app LOGIN PASSWORD '…' IN ROLE memory_context_app; then give "
             f"the URL of memory_app, and this one in {OWNER_URL_ENV} ({where})"
         ) from error
+
+
+def _is_passing(error: psycopg.OperationalError) -> bool:
+    """Whether a login failed for a reason that waiting mends; a refused connection has no SQLSTATE to tell it by."""
+    is_late = isinstance(error, (DeadlineError, psycopg.errors.ConnectionTimeout))
+    return is_late or any(words in str(error) for words in ("too many", "connection slots", "starting up"))
 
 
 def _compose(name: str, parts: Mapping[str, sql.Composable]) -> sql.Composed:

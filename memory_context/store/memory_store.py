@@ -27,6 +27,7 @@ from .events import EventLog
 from .forgetting import erase_user, forget_memories
 from .indexer import Indexer, IndexReport
 from .inventory import Inventory
+from .limits import StoreLimits
 from .location import Location
 from .pool import Statement
 from .pruning import PruneProgress, PruneReport, prune
@@ -58,6 +59,7 @@ class MemoryStore:
         embedder: Makes the embeddings that search compares; None for `WordLlamaEmbedder`, which needs no network.
         owner_url: A login that may migrate, when `url` is an ordinary one; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
+        limits: How long calls wait for the database.
 
     Attributes:
         lookups: What memory tools answered from this store.
@@ -81,13 +83,14 @@ class MemoryStore:
         *,
         owner_url: str | None = None,
         pool_size: int = 8,
+        limits: StoreLimits | None = None,
     ) -> None:
         if pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
         embedder = embedder or WordLlamaEmbedder()
         check_embedder(embedder)
         self.lookups = LookupRegister()
-        self._database = Database(Location.in_force(url, owner_url), pool_size)
+        self._database = Database(Location.in_force(url, owner_url), pool_size, limits or StoreLimits())
         self._indexer = Indexer(self._database, embedder)
         self.events = EventLog(self._database)
         self.conversations = ConversationArchive(self._database, self.events)
@@ -146,7 +149,7 @@ class MemoryStore:
             StoreUnavailableError: The server does not answer or could not be started.
             SchemaError: A person has to do something first; says what.
         """
-        await self._database.ready()
+        await self._database.ready(is_patient=True)
         await self._indexer.look_around()
 
     async def close(self) -> None:

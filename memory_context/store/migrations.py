@@ -11,8 +11,8 @@ import psycopg
 
 from memory_context.errors import SchemaError
 
+from .connection import Connection
 from .location import OWNER_URL_ENV
-from .pool import Connection
 from .sqlfiles import load_migrations, load_queries
 
 __all__ = ["is_current", "migrate"]
@@ -23,8 +23,13 @@ _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
 
 
-async def migrate(connection: Connection, where: str) -> None:
+async def migrate(connection: Connection, where: str, seconds: float) -> None:
     """Apply what is missing; only a look when nothing is.
+
+    Args:
+        connection: A connection of the owner.
+        where: The place, for messages.
+        seconds: How long one migration may take, with waiting for another process that migrates.
 
     Raises:
         SchemaError: The server lacks something, the login lacks rights, or the schema is newer than this version.
@@ -32,8 +37,10 @@ async def migrate(connection: Connection, where: str) -> None:
     if await is_current(connection, where):
         return
     try:
+        connection.allow(seconds)
         await _ensure_vector(connection)
         for migration in load_migrations():
+            connection.allow(seconds)
             await connection.execute(_TRANSACTIONS["begin_write"])
             await connection.execute(_QUERIES["lock_migrations"])
             if migration.version not in await _applied(connection):  # another process may have been faster

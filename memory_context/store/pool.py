@@ -7,7 +7,8 @@ behind it. Here nothing runs in the background: who needs a connection opens it,
 
 Promises: a connection is used again only if its transaction ended well, anything else closes it (the server then
 rolls back); one that the server closed meanwhile is noticed without a round trip; a cancelled operation ends at once
-and leaves nothing behind.
+and leaves nothing behind; a run ends by its deadline, and its connection with it. When one connection fell silent the
+idle ones are closed too: they lead the same way.
 """
 
 import asyncio
@@ -15,24 +16,20 @@ import os
 import select
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, waiting
-from psycopg.abc import PQGen
-from psycopg.conninfo import make_conninfo
+from psycopg import AsyncCursor
 from psycopg.pq import TransactionStatus
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 
 from memory_context.errors import StoreUnavailableError
 
-__all__ = ["ConnectionPool", "Statement", "connect"]
+from .connection import Connection, DeadlineError, connect
 
-WAIT_SECONDS = 5
+__all__ = ["ConnectionPool", "Statement"]
+
 IDLE_SECONDS = 300  # less than what firewalls between here and a server commonly grant a silent connection
-
-_RV = TypeVar("_RV")
 
 
 class Statement(NamedTuple):
@@ -42,71 +39,57 @@ class Statement(NamedTuple):
     params: Mapping[str, Any] | None = None
 
 
-class Connection(AsyncConnection[DictRow]):
-    """A connection that is closed, not waited for, when its user is cancelled."""
-
-    async def wait(self, gen: PQGen[_RV], interval: float = 0.1, timeout: float | None = None) -> _RV:
-        """As psycopg's, but on cancellation close the connection; psycopg waits up to 5 s for the server's consent."""
-        limit = {} if timeout is None else {"timeout": timeout}  # new in psycopg 3.3
-        try:
-            return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, **limit)
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-            self.pgconn.finish()
-            with suppress(psycopg.Error):  # left suspended, it would complain of the closed connection when collected
-                gen.close()
-            raise
-
-    def __del__(self, *_: Any) -> None:
-        """Stay silent: a program may end, or drop its event loop, without closing the store."""
-
-
-async def connect(params: Mapping[str, str]) -> Connection:
-    """Open a connection that behaves the same behind PgBouncer.
-
-    There a server connection serves many clients: no prepared statements, no `options` at start-up, no setting that
-    outlives a transaction. Preparing would make an insert of one item take 0.42 ms instead of 0.67: not worth a
-    setting that somebody has to know of.
-    """
-    defaults = {"connect_timeout": str(WAIT_SECONDS), "fallback_application_name": "memory_context"}
-    conninfo = make_conninfo(**{**defaults, **params, "client_encoding": "UTF8"})
-    return await Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
-
-
 class ConnectionPool:
     """Up to `size` connections for the tasks of one event loop.
+
+    Args:
+        size: Connections at most.
+        slot_seconds: The longest a run waits for one of them while all are in use.
 
     Attributes:
         preparation: The task that makes the database ready, shared by all who wait for it in this loop.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, slot_seconds: float) -> None:
         self.preparation: asyncio.Task[dict[str, str]] | None = None
         self._slots = asyncio.Semaphore(size)
+        self._slot_seconds = slot_seconds
         self._open: set[Connection] = set()
         self._idle: list[tuple[float, Connection]] = []  # the last returned is the first taken, so spare ones age
         self._is_closed = False
         self._process_id = os.getpid()
 
-    async def run(self, params: Mapping[str, str], statements: Sequence[Statement]) -> list[list[DictRow]]:
+    async def run(
+        self, params: Mapping[str, str], statements: Sequence[Statement], seconds: float
+    ) -> list[list[DictRow]]:
         """Run statements in one pipeline, one round trip, and return the rows of each.
 
         The statements begin and end their transaction themselves: the driver's own transaction blocks would add
         two synchronisations.
 
+        Args:
+            params: What a new connection is opened with.
+            statements: What to run, in order.
+            seconds: The longest it may take, with waiting for a connection and opening one.
+
         Raises:
             psycopg.Error: The first that occurred; nothing was committed unless the connection was lost at COMMIT.
             StoreUnavailableError: No connection became free in time.
         """
-        await self._take_slot()
+        deadline = time.monotonic() + seconds
+        await self._take_slot(seconds)
         try:
             connection = self._take_idle()
             if connection is None:
-                connection = await connect(params)
+                connection = await connect(params, deadline - time.monotonic())
                 self._open.add(connection)
+            connection.allow(deadline - time.monotonic())
             try:
                 rows = await _pipeline(connection, statements)
-            except BaseException:
+            except BaseException as error:
                 self._discard(connection)
+                if isinstance(error, DeadlineError):
+                    self._discard_idle()
                 raise
             self._give_back(connection)
             return rows
@@ -118,8 +101,7 @@ class ConnectionPool:
         self._is_closed = True
         if self.preparation is not None:
             self.preparation.cancel()
-        while self._idle:
-            self._discard(self._idle.pop()[1])
+        self._discard_idle()
 
     def abandon(self) -> None:
         """Close everything, after the event loop has ended."""
@@ -128,14 +110,15 @@ class ConnectionPool:
         for connection in list(self._open):
             self._discard(connection)
 
-    async def _take_slot(self) -> None:
+    async def _take_slot(self, seconds: float) -> None:
         if not self._slots.locked():
             await self._slots.acquire()  # does not wait
             return
+        limit = min(seconds, self._slot_seconds)
         try:
-            await asyncio.wait_for(self._slots.acquire(), WAIT_SECONDS)
+            await asyncio.wait_for(self._slots.acquire(), limit)
         except asyncio.TimeoutError:
-            raise StoreUnavailableError(f"all connections to the database were busy for {WAIT_SECONDS} s") from None
+            raise StoreUnavailableError(f"all connections to the database were busy for {limit:.3g} s") from None
 
     def _take_idle(self) -> Connection | None:
         while self._idle:
@@ -153,6 +136,10 @@ class ConnectionPool:
             self._idle.append((now, connection))
         while self._idle and now - self._idle[0][0] > IDLE_SECONDS:
             self._discard(self._idle.pop(0)[1])
+
+    def _discard_idle(self) -> None:
+        while self._idle:
+            self._discard(self._idle.pop()[1])
 
     def _discard(self, connection: Connection) -> None:
         self._open.discard(connection)

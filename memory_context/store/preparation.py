@@ -3,9 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from memory_context.errors import SchemaError
+from memory_context.errors import SchemaError, StoreUnavailableError
 
 from .failures import driver_errors
+from .limits import StoreLimits
 from .location import OWNER_URL_ENV, Location, read_url
 from .logins import dedicated, ensure_pool_login, fetch_login, refuse_unsafe
 from .migrations import is_current, migrate
@@ -13,26 +14,27 @@ from .migrations import is_current, migrate
 __all__ = ["is_set_up", "prepare", "reach_server"]
 
 
-async def prepare(location: Location) -> dict[str, str]:
+async def prepare(location: Location, limits: StoreLimits) -> dict[str, str]:
     """Make the database ready and return the parameters of the login that the pool uses.
 
-    Safe to run again, and in many processes at once.
+    Safe to run again, and in many processes at once. Looking at the database is bounded by `opening_seconds`, an
+    embedded server's start by `start_seconds`, each migration by `migration_seconds`.
 
     Raises:
         StoreUnavailableError: The server does not answer or could not be started.
         SchemaError: A person has to do something first; says what.
     """
     where = location.describe()
-    params = await reach_server(location)
+    params = await reach_server(location, limits)
     with driver_errors(where):
         if location.owner_url is not None:
-            async with dedicated(read_url(location.owner_url)) as owner:
-                await migrate(owner, where)
-        async with dedicated(params) as connection:
+            async with dedicated(read_url(location.owner_url), limits.opening_seconds) as owner:
+                await migrate(owner, where, limits.migration_seconds)
+        async with dedicated(params, limits.opening_seconds) as connection:
             login = await fetch_login(connection)
             if login.is_owner:
-                await migrate(connection, where)
-                return await ensure_pool_login(connection, params, where)
+                await migrate(connection, where, limits.migration_seconds)
+                return await ensure_pool_login(connection, params, where, limits.migration_seconds)
             if not login.has_schema:
                 raise SchemaError(
                     f"the schema memory_context is missing and login {login.name!r} may not create it: give the URL "
@@ -47,16 +49,24 @@ async def prepare(location: Location) -> dict[str, str]:
             return params
 
 
-async def reach_server(location: Location) -> dict[str, str]:
+async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str]:
     """Return the parameters of the login that a location names; the embedded server is started.
 
     Raises:
-        StoreUnavailableError: It could not be started.
+        StoreUnavailableError: It could not be started, or not in time.
     """
     if location.url is not None:
         return read_url(location.url)
     assert location.folder is not None
-    return await asyncio.to_thread(_start_embedded, location.folder)
+    starting = asyncio.ensure_future(asyncio.to_thread(_start_embedded, location.folder))
+    await asyncio.wait([starting], timeout=limits.start_seconds)
+    if not starting.done():
+        starting.cancel()  # the thread goes on: the next call finds the server running, or waits again
+        raise StoreUnavailableError(
+            f"the embedded Postgres in {location.folder} did not start within {limits.start_seconds:.3g} s; a new "
+            "folder takes longest: try again, or give the store more start_seconds"
+        )
+    return starting.result()
 
 
 def is_set_up(location: Location) -> bool:

@@ -12,6 +12,11 @@ BEGIN READ ONLY;
 -- Open a transaction that may not write and sees one moment, however long it takes.
 BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 
+-- name: limit_waits :exec
+-- Let the server end each statement, and each wait for a lock, that takes too long in this transaction.
+SELECT set_config('statement_timeout', %(statement_timeout)s, true),
+    set_config('lock_timeout', %(lock_timeout)s, true);
+
 -- name: act_as :exec
 -- Become one user until the transaction ends; without this no row is visible. Nor are all rows read for those of one
 -- user, which the planner would find cheaper for a user who has a large share of them.

@@ -17,7 +17,7 @@ from psycopg import waiting
 from psycopg.conninfo import make_conninfo
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, embedded
+from memory_context.store import MemoryStore, NewMemory, StoreLimits, embedded
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 
@@ -165,10 +165,9 @@ async def test_the_embedded_server_is_started_again(home: Path) -> None:
         assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
-async def test_a_busy_pool_says_so(database_url: str, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+async def test_a_busy_pool_says_so(database_url: str, server: Server) -> None:
     """Waiting for a connection has a bound."""
-    monkeypatch.setattr("memory_context.store.pool.WAIT_SECONDS", 0.1)
-    async with MemoryStore(database_url, pool_size=1) as store:
+    async with MemoryStore(database_url, pool_size=1, limits=StoreLimits(slot_seconds=0.1)) as store:
         await store.insert_memories("alice", ITEM)
         with hanging(server):
             calls = [asyncio.create_task(store.fetch_contents("alice", ["k"])) for _ in range(2)]

@@ -16,10 +16,10 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape
 
+from ..connection import Connection
 from ..database import Database
 from ..failures import driver_errors
 from ..logins import dedicated
-from ..pool import Connection
 from ..rows import content_of
 from ..sqlfiles import load_migrations, load_queries
 from .tables import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
@@ -46,7 +46,7 @@ async def export_lines(
     where = database.location.describe()
     _, login = await database.ready()
     with driver_errors(where):
-        async with dedicated(login) as connection:
+        async with dedicated(login, database.limits.batch_seconds) as connection:
             scope = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
             await _execute(connection, _TRANSACTIONS["begin_snapshot"])
             await _execute(connection, _TRANSACTIONS["act_as"], scope)

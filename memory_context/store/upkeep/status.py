@@ -14,6 +14,7 @@ import psycopg
 from psycopg.rows import DictRow
 
 from ..failures import driver_errors
+from ..limits import StoreLimits
 from ..location import Location
 from ..pool import ConnectionPool, Statement
 from ..preparation import is_set_up, reach_server
@@ -90,7 +91,7 @@ class StoreStatus:
     jobs_set_aside: int | None = None
 
 
-async def migration_states(location: Location) -> list[MigrationState]:
+async def migration_states(location: Location, limits: StoreLimits) -> list[MigrationState]:
     """Return all migrations that this version or the database knows, in order.
 
     Raises:
@@ -98,11 +99,11 @@ async def migration_states(location: Location) -> list[MigrationState]:
     """
     if not is_set_up(location):
         return _states([])
-    async with _looking(location) as ask:
+    async with _looking(location, limits) as ask:
         return _states(await _applied(ask))
 
 
-async def fetch_status(location: Location) -> StoreStatus:
+async def fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
     """Return how the store stands.
 
     Raises:
@@ -116,7 +117,7 @@ async def fetch_status(location: Location) -> StoreStatus:
     }
     if not is_set_up(location):
         return StoreStatus(**same, is_set_up=False, pending_migrations=tuple(one.name for one in known))
-    async with _looking(location) as ask:
+    async with _looking(location, limits) as ask:
         (server,), (database,), tables = await ask(
             *(Statement(_SCHEMA[name]) for name in ("fetch_server", "fetch_database", "select_table_sizes"))
         )
@@ -138,13 +139,17 @@ _Ask = Callable[..., Awaitable[list[list[DictRow]]]]
 
 
 @asynccontextmanager
-async def _looking(location: Location) -> AsyncGenerator[_Ask, None]:
-    """Yield a function that runs statements in one round trip, as whatever login there is."""
-    params = await reach_server(location)
-    pool = ConnectionPool(1)
+async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_Ask, None]:
+    """Yield a function that runs statements in one round trip, as whatever login there is.
+
+    The first look is bounded like any call; counting, which reads all rows of a user, like a batch.
+    """
+    params = await reach_server(location, limits)
+    pool = ConnectionPool(1, limits.slot_seconds)
     try:
         with driver_errors(location.describe()):
-            yield lambda *statements: pool.run(params, statements)
+            await pool.run(params, [Statement(_SCHEMA["fetch_server"])], limits.transaction_seconds)
+            yield lambda *statements: pool.run(params, statements, limits.batch_seconds)
     finally:
         pool.close()
 

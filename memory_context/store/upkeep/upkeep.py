@@ -34,7 +34,7 @@ class Upkeep:
         Raises:
             StoreError: The database failed.
         """
-        return await fetch_status(self._database.location)
+        return await fetch_status(self._database.location, self._database.limits)
 
     async def migrations(self) -> list[MigrationState]:
         """Return all migrations that this version or the database knows, in order; none is applied for it.
@@ -42,7 +42,7 @@ class Upkeep:
         Raises:
             StoreError: The database failed.
         """
-        return await migration_states(self._database.location)
+        return await migration_states(self._database.location, self._database.limits)
 
     async def migrate(self) -> list[str]:
         """Bring the schema up to this version, as the first use of a store does; return the names of what was applied.
@@ -52,7 +52,7 @@ class Upkeep:
             StoreUnavailableError: The server does not answer or could not be started.
         """
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
-        await self._database.ready()
+        await self._database.ready(is_patient=True)
         return pending
 
     async def retry_set_aside(self) -> int:

@@ -1,0 +1,175 @@
+"""One connection to the server, every wait of which ends by a deadline.
+
+Promises: a connection whose deadline passes, or whose user is cancelled, is closed at once and never waited for; the
+server is asked to cancel what it still runs by a request on a connection of its own, which nobody waits for either.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Generator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg import AsyncConnection, waiting
+from psycopg.abc import PQGen
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PollingStatus
+from psycopg.pq.abc import PGcancelConn, PGconn
+from psycopg.rows import DictRow, dict_row
+
+__all__ = ["Connection", "DeadlineError", "connect"]
+
+_CONNECT_SECONDS = 3  # per address of a host that has several
+_CANCEL_SECONDS = 2.0
+_LIVENESS = {  # how soon the kernel notices that the other end is gone while nothing is asked of it
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+
+_RV = TypeVar("_RV")
+
+
+class DeadlineError(psycopg.OperationalError):
+    """The server did not answer in time; the connection is closed."""
+
+
+class Connection(AsyncConnection[DictRow]):
+    """A connection that is closed, not waited for, when its deadline passes or its user is cancelled."""
+
+    _deadline: float = math.inf
+    _seconds: float = math.inf
+
+    def allow(self, seconds: float) -> None:
+        """Let everything from now on take so many seconds together."""
+        self._seconds, self._deadline = seconds, time.monotonic() + seconds
+
+    @property
+    def seconds_left(self) -> float:
+        """How much of what was allowed is left."""
+        return max(self._deadline - time.monotonic(), 0.0)
+
+    async def wait(self, gen: PQGen[_RV], interval: float = 0.1, timeout: float | None = None) -> _RV:
+        """As psycopg's, but bounded; psycopg waits on cancellation up to 5 s for the server's consent.
+
+        Raises:
+            DeadlineError: The deadline passed.
+        """
+        limit = {} if timeout is None else {"timeout": timeout}  # new in psycopg 3.3
+        interval = min(interval, max(self.seconds_left, 0.001))
+        bounded = self._bounded(gen)
+        try:
+            return await waiting.wait_async(bounded, self.pgconn.socket, interval=interval, **limit)
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, DeadlineError):
+            _request_cancel(self.pgconn)
+            self.pgconn.finish()
+            with suppress(psycopg.Error):  # left suspended, it would complain of the closed connection when collected
+                bounded.close()
+            with suppress(psycopg.Error):
+                gen.close()
+            raise
+
+    def _bounded(self, gen: PQGen[_RV]) -> Generator[Any, Any, _RV]:
+        """Run the driver's generator until the deadline; it is resumed at each interval and by each byte that comes."""
+        try:
+            state = next(gen)
+            while True:
+                ready = yield state
+                if time.monotonic() >= self._deadline:
+                    raise DeadlineError(f"no answer within {self._seconds:.3g} s")
+                state = gen.send(ready)
+        except StopIteration as end:
+            return cast(_RV, end.value)
+
+    def __del__(self, *_: Any) -> None:
+        """Stay silent: a program may end, or drop its event loop, without closing the store."""
+
+
+async def connect(params: Mapping[str, str], seconds: float) -> Connection:
+    """Open a connection within so many seconds, which also count for what is run on it (see `Connection.allow`).
+
+    It behaves the same behind PgBouncer. There a server connection serves many clients: no prepared statements, no
+    `options` at start-up, no setting that outlives a transaction. Preparing would make an insert of one item take
+    0.42 ms instead of 0.67: not worth a setting that somebody has to know of.
+
+    Raises:
+        psycopg.Error: It could not be opened.
+    """
+    deadline = time.monotonic() + seconds
+    defaults = {"connect_timeout": str(_CONNECT_SECONDS), "fallback_application_name": "memory_context", **_LIVENESS}
+    conninfo = make_conninfo(**{**defaults, **params, "client_encoding": "UTF8"})
+    opening = asyncio.ensure_future(
+        Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+    )
+    opening.add_done_callback(_retrieve)
+    try:
+        # the driver's own timeout is no less than 2 s, and counts anew for each address
+        await asyncio.wait([opening], timeout=seconds)
+    finally:
+        if not opening.done():
+            opening.cancel()
+    if not opening.done():
+        raise DeadlineError(f"no connection within {seconds:.3g} s")
+    connection = opening.result()
+    connection.allow(max(deadline - time.monotonic(), 0.0))
+    return connection
+
+
+def _retrieve(opening: "asyncio.Future[Connection]") -> None:
+    if not opening.cancelled():
+        opening.exception()  # whoever waited may have been cancelled; asyncio would report it as never retrieved
+
+
+def _request_cancel(connection: PGconn) -> None:
+    """Ask the server to cancel what this connection runs; sent beside everything else, and never waited for.
+
+    By callbacks and not by a task: the event loop may be about to end, and would complain of a task that is pending.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+        request = connection.cancel_conn()
+        request.start()
+    except (psycopg.Error, RuntimeError):  # closed already, or libpq before 17: the statement has its own timeout
+        return
+    _CancelRequest(loop, request).advance()
+
+
+class _CancelRequest:
+    """A cancel request on its way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, request: PGcancelConn) -> None:
+        self._loop = loop
+        self._request = request
+        self._watched: int | None = None
+        self._timer = loop.call_later(_CANCEL_SECONDS, self._end)
+
+    def advance(self) -> None:
+        """Send what can be sent now, and go on when more can be."""
+        self._unwatch()
+        try:
+            status = self._request.poll()
+            if status == PollingStatus.READING:
+                self._watched = self._request.socket
+                self._loop.add_reader(self._watched, self.advance)
+            elif status == PollingStatus.WRITING:
+                self._watched = self._request.socket
+                self._loop.add_writer(self._watched, self.advance)
+            else:
+                self._end()
+        except psycopg.Error:
+            self._end()
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            self._loop.remove_reader(self._watched)
+            self._loop.remove_writer(self._watched)
+            self._watched = None
+
+    def _end(self) -> None:
+        self._unwatch()
+        self._timer.cancel()
+        self._request.finish()

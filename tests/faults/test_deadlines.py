@@ -1,0 +1,166 @@
+"""Every transaction ends by a limit, at the server or at the client, and the next one finds a fresh connection."""
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from benchmarks.proxy import Proxy
+from memory_context.errors import StoreUnavailableError
+from memory_context.store import MemoryStore, NewMemory, StoreLimits
+from memory_context.store.connection import DeadlineError
+from memory_context.store.pool import ConnectionPool
+
+from ..conftest import Server, database_of
+
+ITEM = [NewMemory("k", "content", "", 1, "custom")]
+OTHER = [NewMemory("l", "content of another", "", 1, "custom")]
+QUICK = StoreLimits(transaction_seconds=0.4, opening_seconds=0.4)
+SLOW_SERVER = StoreLimits(transaction_seconds=0.3, statement_seconds=60, lock_seconds=60)
+PATIENT_SECONDS = 30  # more than any of these tests takes: beyond it a call hangs
+
+
+@contextmanager
+def locked(url: str, statement: str) -> Iterator[psycopg.Connection]:
+    """Hold the locks of a statement in another connection."""
+    with psycopg.connect(url) as connection:
+        connection.execute(sql.SQL(statement))  # type: ignore[arg-type]
+        yield connection
+        connection.rollback()
+
+
+def table_locked(url: str):
+    return locked(url, "LOCK TABLE memory_context.agent_memories IN ACCESS EXCLUSIVE MODE")
+
+
+async def ended(store: MemoryStore, call: Awaitable[object], limits: StoreLimits = QUICK) -> StoreUnavailableError:
+    """Return what a call raises under short limits, which hold for nothing else: a busy machine needs longer."""
+    database = store._database
+    usual, database.limits = database.limits, limits
+    try:
+        with pytest.raises(StoreUnavailableError) as caught:
+            await asyncio.wait_for(call, PATIENT_SECONDS)
+        return caught.value
+    finally:
+        database.limits = usual
+
+
+async def test_silent_connection_is_given_up_and_the_next_call_opens_another(proxy: Proxy, proxy_url: str):
+    """Also with a single slot: the dead transaction gives it back, and the server is asked to cancel."""
+    async with MemoryStore(proxy_url, pool_size=1) as store:
+        await store.insert_memories("alice", ITEM)
+        proxy.fail("silent", new=False)
+        error = await ended(store, store.fetch_memory("alice", "k"))
+        assert isinstance(error.__cause__, DeadlineError)
+        assert "no answer within" in str(error)
+        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+
+
+async def test_idle_connections_are_not_trusted_after_one_fell_silent(proxy: Proxy, proxy_url: str):
+    """They lead the same way; each would cost another wait."""
+    async with MemoryStore(proxy_url) as store:
+        await asyncio.gather(*(store.insert_memories("alice", ITEM) for _ in range(5)))
+        proxy.fail("silent", new=False)
+        await ended(store, store.fetch_memory("alice", "k"))
+        for _ in range(5):
+            assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+
+
+async def test_silent_server_ends_connecting(proxy: Proxy, proxy_url: str):
+    """The driver alone would wait at least 2 s for each address."""
+    store = MemoryStore(proxy_url)
+    proxy.fail("silent")
+    error = await ended(store, store.fetch_memory("alice", "k"))
+    assert "no connection within" in str(error)
+    proxy.heal()
+    assert await store.fetch_memory("alice", "k") is None
+    await store.close()
+
+
+async def test_dripping_answer_is_bounded_as_a_whole(proxy: Proxy, proxy_url: str):
+    """Bytes that keep coming do not extend the transaction."""
+    async with MemoryStore(proxy_url) as store:
+        await store.insert_memories("alice", ITEM)
+        proxy.fail("drip")
+        assert isinstance((await ended(store, store.fetch_memory("alice", "k"))).__cause__, DeadlineError)
+        proxy.heal()
+        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
+
+
+async def test_table_lock_ends_by_the_lock_timeout_of_the_server(database_url: str):
+    """The server answers, so the database is not looked at anew, and works on when the lock is gone."""
+    async with MemoryStore(database_url) as store:
+        with table_locked(database_url):
+            for call in (store.fetch_memory("alice", "k"), store.insert_memories("alice", ITEM)):
+                error = await ended(store, call, StoreLimits(lock_seconds=0.1))
+                assert isinstance(error.__cause__, psycopg.errors.LockNotAvailable)
+        assert await store.insert_memories("alice", ITEM) == ["k"]
+
+
+async def test_long_statement_ends_by_the_statement_timeout_of_the_server(database_url: str):
+    async with MemoryStore(database_url) as store:
+        with table_locked(database_url):
+            error = await ended(store, store.fetch_memory("alice", "k"), StoreLimits(statement_seconds=0.1))
+        assert isinstance(error.__cause__, psycopg.errors.QueryCanceled)
+
+
+async def test_statement_of_a_given_up_connection_is_cancelled(server: Server, proxy: Proxy, proxy_url: str):
+    """The client asks for it on another connection; the server's own timeouts would take a minute here."""
+    async with MemoryStore(proxy_url) as store:
+        await store.insert_memories("alice", ITEM)
+        waiting = f"""SELECT count(*) FROM pg_stat_activity
+            WHERE datname = '{database_of(proxy_url)}' AND wait_event_type = 'Lock'"""
+        with table_locked(server.url(database_of(proxy_url))):
+            await ended(store, store.fetch_memory("alice", "k"), SLOW_SERVER)
+            while server.execute(waiting) != [(0,)]:
+                await asyncio.sleep(0)
+        while proxy.cancels != 1:
+            await asyncio.sleep(0)
+
+
+async def test_commit_without_an_answer_is_settled_by_repeating_it(proxy: Proxy, proxy_url: str, server: Server):
+    """The transaction took effect and its answer was lost; the same items again have the same keys, once."""
+    async with MemoryStore(proxy_url) as store:
+        await store.insert_memories("alice", ITEM)
+        proxy.fail("mute", new=False)
+        assert isinstance((await ended(store, store.insert_memories("alice", OTHER))).__cause__, DeadlineError)
+        count = "SELECT count(*) FROM memory_context.agent_memories WHERE memory_key = 'l'"
+        while server.execute(count, database_of(proxy_url)) != [(1,)]:
+            await asyncio.sleep(0)
+        assert await store.insert_memories("alice", OTHER) == ["l"]
+        assert server.execute(count, database_of(proxy_url)) == [(1,)]
+
+
+async def test_cancelled_call_sends_a_cancel_request_and_leaves_no_task(proxy: Proxy, proxy_url: str, server: Server):
+    """Nothing is pending in the event loop afterwards but what serves the proxy."""
+    async with MemoryStore(proxy_url) as store:
+        await store.insert_memories("alice", ITEM)
+        with table_locked(server.url(database_of(proxy_url))):
+            call = asyncio.create_task(store.fetch_memory("alice", "k"))
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            while server.execute(waiting) != [(1,)]:
+                await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            while server.execute(waiting) != [(0,)]:
+                await asyncio.sleep(0)
+        while proxy.cancels != 1:
+            await asyncio.sleep(0)
+
+
+async def test_content_gets_time_by_its_size(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """A further second for each 10 MB, for the transaction and for each of its statements."""
+    seconds: list[float] = []
+    run = ConnectionPool.run
+
+    async def noted(pool, params, statements, limit):
+        seconds.append(limit)
+        return await run(pool, params, statements, limit)
+
+    monkeypatch.setattr(ConnectionPool, "run", noted)
+    await store.insert_memories("alice", [NewMemory("k", "x" * 2_000_000, "", 1, "custom")])
+    assert 5.2 <= seconds[0] < 5.21
