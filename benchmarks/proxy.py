@@ -119,9 +119,7 @@ async def _half_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         pass
 
 
-async def _relay(
-    link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
-) -> None:
+async def _relay(link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool) -> None:
     data = b""
     reading: asyncio.Future[bytes] | None = None
     while True:

@@ -1,7 +1,7 @@
 """Every transaction ends by a limit, at the server or at the client, and the next one finds a fresh connection."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -46,6 +46,14 @@ async def ended(store: MemoryStore, call: Awaitable[object], limits: StoreLimits
         return caught.value
     finally:
         database.limits = usual
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let the event loop come round until something is so; the test run's own limit ends what never is."""
+    while True:
+        if is_so():
+            return
+        await asyncio.sleep(0)
 
 
 async def test_silent_connection_is_given_up_and_the_next_call_opens_another(proxy: Proxy, proxy_url: str):
@@ -115,10 +123,8 @@ async def test_statement_of_a_given_up_connection_is_cancelled(server: Server, p
             WHERE datname = '{database_of(proxy_url)}' AND wait_event_type = 'Lock'"""
         with table_locked(server.url(database_of(proxy_url))):
             await ended(store, store.fetch_memory("alice", "k"), SLOW_SERVER)
-            while server.execute(waiting) != [(0,)]:
-                await asyncio.sleep(0)
-        while proxy.cancels != 1:
-            await asyncio.sleep(0)
+            await until(lambda: server.execute(waiting) == [(0,)])
+        await until(lambda: proxy.cancels == 1)
 
 
 async def test_commit_without_an_answer_is_settled_by_repeating_it(proxy: Proxy, proxy_url: str, server: Server):
@@ -128,8 +134,7 @@ async def test_commit_without_an_answer_is_settled_by_repeating_it(proxy: Proxy,
         proxy.fail("mute", new=False)
         assert isinstance((await ended(store, store.insert_memories("alice", OTHER))).__cause__, DeadlineError)
         count = "SELECT count(*) FROM memory_context.agent_memories WHERE memory_key = 'l'"
-        while server.execute(count, database_of(proxy_url)) != [(1,)]:
-            await asyncio.sleep(0)
+        await until(lambda: server.execute(count, database_of(proxy_url)) == [(1,)])
         assert await store.insert_memories("alice", OTHER) == ["l"]
         assert server.execute(count, database_of(proxy_url)) == [(1,)]
 
@@ -141,15 +146,12 @@ async def test_cancelled_call_sends_a_cancel_request_and_leaves_no_task(proxy: P
         with table_locked(server.url(database_of(proxy_url))):
             call = asyncio.create_task(store.fetch_memory("alice", "k"))
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            while server.execute(waiting) != [(1,)]:
-                await asyncio.sleep(0)
+            await until(lambda: server.execute(waiting) == [(1,)])
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            while server.execute(waiting) != [(0,)]:
-                await asyncio.sleep(0)
-        while proxy.cancels != 1:
-            await asyncio.sleep(0)
+            await until(lambda: server.execute(waiting) == [(0,)])
+        await until(lambda: proxy.cancels == 1)
 
 
 async def test_content_gets_time_by_its_size(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
