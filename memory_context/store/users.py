@@ -33,11 +33,12 @@ async def every_user(database: Database) -> AsyncIterator[str]:
     """
     await database.ready()
     location = database.location
-    params = await reach_server(location, database.limits) if location.owner_url is None else read_url(location.owner_url)
+    limits = database.limits
+    params = await reach_server(location, limits) if location.owner_url is None else read_url(location.owner_url)
     after = ""
     while True:
         with driver_errors(location.describe()):
-            async with dedicated(params, database.limits.transaction_seconds) as connection:
+            async with dedicated(params, limits.transaction_seconds) as connection:
                 page = {"after": after, "limit": _USERS_PER_PAGE}
                 try:
                     rows = await (await connection.execute(_QUERIES["select_users"], page)).fetchall()
