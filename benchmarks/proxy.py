@@ -7,8 +7,9 @@ from typing import Literal
 
 __all__ = ["Mode", "Proxy", "proxied"]
 
-Mode = Literal["pass", "silent", "mute", "half_closed", "drip"]
-"""silent: nothing passes. mute: requests pass, answers do not. drip: answers come byte by byte."""
+Mode = Literal["pass", "silent", "mute", "half_closed", "drip", "slow"]
+"""silent: nothing passes. mute: requests pass, answers do not. drip: answers come byte by byte.
+slow: at about a megabyte a second."""
 
 DRIP_SECONDS = 0.02
 _CANCEL_CODE = (80877102).to_bytes(4, "big")
@@ -135,6 +136,8 @@ async def _relay(link: _Link, reader: asyncio.StreamReader, writer: asyncio.Stre
                 writer.write(bytes([byte]))
                 await asyncio.sleep(DRIP_SECONDS)
         elif data:
+            if link.mode == "slow" and is_answer:
+                await asyncio.sleep(len(data) / 1_000_000)
             writer.write(data)
             await writer.drain()
         data = b""

@@ -4,6 +4,7 @@ Promises: a connection whose deadline passes, or whose user is cancelled, is clo
 server is asked to cancel what it still runs by a request on a connection of its own, which nobody waits for either.
 """
 
+import array
 import asyncio
 import math
 import time
@@ -18,6 +19,12 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import PollingStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
 from psycopg.rows import DictRow, dict_row
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows
+    fcntl = termios = None
 
 __all__ = ["Connection", "DeadlineError", "connect"]
 
@@ -41,12 +48,22 @@ class DeadlineError(psycopg.OperationalError):
 class Connection(AsyncConnection[DictRow]):
     """A connection that is closed, not waited for, when its deadline passes or its user is cancelled."""
 
-    _deadline: float = math.inf
-    _seconds: float = math.inf
+    _deadline = math.inf
+    _heard_at = 0.0
+    _silence_seconds = math.inf
+    _bytes_per_second = math.inf
 
-    def allow(self, seconds: float) -> None:
-        """Let everything from now on take so many seconds together."""
-        self._seconds, self._deadline = seconds, time.monotonic() + seconds
+    def allow(self, seconds: float, *, silence_seconds: float = math.inf, bytes_per_second: float = math.inf) -> None:
+        """Let everything from now on take so many seconds together.
+
+        Args:
+            seconds: How long.
+            silence_seconds: How long it may take at most until something comes from the server, again and again.
+            bytes_per_second: A further second for so many bytes that come.
+        """
+        self._heard_at = time.monotonic()
+        self._deadline = self._heard_at + seconds
+        self._silence_seconds, self._bytes_per_second = silence_seconds, bytes_per_second
 
     @property
     def seconds_left(self) -> float:
@@ -77,10 +94,15 @@ class Connection(AsyncConnection[DictRow]):
         """Run the driver's generator until the deadline; it is resumed at each interval and by each byte that comes."""
         try:
             state = next(gen)
+            began = time.monotonic()
             while True:
                 ready = yield state
-                if time.monotonic() >= self._deadline:
-                    raise DeadlineError(f"no answer within {self._seconds:.3g} s")
+                now = time.monotonic()
+                if ready & waiting.Ready.R:
+                    self._heard_at = now
+                    self._deadline += _bytes_to_read(self.pgconn.socket) / self._bytes_per_second
+                if now >= min(self._deadline, self._heard_at + self._silence_seconds):
+                    raise DeadlineError(f"no whole answer within {now - began:.3g} s")
                 state = gen.send(ready)
         except StopIteration as end:
             return cast(_RV, end.value)
@@ -117,6 +139,16 @@ async def connect(params: Mapping[str, str], seconds: float) -> Connection:
     connection = opening.result()
     connection.allow(max(deadline - time.monotonic(), 0.0))
     return connection
+
+
+def _bytes_to_read(fileno: int) -> int:
+    """Return how many bytes have come that were not read yet; 0 where the system does not tell."""
+    if fcntl is None or termios is None:
+        return 0
+    count = array.array("i", [0])
+    with suppress(OSError):
+        fcntl.ioctl(fileno, termios.FIONREAD, count)
+    return count[0]
 
 
 def _retrieve(opening: "asyncio.Future[Connection]") -> None:

@@ -132,7 +132,7 @@ class ConversationArchive:
         place = _place(user_id, session_id, agent_id, branch)
         names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
         batches, (head,), branches, later, sessions = await self._database.read(
-            user_id, *(Statement(_QUERIES[name], place) for name in names)
+            user_id, *(Statement(_QUERIES[name], place) for name in names), kind="transfer"
         )
         others = (unescape(row["branch"]) for row in branches)
         return Archived(

@@ -5,6 +5,8 @@ It belongs to no event loop: it keeps one pool for each loop that uses it, since
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Sequence
 
 import psycopg
@@ -14,7 +16,7 @@ from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import escape
 
 from .failures import driver_errors
-from .limits import StoreLimits
+from .limits import Kind, StoreLimits, most_seconds
 from .location import Location
 from .pool import ConnectionPool, Statement
 from .preparation import prepare
@@ -23,6 +25,7 @@ from .sqlfiles import load_queries
 __all__ = ["Database"]
 
 _TRANSACTIONS = load_queries("transactions")
+_FIRST = 0.8  # of what the client waits: the server says why, and is asked nothing more
 _OF_A_HEALTHY_SERVER = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -54,27 +57,27 @@ class Database:
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
-    async def read(self, user_id: str | None, *statements: Statement, is_batch: bool = False) -> list[list[DictRow]]:
+    async def read(self, user_id: str | None, *statements: Statement, kind: Kind = "call") -> list[list[DictRow]]:
         """Run statements in one transaction that cannot write; return the rows of each.
 
         Args:
             user_id: Whose rows are seen; None for the one list that belongs to nobody.
             *statements: What to run, in order.
-            is_batch: Whether it is a batch of work over many rows, which nobody waits for in a conversation.
+            kind: What it is, which says how long it may take.
 
         Raises:
             StoreError: The database refused or cannot be reached.
         """
-        return await self._transaction("begin_read", user_id, statements, is_batch)
+        return await self._transaction("begin_read", user_id, statements, kind)
 
-    async def write(self, user_id: str, *statements: Statement, is_batch: bool = False) -> list[list[DictRow]]:
+    async def write(self, user_id: str, *statements: Statement, kind: Kind = "call") -> list[list[DictRow]]:
         """Run statements in one transaction as this user, all or none; return the rows of each.
 
         Raises:
             StoreError: The database refused or cannot be reached; nothing was written unless the connection was lost,
                 or the deadline passed, while committing.
         """
-        rows = await self._transaction("begin_write", user_id, statements, is_batch)
+        rows = await self._transaction("begin_write", user_id, statements, kind)
         self.write_transactions += 1
         return rows
 
@@ -101,12 +104,13 @@ class Database:
             pool.preparation = loop.create_task(prepare(self.location, self.limits))
             pool.preparation.add_done_callback(_retrieve)
         preparation = pool.preparation
-        await asyncio.wait([preparation], timeout=None if is_patient else self.limits.start_seconds)
+        seconds = min(self.limits.start_seconds, most_seconds())
+        await asyncio.wait([preparation], timeout=None if is_patient else seconds)
         where = self.location.describe()
         if not preparation.done():
             raise StoreUnavailableError(
-                f"the database was not ready after {self.limits.start_seconds:.3g} s: its server still starts, or its "
-                f"schema is brought up to date; this goes on, try again later ({where})"
+                f"the database was not ready after {seconds:.3g} s: its server still starts, or its schema is brought "
+                f"up to date; this goes on, try again later ({where})"
             )
         if preparation.cancelled():
             raise StoreUnavailableError(f"{where} was closed while it was being opened")
@@ -120,15 +124,17 @@ class Database:
             pool.close()
 
     async def _transaction(
-        self, begin: str, user_id: str | None, statements: Sequence[Statement], is_batch: bool
+        self, begin: str, user_id: str | None, statements: Sequence[Statement], kind: Kind
     ) -> list[list[DictRow]]:
+        most = most_seconds()
+        started = time.monotonic()
         pool, login = await self.ready()
         limits = self.limits
-        more = sum(map(_content_bytes, statements)) / limits.bytes_per_second
-        seconds = more + (limits.batch_seconds if is_batch else limits.transaction_seconds)
+        waits = limits.waits_of(kind, sum(map(_content_bytes, statements)))
+        seconds = min(waits.seconds, most - (time.monotonic() - started))
         settings = {
-            "statement_timeout": _milliseconds(seconds if is_batch else limits.statement_seconds + more),
-            "lock_timeout": _milliseconds(limits.lock_seconds),
+            "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * seconds)),
+            "lock_timeout": _milliseconds(min(limits.lock_seconds, _FIRST * seconds)),
         }
         opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
         if user_id is not None:
@@ -136,7 +142,13 @@ class Database:
         try:
             with driver_errors(self.location.describe()):
                 everything = [*opening, *statements, Statement(_TRANSACTIONS["commit"])]
-                rows = await pool.run(login, everything, seconds)
+                rows = await pool.run(
+                    login,
+                    everything,
+                    seconds,
+                    silence_seconds=waits.silence_seconds,
+                    bytes_per_second=math.inf if kind == "batch" else limits.bytes_per_second,
+                )
         except StoreError as error:
             if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
                 self._login = None  # the server may come back elsewhere, or empty: look again before the next call

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from memory_context.escaping import escape, unescape
 
 from .database import Database
+from .limits import Kind
 from .pool import Statement
 from .sqlfiles import load_queries
 
@@ -34,12 +35,13 @@ async def forget_memories(
         "session_id": escape(session_id),
         "memory_key": None if memory_key is None else escape(memory_key),
     }
-    (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params))
+    kind: Kind = "batch" if memory_key is None else "call"
+    (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params), kind=kind)
     if not rows:
         return []
     params["memory_ids"] = [row["id"] for row in rows]
     steps = ("lock_jobs", "select_own_ids", *_UNFIND, "update_memories_forgotten")
-    *_, forgotten = await database.write(user_id, *_statements(steps, params))
+    *_, forgotten = await database.write(user_id, *_statements(steps, params), kind=kind)
     return [unescape(row["memory_key"]) for row in forgotten]
 
 
@@ -58,11 +60,11 @@ async def erase_user(database: Database, user_id: str) -> int:
     params: dict[str, object] = {"user_id": escape(user_id)}
     erased = 0
     for _ in range(_PASSES):
-        (rows,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params))
+        (rows,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params), kind="batch")
         params["memory_ids"] = [row["id"] for row in rows]
         if rows:
             steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
-            *_, gone = await database.write(user_id, *_statements(steps, params))
+            *_, gone = await database.write(user_id, *_statements(steps, params), kind="batch")
             erased += sum(row["is_active"] for row in gone)
         *_, items, sessions, threads = await database.write(
             user_id,
@@ -74,6 +76,7 @@ async def erase_user(database: Database, user_id: str) -> int:
             *_statements(("delete_events", "delete_statistics", "delete_user", "select_ids"), params),
             Statement(_SESSIONS["select_session_ids"], params),
             Statement(_THREADS["select_thread_ids"], params),
+            kind="batch",
         )
         if not items and not sessions and not threads:
             break

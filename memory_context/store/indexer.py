@@ -139,7 +139,7 @@ class Indexer:
         model = model_of(embedder)
         if model not in self._models_ready:
             params = {"embedding_model": model, "dimensions": embedder.dimensions}
-            await self._database.write(user_id, Statement(_QUERIES["ensure_embedding_index"], params))
+            await self._database.write(user_id, Statement(_QUERIES["ensure_embedding_index"], params), kind="batch")
             self._models_ready.add(model)
         return model
 
@@ -180,6 +180,7 @@ class Indexer:
             user_id,
             Statement(_QUERIES["lock_user"], params),
             Statement(_QUERIES["update_user_not_pending"], params),
+            kind="batch",
         )
 
     async def _do_batch(self, user_id: str, work: "_Work") -> int:
@@ -209,7 +210,7 @@ class Indexer:
             "attempts_limit": ATTEMPTS_LIMIT,
             "characters_limit": INDEXED_CHARACTERS,
         }
-        (jobs,) = await self._database.write(user_id, Statement(_QUERIES["claim_jobs"], params))
+        (jobs,) = await self._database.write(user_id, Statement(_QUERIES["claim_jobs"], params), kind="batch")
         return jobs
 
     async def _release(self) -> None:
@@ -217,14 +218,14 @@ class Indexer:
         broken_off = self._here().broken_off
         for claim, (user_id, was_failing) in list(broken_off.items()):
             params = {"user_id": escape(user_id), "claim": claim, "attempts_not_counted": int(not was_failing)}
-            await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params))
+            await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params), kind="batch")
             broken_off.pop(claim, None)
 
     async def _pending_users(self, *, with_set_aside: bool) -> AsyncIterator[str]:
         after = ""
         while True:
             params = {"after": after, "limit": _USERS_PER_PAGE, "with_set_aside": with_set_aside}
-            (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params))
+            (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params), kind="batch")
             for row in rows:
                 yield unescape(row["user_id"])
             if len(rows) < _USERS_PER_PAGE:
@@ -233,7 +234,7 @@ class Indexer:
 
     async def _counts(self, user_id: str) -> _Row:
         (rows,) = await self._database.read(
-            user_id, Statement(_QUERIES["fetch_job_counts"], {"user_id": escape(user_id)})
+            user_id, Statement(_QUERIES["fetch_job_counts"], {"user_id": escape(user_id)}), kind="batch"
         )
         return rows[0]
 
@@ -281,7 +282,7 @@ class _Work:
         await self._keep_lease()
         params = self._same | await asyncio.to_thread(_index_items, jobs)
         names = ("lock_claimed", "insert_chunks", "insert_terms", "add_statistics", "update_jobs_text_done")
-        await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names))
+        await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names), kind="batch")
 
     async def _embed_all(self, memory_ids: Sequence[int]) -> None:
         waiting = list(memory_ids)
@@ -317,7 +318,9 @@ class _Work:
             self._embedder_error = EmbeddingError(str(error))
             raise self._embedder_error from error
         params = {**self._same, "memory_ids": list(memory_ids), "embedding_model": model}
-        (rows,) = await self._database.read(self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params))
+        (rows,) = await self._database.read(
+            self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params), kind="batch"
+        )
         for start in range(0, len(rows), EMBED_TEXTS):
             await self._keep_lease()
             await write_embeddings(self._database, self._user_id, embedder, model, rows[start : start + EMBED_TEXTS])
@@ -328,12 +331,12 @@ class _Work:
         now = time.monotonic()
         if self._lease_ends - now < EMBED_SECONDS + 2 * _PROBE_SECONDS:
             params = {**self._same, "lease_seconds": LEASE_SECONDS}
-            await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_renewed"], params))
+            await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_renewed"], params), kind="batch")
             self._lease_ends = now + LEASE_SECONDS
 
     async def _finish(self, memory_ids: Sequence[int]) -> None:
         params = {**self._same, "memory_ids": list(memory_ids)}
-        await self._database.write(self._user_id, Statement(_QUERIES["delete_jobs"], params))
+        await self._database.write(self._user_id, Statement(_QUERIES["delete_jobs"], params), kind="batch")
 
     async def _fail(self, memory_ids: Sequence[int], error: Exception) -> None:
         _logger.warning("%d items are indexed later: %s", len(memory_ids), error)
@@ -344,7 +347,7 @@ class _Work:
             "longest_wait_seconds": LONGEST_WAIT_SECONDS,
             "attempts_limit": ATTEMPTS_LIMIT,
         }
-        await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_failed"], params))
+        await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_failed"], params), kind="batch")
 
 
 async def write_embeddings(
@@ -366,7 +369,7 @@ async def write_embeddings(
         "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
         "embeddings": [vector_literal(vector) for _, vector in made],
     }
-    await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params))
+    await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params), kind="batch")
     return len(made)
 
 

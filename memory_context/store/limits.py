@@ -5,9 +5,42 @@ the whole transaction, whether the server answers or not. A call that has to mak
 runs one transaction ends within `opening_seconds` + `transaction_seconds`, which the defaults keep under 10 s.
 """
 
+import asyncio
+import math
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["StoreLimits"]
+from memory_context.errors import StoreUnavailableError
+
+__all__ = ["Kind", "StoreLimits", "Waits", "at_most", "most_seconds", "within"]
+
+Kind = Literal["call", "content", "transfer", "batch"]
+"""What a transaction is: a `call` that somebody waits for; one that carries `content`, which takes the longer the more
+there is; the `transfer` of a history, which may be slow but not silent; a `batch` of work over many rows."""
+
+_Answer = TypeVar("_Answer")
+
+_most_seconds: ContextVar[float] = ContextVar("memory_context_most_seconds", default=math.inf)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How long one transaction waits.
+
+    Attributes:
+        seconds: All of it, at the client.
+        statement_seconds: Each statement, at the server.
+        silence_seconds: Until something comes from the server, again and again.
+    """
+
+    seconds: float
+    statement_seconds: float
+    silence_seconds: float = math.inf
 
 
 class StoreLimits(BaseModel):
@@ -24,7 +57,7 @@ class StoreLimits(BaseModel):
             goes on behind a caller who stopped waiting.
         migration_seconds: One migration.
         batch_seconds: One batch of work over many rows: indexing, export, import, pruning, erasing.
-        bytes_per_second: A transaction that carries content gets a further second for so many bytes.
+        bytes_per_second: A transaction gets a further second for so many bytes that it carries, in either direction.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,3 +72,43 @@ class StoreLimits(BaseModel):
     migration_seconds: float = Field(default=600.0, gt=0)
     batch_seconds: float = Field(default=60.0, gt=0)
     bytes_per_second: int = Field(default=10_000_000, gt=0)
+
+    def waits_of(self, kind: Kind, content_bytes: int) -> Waits:
+        """Return how long a transaction waits that sends so many bytes of content."""
+        more = content_bytes / self.bytes_per_second
+        if kind == "batch":
+            return Waits(self.batch_seconds + more, self.batch_seconds + more)
+        if kind == "transfer":
+            return Waits(self.batch_seconds, self.batch_seconds, self.transaction_seconds)
+        statement_seconds = self.statement_seconds if kind == "call" else self.batch_seconds
+        return Waits(self.transaction_seconds + more, statement_seconds + more)
+
+
+@contextmanager
+def at_most(seconds: float) -> Generator[None, None, None]:
+    """Let each transaction that is begun in this block, also by tasks made in it, take at most so many seconds.
+
+    For an agent's step, which would rather go on without than wait.
+    """
+    token = _most_seconds.set(seconds)
+    try:
+        yield
+    finally:
+        _most_seconds.reset(token)
+
+
+def most_seconds() -> float:
+    """Return what `at_most` says here; infinity outside of it."""
+    return _most_seconds.get()
+
+
+async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Return what a call of several transactions answers, or cancel it.
+
+    Raises:
+        StoreUnavailableError: It did not end in time.
+    """
+    try:
+        return await asyncio.wait_for(call, seconds)
+    except asyncio.TimeoutError:
+        raise StoreUnavailableError(f"the store did not answer within {seconds:.3g} s; try again") from None

@@ -12,6 +12,7 @@ idle ones are closed too: they lead the same way.
 """
 
 import asyncio
+import math
 import os
 import select
 import time
@@ -60,7 +61,13 @@ class ConnectionPool:
         self._process_id = os.getpid()
 
     async def run(
-        self, params: Mapping[str, str], statements: Sequence[Statement], seconds: float
+        self,
+        params: Mapping[str, str],
+        statements: Sequence[Statement],
+        seconds: float,
+        *,
+        silence_seconds: float = math.inf,
+        bytes_per_second: float = math.inf,
     ) -> list[list[DictRow]]:
         """Run statements in one pipeline, one round trip, and return the rows of each.
 
@@ -71,6 +78,8 @@ class ConnectionPool:
             params: What a new connection is opened with.
             statements: What to run, in order.
             seconds: The longest it may take, with waiting for a connection and opening one.
+            silence_seconds: The longest it may wait for the next bytes.
+            bytes_per_second: A further second for so many bytes that come.
 
         Raises:
             psycopg.Error: The first that occurred; nothing was committed unless the connection was lost at COMMIT.
@@ -83,7 +92,8 @@ class ConnectionPool:
             if connection is None:
                 connection = await connect(params, deadline - time.monotonic())
                 self._open.add(connection)
-            connection.allow(deadline - time.monotonic())
+            left = deadline - time.monotonic()
+            connection.allow(left, silence_seconds=silence_seconds, bytes_per_second=bytes_per_second)
             try:
                 rows = await _pipeline(connection, statements)
             except BaseException as error:

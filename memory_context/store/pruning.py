@@ -140,7 +140,7 @@ class _Pruning:
             "limit": BATCH_ITEMS,
         }
         while True:
-            (old,) = await self._database.read(user_id, Statement(_QUERIES["select_old_items"], params))
+            (old,) = await self._database.read(user_id, Statement(_QUERIES["select_old_items"], params), kind="batch")
             if not old:
                 return
             params["memory_ids"] = [row["id"] for row in old]
@@ -149,6 +149,7 @@ class _Pruning:
                 Statement(_ITEMS["lock_jobs"], params),
                 Statement(_ITEMS["lock_memories"], params),
                 Statement(_QUERIES["update_memories_pruned"], params),
+                kind="batch",
             )
             self.items += pruned["items"]
             self.content_bytes += pruned["content_bytes"]
@@ -159,7 +160,9 @@ class _Pruning:
         """Delete a user's old events."""
         params = {**self._same, "user_id": escape(user_id), "limit": BATCH_EVENTS}
         while True:
-            (gone,) = await self._database.write(user_id, Statement(_QUERIES["delete_old_events"], params))
+            (gone,) = await self._database.write(
+                user_id, Statement(_QUERIES["delete_old_events"], params), kind="batch"
+            )
             if not gone:
                 return
             self.events += len(gone)
@@ -169,7 +172,9 @@ class _Pruning:
         """Delete a user's old sessions, with what was said in them; tombstones go, too, and are not counted."""
         params = {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS}
         while True:
-            (gone,) = await self._database.write(user_id, Statement(_QUERIES["delete_old_sessions"], params))
+            (gone,) = await self._database.write(
+                user_id, Statement(_QUERIES["delete_old_sessions"], params), kind="batch"
+            )
             if not gone:
                 return
             self.sessions += sum(row["deleted_at"] is None for row in gone)
@@ -178,7 +183,7 @@ class _Pruning:
     async def threads_of(self, user_id: str) -> None:
         """Delete what an interface showed of a user's old sessions; tombstones go, too."""
         params = {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS}
-        while (await self._database.write(user_id, Statement(_QUERIES["delete_old_threads"], params)))[0]:
+        while (await self._database.write(user_id, Statement(_QUERIES["delete_old_threads"], params), kind="batch"))[0]:
             self.tell()
 
     def tell(self) -> None:

@@ -31,7 +31,7 @@ _KEYS_COMPARED = 1000  # some 10 ms of comparing
 async def fetch_memory(database: Database, user_id: str, memory_key: str, scope: ReadScope) -> StoredMemory | None:
     """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
     params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
-    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_memory"], params))
+    (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_memory"], params), kind="content")
     return memory_from_row(rows[0]) if rows else None
 
 
@@ -56,7 +56,7 @@ async def fetch_contents(
     if not memory_keys:
         return {}
     params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys], **scope_params(scope)}
-    (rows,) = await database.read(user_id, Statement(_QUERIES["select_contents"], params))
+    (rows,) = await database.read(user_id, Statement(_QUERIES["select_contents"], params), kind="content")
     return {unescape(row["memory_key"]): content_of(row) for row in rows}
 
 

@@ -55,7 +55,7 @@ class RecallCheck:
     async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
         try:
             statement = Statement(self._exact, {**params, "limit": CHECKED_RANKS})
-            (exact,) = await self._database.read(user_id, statement)
+            (exact,) = await self._database.read(user_id, statement, kind="batch")
         except Exception as error:  # a search would say it to its caller
             _logger.debug("the index of embeddings was not checked: %s", error)
             return

@@ -37,7 +37,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
     async for user_id in every_user(database):
         model = await indexer.ensure_model(user_id, embedder)
         params = {"user_id": escape(user_id), "embedding_model": model}
-        ((counts,),) = await database.read(user_id, Statement(_QUERIES["fetch_embedding_counts"], params))
+        ((counts,),) = await database.read(user_id, Statement(_QUERIES["fetch_embedding_counts"], params), kind="batch")
         total += counts["chunks"]
         done += counts["embedded"]
         if counts["embedded"] < counts["chunks"]:
@@ -55,7 +55,9 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
                 "after_chunk_number": after[1],
                 "limit": EMBED_TEXTS,
             }
-            (chunks,) = await database.read(user_id, Statement(_QUERIES["select_chunks_without_embedding"], params))
+            (chunks,) = await database.read(
+                user_id, Statement(_QUERIES["select_chunks_without_embedding"], params), kind="batch"
+            )
             if not chunks:
                 break
             embedded += await write_embeddings(database, user_id, embedder, model, chunks)

@@ -12,6 +12,7 @@ from benchmarks.proxy import Proxy
 from memory_context.errors import StoreUnavailableError
 from memory_context.store import MemoryStore, NewMemory, StoreLimits
 from memory_context.store.connection import DeadlineError
+from memory_context.store.limits import at_most
 from memory_context.store.pool import ConnectionPool
 
 from ..conftest import Server, database_of
@@ -63,7 +64,7 @@ async def test_silent_connection_is_given_up_and_the_next_call_opens_another(pro
         proxy.fail("silent", new=False)
         error = await ended(store, store.fetch_memory("alice", "k"))
         assert isinstance(error.__cause__, DeadlineError)
-        assert "no answer within" in str(error)
+        assert "no whole answer within" in str(error)
         assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}
 
 
@@ -111,7 +112,7 @@ async def test_table_lock_ends_by_the_lock_timeout_of_the_server(database_url: s
 async def test_long_statement_ends_by_the_statement_timeout_of_the_server(database_url: str):
     async with MemoryStore(database_url) as store:
         with table_locked(database_url):
-            error = await ended(store, store.fetch_memory("alice", "k"), StoreLimits(statement_seconds=0.1))
+            error = await ended(store, store.select_keys("alice"), StoreLimits(statement_seconds=0.1))
         assert isinstance(error.__cause__, psycopg.errors.QueryCanceled)
 
 
@@ -159,10 +160,41 @@ async def test_content_gets_time_by_its_size(store: MemoryStore, monkeypatch: py
     seconds: list[float] = []
     run = ConnectionPool.run
 
-    async def noted(pool, params, statements, limit):
+    async def noted(pool, params, statements, limit, **others):
         seconds.append(limit)
-        return await run(pool, params, statements, limit)
+        return await run(pool, params, statements, limit, **others)
 
     monkeypatch.setattr(ConnectionPool, "run", noted)
     await store.insert_memories("alice", [NewMemory("k", "x" * 2_000_000, "", 1, "custom")])
     assert 5.2 <= seconds[0] < 5.21
+
+
+async def test_answer_that_keeps_coming_extends_the_deadline_by_its_bytes(proxy: Proxy, proxy_url: str):
+    """Content that takes longer than a transaction may, at more than the least rate, comes whole."""
+    long = "x" * 3_000_000
+    async with MemoryStore(proxy_url) as store:
+        await store.insert_memories("alice", [NewMemory("k", long, "", 1, "custom")])
+        proxy.fail("slow")
+        store._database.limits = StoreLimits(transaction_seconds=0.5, bytes_per_second=100_000)
+        assert await asyncio.wait_for(store.fetch_contents("alice", ["k"]), PATIENT_SECONDS) == {"k": long}
+
+
+async def test_history_may_come_slowly_but_not_fall_silent(proxy: Proxy, proxy_url: str):
+    """The transfer of a session has the time of a batch; a connection that says nothing is given up like any other."""
+    async with MemoryStore(proxy_url) as store:
+        await store.conversations.sessions("alice")
+        proxy.fail("silent", new=False)
+        error = await ended(store, store.conversations.read("alice", "s", "a"))
+        assert isinstance(error.__cause__, DeadlineError)
+
+
+async def test_step_shortens_the_transactions_in_it(proxy: Proxy, proxy_url: str):
+    """Those of tasks that are made in it too; outside of it the usual limits hold."""
+    async with MemoryStore(proxy_url) as store:
+        await store.insert_memories("alice", ITEM)
+        proxy.fail("silent", new=False)
+        with at_most(0.2):
+            call = asyncio.create_task(store.fetch_memory("alice", "k"))
+        with pytest.raises(StoreUnavailableError):
+            await asyncio.wait_for(call, StoreLimits().transaction_seconds)
+        assert await store.fetch_contents("alice", ["k"]) == {"k": "content"}

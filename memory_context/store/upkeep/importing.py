@@ -183,7 +183,7 @@ async def _compare(database: Database, user_id: str, table: Table, lines: Sequen
         {"place": place, **{name: line.fields[name] for name in table.identity}} for place, line in enumerate(lines)
     ]
     params = {"user_id": escape(user_id), "records": json.dumps(given)}
-    (rows,) = await database.read(user_id, Statement(_QUERIES[table.compare], params))
+    (rows,) = await database.read(user_id, Statement(_QUERIES[table.compare], params), kind="batch")
     found: dict[int, tuple[str, str]] = {}
     for row in rows:
         if found.get(row["place"], ("",))[0] != "taken":
@@ -213,7 +213,7 @@ async def _store(database: Database, user_id: str, table: Table, lines: Sequence
     finish = Statement(_ITEMS["upsert_pending_user"], params)
     listed = Statement(_QUERIES["upsert_transferred_user"], params)
     inserts = [Statement(_QUERIES[name], params) for name in table.insert]
-    *_, rows, _, _ = await database.write(user_id, *inserts, listed, finish)
+    *_, rows, _, _ = await database.write(user_id, *inserts, listed, finish, kind="batch")
     stored = int(rows[0]["stored"])
     if stored < len(lines) and (conflicts := _conflicts(lines, await _compare(database, user_id, table, lines))):
         raise ConflictError(f"{conflicts[0]}, since the import began; what came before stays: import it again")

@@ -65,7 +65,9 @@ class Upkeep:
         async for user_id in every_user(self._database):
             params = {"user_id": escape(user_id)}
             retry = Statement(_STATUS["update_jobs_retried"], params)
-            rows, _ = await self._database.write(user_id, retry, Statement(_ITEMS["upsert_pending_user"], params))
+            rows, _ = await self._database.write(
+                user_id, retry, Statement(_ITEMS["upsert_pending_user"], params), kind="batch"
+            )
             retried += len(rows)
         return retried
 
