@@ -29,7 +29,7 @@ except ImportError:  # Windows
 __all__ = ["Connection", "DeadlineError", "connect"]
 
 _CONNECT_SECONDS = 3  # per address of a host that has several
-_CANCEL_SECONDS = 2.0
+_CANCEL_SECONDS = 5.0
 _LIVENESS = {  # how soon the kernel notices that the other end is gone while nothing is asked of it
     "keepalives": "1",
     "keepalives_idle": "10",

@@ -25,7 +25,7 @@ from .sqlfiles import load_queries
 __all__ = ["Database"]
 
 _TRANSACTIONS = load_queries("transactions")
-_FIRST = 0.8  # of what the client waits: the server says why, and is asked nothing more
+_FIRST = 0.8  # of what a step waits: the server, which says why, gives up before the client does
 _OF_A_HEALTHY_SERVER = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -131,10 +131,11 @@ class Database:
         pool, login = await self.ready()
         limits = self.limits
         waits = limits.waits_of(kind, sum(map(_content_bytes, statements)))
-        seconds = min(waits.seconds, most - (time.monotonic() - started))
+        left = most - (time.monotonic() - started)
+        seconds = min(waits.seconds, left)
         settings = {
-            "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * seconds)),
-            "lock_timeout": _milliseconds(min(limits.lock_seconds, _FIRST * seconds)),
+            "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * left)),
+            "lock_timeout": _milliseconds(min(limits.lock_seconds, _FIRST * left)),
         }
         opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
         if user_id is not None:

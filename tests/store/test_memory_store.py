@@ -190,7 +190,7 @@ async def test_no_prepared_statement_stays_on_a_connection(database_url: str) ->
         pool, login = await store._database.ready()  # type: ignore[attr-defined]
         query = b"""SELECT (SELECT count(*) FROM pg_prepared_statements) AS prepared,
             current_setting('memory_context.user_id', true) AS user_id"""
-        ((row,),) = await pool.run(login, [Statement(query)])
+        ((row,),) = await pool.run(login, [Statement(query)], 5)
         assert row == {"prepared": 0, "user_id": ""}
 
 
