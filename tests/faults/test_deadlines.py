@@ -21,6 +21,7 @@ ITEM = [NewMemory("k", "content", "", 1, "custom")]
 OTHER = [NewMemory("l", "content of another", "", 1, "custom")]
 QUICK = StoreLimits(transaction_seconds=0.4, opening_seconds=0.4)
 SLOW_SERVER = StoreLimits(transaction_seconds=0.3, statement_seconds=60, lock_seconds=60)
+WAITING_READS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%may_read%'"
 PATIENT_SECONDS = 30  # more than any of these tests takes: beyond it a call hangs
 
 
@@ -119,12 +120,9 @@ async def test_statement_of_a_given_up_connection_is_cancelled(server: Server, p
     """The client asks for it on another connection; the server's own timeouts would take a minute here."""
     async with MemoryStore(proxy_url) as store:
         await store.insert_memories("alice", ITEM)
-        await store.flush_index()
-        waiting = f"""SELECT count(*) FROM pg_stat_activity
-            WHERE datname = '{database_of(proxy_url)}' AND wait_event_type = 'Lock'"""
         with table_locked(server.url(database_of(proxy_url))):
             await ended(store, store.fetch_memory("alice", "k"), SLOW_SERVER)
-            await until(lambda: server.execute(waiting) == [(0,)])
+            await until(lambda: server.execute(WAITING_READS) == [(0,)])
         await until(lambda: proxy.cancels == 1)
 
 
@@ -142,17 +140,15 @@ async def test_commit_without_an_answer_is_settled_by_repeating_it(proxy: Proxy,
 
 async def test_cancelled_call_sends_a_cancel_request_and_leaves_no_task(proxy: Proxy, proxy_url: str, server: Server):
     """Nothing is pending in the event loop afterwards but what serves the proxy."""
-    async with MemoryStore(proxy_url) as store:
+    async with MemoryStore(proxy_url, limits=SLOW_SERVER.model_copy(update={"transaction_seconds": 60})) as store:
         await store.insert_memories("alice", ITEM)
-        await store.flush_index()
         with table_locked(server.url(database_of(proxy_url))):
             call = asyncio.create_task(store.fetch_memory("alice", "k"))
-            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            await until(lambda: server.execute(waiting) == [(1,)])
+            await until(lambda: server.execute(WAITING_READS) == [(1,)])
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            await until(lambda: server.execute(waiting) == [(0,)])
+            await until(lambda: server.execute(WAITING_READS) == [(0,)])
         await until(lambda: proxy.cancels == 1)
 
 
