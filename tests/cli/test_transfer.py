@@ -312,12 +312,12 @@ async def test_an_import_that_was_broken_off_can_be_repeated(
     write = Database.write
     left = 0
 
-    async def until(self: Database, *args: Any) -> Any:
+    async def until(self: Database, *args: Any, **kind: Any) -> Any:
         nonlocal left
         left -= 1
         if left < 0:
             raise StoreUnavailableError("gone")
-        return await write(self, *args)
+        return await write(self, *args, **kind)
 
     monkeypatch.setattr(Database, "write", until)
     for transactions in range(1, 100):

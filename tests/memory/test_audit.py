@@ -119,10 +119,10 @@ async def test_a_look_up_or_an_expansion_writes_nothing_by_itself(
     writes = 0
     write = store._database.write
 
-    async def counted(user_id: str, *statements: Statement) -> Any:
+    async def counted(user_id: str, *statements: Statement, **kind: Any) -> Any:
         nonlocal writes
         writes += any(b"agent_memory_events" in one.query or b"last_used_at" in one.query for one in statements)
-        return await write(user_id, *statements)
+        return await write(user_id, *statements, **kind)
 
     monkeypatch.setattr(store._database, "write", counted)
     for number in range(1, 50):

@@ -428,9 +428,9 @@ async def test_archiving_is_one_transaction_and_resuming_one_round_trip(
     reads: list[int] = []
     read = database.read
 
-    async def counting(user_id: str | None, *statements: Any) -> Any:
+    async def counting(user_id: str | None, *statements: Any, **kind: Any) -> Any:
         reads.append(len(statements))
-        return await read(user_id, *statements)
+        return await read(user_id, *statements, **kind)
 
     monkeypatch.setattr(database, "read", counting)
     await archive.read("alice", "s", "coder")

@@ -29,10 +29,10 @@ class Watched:
         self.count = 0
         write = store._database.write
 
-        async def watched(user_id: str, *statements: Any) -> Any:
+        async def watched(user_id: str, *statements: Any, **kind: Any) -> Any:
             if self.fails == "before":
                 raise StoreUnavailableError("away")
-            rows = await write(user_id, *statements)
+            rows = await write(user_id, *statements, **kind)
             self.count += 1
             self.written.set()
             if self.fails == "after":
@@ -208,7 +208,7 @@ async def test_a_write_that_is_cancelled_loses_nothing(store: MemoryStore, monke
     """The events wait for the next one."""
     reached = asyncio.Event()
 
-    async def hang(*_: Any) -> None:
+    async def hang(*_: Any, **__: Any) -> None:
         reached.set()
         await asyncio.Event().wait()
 

@@ -206,8 +206,8 @@ async def test_what_is_stored_again_meanwhile_stays(
     database = store._database
     read = database.read
 
-    async def read_then_store(user_id: str | None, *statements: Statement) -> Any:
-        rows = await read(user_id, *statements)
+    async def read_then_store(user_id: str | None, *statements: Statement, **kind: Any) -> Any:
+        rows = await read(user_id, *statements, **kind)
         if b"last_used_at <" in statements[0].query and rows[0]:
             await keep(store, "k1")
         return rows
