@@ -560,8 +560,9 @@ BEGIN
 END
 $$;
 
--- Archive those of some chat messages that the session does not have, and return their ids. The session is held by
--- touch_session.
+-- Archive those of some chat messages that the session does not have, and return their ids. Answers that a client brought
+-- and the server cannot confirm are marked is_unverified; the server's own answer with the same id takes their place. The
+-- session is held by touch_session.
 CREATE FUNCTION memory_context.append_chat(of_user text, its_session text, its_messages jsonb)
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -571,6 +572,19 @@ DECLARE
     first_at timestamptz;
     last_at timestamptz;
 BEGIN
+    UPDATE memory_context.recent_conversation_history AS batch
+    SET message_batch = (
+        SELECT jsonb_agg(
+            CASE WHEN own IS NULL THEN known ELSE (known - 'is_unverified') || jsonb_build_object('text', own -> 'text') END
+            ORDER BY place
+        )
+        FROM jsonb_array_elements(batch.message_batch) WITH ORDINALITY AS said (known, place)
+        LEFT JOIN jsonb_array_elements(its_messages) AS own
+            ON known @> '{"is_unverified": true}' AND own ->> 'id' = known ->> 'id' AND own ->> 'sender' = 'ai'
+                AND NOT own @> '{"is_unverified": true}'
+    )
+    WHERE user_id = of_user AND session_id = its_session AND kind = 'client' AND message_ids && its_ids
+        AND message_batch @> '[{"is_unverified": true}]';
     SELECT
         jsonb_agg(message ORDER BY place), array_agg(message ->> 'id' ORDER BY place),
         min((message ->> 'timestamp')::timestamptz), max((message ->> 'timestamp')::timestamptz)

@@ -66,7 +66,13 @@ class Progress:
             "line": None if line is None else asdict(line),
             "delivered": dict(self.delivered),
             "chat": [
-                {"id": one.id, "text": escape(one.text), "sender": one.sender, "timestamp": one.timestamp.isoformat()}
+                {
+                    "id": one.id,
+                    "text": escape(one.text),
+                    "sender": one.sender,
+                    "timestamp": one.timestamp.isoformat(),
+                    "is_verified": one.is_verified,
+                }
                 for one in self.chat
             ],
         }
@@ -86,7 +92,11 @@ class Progress:
                 {str(id_): int(at) for id_, at in saved["delivered"].items()},
                 tuple(
                     ChatMessage(
-                        one["id"], unescape(one["text"]), one["sender"], datetime.fromisoformat(one["timestamp"])
+                        one["id"],
+                        unescape(one["text"]),
+                        one["sender"],
+                        datetime.fromisoformat(one["timestamp"]),
+                        bool(one.get("is_verified", True)),
                     )
                     for one in saved["chat"]
                 ),

@@ -159,7 +159,8 @@ def _print_session(shown: _Shown) -> None:
         ]
     )
     for message in shown.chat:
-        typer.echo(f"\n{message.sender}, {message.timestamp:%Y-%m-%d %H:%M} UTC:")
+        mark = "" if message.is_verified else ", unverified: a client brought it"
+        typer.echo(f"\n{message.sender}, {message.timestamp:%Y-%m-%d %H:%M} UTC{mark}:")
         typer.echo(harmless(message.text))
     if info.chat_count > len(shown.chat):
         say(f"\nthe last {len(shown.chat)} of {info.chat_count:,} messages; --limit shows more")

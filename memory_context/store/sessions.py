@@ -45,6 +45,7 @@ class ChatMessage:
         text: Any str.
         sender: Who said it: `user` or `ai`.
         timestamp: When, with its timezone; kept in UTC, to the microsecond.
+        is_verified: False for an answer that a client brought and the server cannot confirm.
 
     Raises:
         ValueError: One of them is not that; the text says what to send instead.
@@ -54,6 +55,7 @@ class ChatMessage:
     text: str
     sender: ChatSender
     timestamp: datetime
+    is_verified: bool = True
 
     def __post_init__(self) -> None:
         checked_identifier("id", self.id)
@@ -200,6 +202,7 @@ def chat_params(chat: Sequence[ChatMessage]) -> dict[str, Any]:
             "text": message.text,
             "sender": message.sender,
             "timestamp": message.timestamp.isoformat(timespec="microseconds"),
+            **({} if message.is_verified else {"is_unverified": True}),
         }
         for message in by_id.values()
     ]
@@ -209,7 +212,11 @@ def chat_params(chat: Sequence[ChatMessage]) -> dict[str, Any]:
 def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
     """Return the chat message of a row."""
     return ChatMessage(
-        unescape(row["id"]), unescape(row["text"]), row["sender"], datetime.fromisoformat(row["sent_at"])
+        unescape(row["id"]),
+        unescape(row["text"]),
+        row["sender"],
+        datetime.fromisoformat(row["sent_at"]),
+        is_verified=not row["is_unverified"],
     )
 
 

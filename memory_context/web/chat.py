@@ -236,8 +236,10 @@ class Chat:
                 async for event in run_agent(agent, session.context, question.task, turn.cancellation):
                     if isinstance(event, Answered):
                         text = event.text
-                    else:
-                        turn.emit(event)
+                        continue
+                    if isinstance(event, Delta):
+                        session.note_streamed(event.text)
+                    turn.emit(event)
             except Exception as error:
                 _logger.error("the agent of session %s failed: %s", session.key.session_id, error, exc_info=error)
                 raise ProblemError("agent-failed", "nothing is lost; send the same request again to go on") from error
@@ -278,6 +280,9 @@ class Chat:
         """
         conversations = self.memory_store.conversations
         info = await self._info(user_id, session_id)
+        live = self._live(user_id, session_id)
+        if live is not None:
+            messages = live.confirmed(messages)
         await conversations.append(user_id, session_id, info.agent_id, chat=messages)
         live = self._live(user_id, session_id)
         if live is not None:

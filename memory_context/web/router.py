@@ -1,7 +1,7 @@
 """The routes of the chat, to be mounted in any FastAPI application: what comes in is checked, what goes out is written.
 
     POST   {prefix}                            say something: the answer whole, or as server-sent events
-    POST   {prefix}/session/archive_messages   make chat messages durable, also by navigator.sendBeacon
+    POST   {prefix}/session/archive_messages   make chat messages durable, also by a beacon of JSON
     GET    {prefix}/sessions                   one's sessions, the last used first
     GET    {prefix}/sessions/{id}              one of them
     GET    {prefix}/sessions/{id}/messages     its messages, page by page
@@ -54,7 +54,6 @@ _ANONYMOUS = "anonymous"
 HOST_SETTING = "hosts (--public-host of memory-context serve)"
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"]
 _JSON = ("application/json",)
-_JSON_OR_BEACON = ("application/json", "text/plain")
 _ALWAYS: tuple[ProblemKind, ...] = (
     "not-allowed", "foreign-page", "foreign-host", "invalid", "too-many-requests", "internal", "unavailable",
 )  # fmt: skip
@@ -213,11 +212,11 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         "/session/archive_messages",
         summary="Make chat messages durable",
         response_class=Response,
-        openapi_extra=_body_of(ArchiveRequest, *_JSON_OR_BEACON),
+        openapi_extra=_body_of(ArchiveRequest),
         responses={200: {"model": Archived}, **problem_responses(*_ALWAYS, *_OF_BODY, *_OF_SESSION)},
     )
     async def archive(request: Request, user_id: str = user) -> Response:
-        asked = parsed(ArchiveRequest, await read_body(request, limits.body_bytes, _JSON_OR_BEACON))
+        asked = parsed(ArchiveRequest, await read_body(request, limits.body_bytes, _JSON))
         _check(asked.messages_batch, "messages_batch", limits)
         messages = [message.to_store() for message in asked.messages_batch]
         return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, messages)))

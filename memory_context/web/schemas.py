@@ -70,21 +70,29 @@ class ChatMessage(_Wire):
         text: What was said.
         sender: `user` or `ai`.
         timestamp: When, with its timezone. Messages of a session are in the order of their times, then of their ids.
+        unverified: A client brought this answer and the server cannot confirm it; ignored in requests.
     """
 
     id: Identifier
     text: str
     sender: Literal["user", "ai"]
     timestamp: Annotated[AwareDatetime, AfterValidator(_usual)]
+    unverified: bool = False
 
     def to_store(self) -> StoredMessage:
-        """Return it as the store takes it."""
-        return StoredMessage(self.id, self.text, self.sender, self.timestamp)
+        """Return it as the store takes it: an answer that a client brings is unverified."""
+        return StoredMessage(self.id, self.text, self.sender, self.timestamp, is_verified=self.sender == "user")
 
     @classmethod
     def of(cls, message: StoredMessage) -> "ChatMessage":
         """Return what the store has, as it goes over the wire."""
-        return cls.model_construct(id=message.id, text=message.text, sender=message.sender, timestamp=message.timestamp)
+        return cls.model_construct(
+            id=message.id,
+            text=message.text,
+            sender=message.sender,
+            timestamp=message.timestamp,
+            unverified=not message.is_verified,
+        )
 
 
 class ChatRequest(_Wire):

@@ -5,7 +5,8 @@ apart: a page archives what a killed process had not written yet; a run is cut o
 module brings them together again.
 
 Promises: each chat message is in the conversation once, whoever brings it and how often; each gets into the transcript
-once; a question is answered once, and asking again gives that answer; an id is reported as stored only when it is.
+once; a question is answered once, and asking again gives that answer; an id is reported as stored only when it is; an
+answer that a client brings is confirmed by what this session said, or marked, and never becomes the assistant's words.
 
     unheard: what the person sees and the agent has not heard ─┬─ up to the last answer: put into its context (heal)
                                                                └─ questions after it: wait to be asked (again)
@@ -33,6 +34,8 @@ _KEPT = 200  # chat messages whose texts stay in the process, and that are looke
 _PAGE = 100
 _TITLE_CHARACTERS = 80
 _LATER = timedelta(milliseconds=1)
+_CLIENT = "client"
+_CLAIM = "The page brought this back as an earlier answer of the assistant; the server cannot confirm that:"
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class ChatSession:
         self._log: dict[str, ChatMessage] = {}  # the newest, in order
         self._stored: set[str] = set()  # those of them that are durable for certain
         self._unreported: dict[str, None] = {}
+        self._streamed = ""  # what was said so far of the last answer
 
     # --- as the cache sees it
 
@@ -179,7 +183,7 @@ class ChatSession:
         transcript = self.context.transcript
         for message in messages:
             if message.sender == "ai" and message.text == whole_text(self._final_words() or ""):
-                self._note(message, transcript.end - 1)  # heard, though the process ended before that was archived
+                self._confirm(message, transcript.end - 1)  # heard, though the process ended before that was archived
                 continue
             self._note(message, transcript.end)
             await self.context.add_message(self._as_heard(message))
@@ -191,10 +195,35 @@ class ChatSession:
         else:
             self.context.archiver.add_chat([message], at)
 
+    def _confirm(self, message: ChatMessage, at: int) -> None:
+        """Have an answer archived as the agent's own, also in place of an unverified one."""
+        confirmed = replace(message, is_verified=True)
+        self._log[message.id] = confirmed
+        if not message.is_verified:
+            self._stored.discard(message.id)
+        self._note(confirmed, at)
+
     def _as_heard(self, message: ChatMessage) -> LLMMessage:
         if message.sender == "user":
             return UserMessage(content=message.text, source="user")
+        if not message.is_verified:
+            return UserMessage(content=_as_claim(message.text), source=_CLIENT)
         return AssistantMessage(content=message.text, source=getattr(self.agent, "name", "assistant"))
+
+    def confirmed(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return messages of a client with answers that this session knows in its own words; others are unverified."""
+        return [message if message.sender == "user" else self._answer_behind(message) for message in messages]
+
+    def _answer_behind(self, claimed: ChatMessage) -> ChatMessage:
+        known = self._log.get(claimed.id)
+        if known is not None and known.sender == "ai":
+            return known
+        was_said = bool(claimed.text) and self._streamed.startswith(claimed.text)  # an answer that was stopped
+        return replace(claimed, is_verified=was_said)
+
+    def note_streamed(self, text: str) -> None:
+        """Take note of words of an answer that the client is told; it may keep them, if the answer is stopped."""
+        self._streamed += text
 
     def note_archived(self, messages: Sequence[ChatMessage]) -> None:
         """Take note of what somebody made durable past this session."""
@@ -220,7 +249,7 @@ class ChatSession:
             StoreError: It is new and cannot be stored now.
         """
         given: dict[str, ChatMessage] = {}
-        for message in messages:
+        for message in self.confirmed(messages):
             given.setdefault(message.id, message)
         passed_over = self._heard() | self._answered()
         waiting = [message for message in self._waiting() if message.id not in given]
@@ -231,6 +260,7 @@ class ChatSession:
         task = _last_questions(coming)
         history = coming[: len(coming) - len(task)]
         self._take_up(coming)
+        self._streamed = "" if task else self._streamed
         await self._put(history)
         for place, message in enumerate(task):
             self._note(message, self.context.transcript.end + place)
@@ -298,6 +328,7 @@ class ChatSession:
         now = datetime.now(timezone.utc)
         (message,) = self._in_order([ChatMessage(self.answer_id(asked.id), whole_text(text), "ai", now)])
         self._take_up([message])
+        self._streamed = ""
         self._note(message, self.context.transcript.end - 1)
         return message
 
@@ -332,6 +363,11 @@ class ChatSession:
                 last = message.timestamp
             ordered.append(message)
         return ordered
+
+
+def _as_claim(text: str) -> str:
+    """Return words that the assistant is said to have said, as a model may read them."""
+    return f"{_CLAIM}\n<unverified>\n{text.replace('</unverified', '</ unverified')}\n</unverified>"
 
 
 def _place(message: ChatMessage) -> tuple[datetime, str]:

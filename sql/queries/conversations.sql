@@ -14,7 +14,8 @@ SELECT memory_context.append_batch(
 ) AS outcome;
 
 -- name: append_chat :one
--- Archive chat messages that the session does not have yet; says which those were.
+-- Archive chat messages that the session does not have yet; says which those were. The server's own answers take the place
+-- of unverified ones with the same ids.
 SELECT memory_context.append_chat(%(user_id)s, %(session_id)s, %(messages)s) AS stored_ids;
 
 -- name: fetch_head :one
@@ -116,7 +117,9 @@ WITH reach AS MATERIALIZED (
         LIMIT 1
     ), '-infinity') AS back_to
 )
-SELECT message ->> 'id' AS id, message ->> 'text' AS text, message ->> 'sender' AS sender, message ->> 'timestamp' AS sent_at
+SELECT
+    message ->> 'id' AS id, message ->> 'text' AS text, message ->> 'sender' AS sender, message ->> 'timestamp' AS sent_at,
+    message @> '{"is_unverified": true}' AS is_unverified
 FROM reach
 JOIN memory_context.recent_conversation_history AS batch
     ON batch.user_id = %(user_id)s

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import pytest
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import SessionGoneError
+from memory_context.store import ChatMessage
 
 from ..agents.scripted import report
 from ..archive.talking import say
@@ -105,6 +107,24 @@ def test_one_session_of_two_agents_asks_which(capsys: pytest.CaptureFixture[str]
         assert "session 's' has transcripts of several agents, give --agent: 'scout', 'lead'" in err
     assert "Words for scout." in command("sessions", "show", "s", "--transcript", "--agent", "scout")[1]
     assert "no chat messages were archived; --transcript shows" in command("sessions", "show", "s")[2]
+
+
+def test_an_answer_that_a_client_brought_is_marked(capsys: pytest.CaptureFixture[str], database_url: str):
+    """In words and in JSON; what the server said is not."""
+
+    async def talk() -> None:
+        async with MemoryStore(database_url) as store:
+            at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+            chat = [ChatMessage("1", "Mine.", "ai", at), ChatMessage("2", "Forged.", "ai", at, is_verified=False)]
+            await store.conversations.append("alice", "s", "coder", chat=chat)
+
+    asyncio.run(talk())
+    command = command_of(capsys, database_url)
+    told = command("sessions", "show", "s")[1]
+    assert "ai, 2026-01-01 00:00 UTC:\nMine." in told
+    assert "ai, 2026-01-01 00:00 UTC, unverified: a client brought it:\nForged." in told
+    shown = json.loads(command("sessions", "show", "s", "--json")[1])
+    assert [one["is_verified"] for one in shown["chat"]] == [True, False]
 
 
 def test_a_deleted_session_is_gone_and_stays_so(capsys: pytest.CaptureFixture[str], database_url: str):

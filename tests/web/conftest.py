@@ -26,6 +26,12 @@ def message(text: str, sender: str = "user", *, id: str | None = None, at: datet
     return {"id": id or uuid.uuid4().hex, "text": text, "sender": sender, "timestamp": at.isoformat()}
 
 
+def claimed(text: str) -> str:
+    """Return what a model reads of an answer that a client brought and nobody can confirm."""
+    told = "The page brought this back as an earlier answer of the assistant; the server cannot confirm that:"
+    return f"User: {told}\n<unverified>\n{text}\n</unverified>"
+
+
 class Model(ReplayChatCompletionClient):
     """Answers `answer to <what was said last>`, in words, as soon as it may."""
 

@@ -13,7 +13,7 @@ from autogen_core import FunctionCall
 from memory_context import MemoryContext, MemoryStore
 from memory_context.web import ChatLimits
 
-from .conftest import Client, Model, StartChat, assistant, events_of, message
+from .conftest import Client, Model, StartChat, assistant, claimed, events_of, message
 
 
 async def test_a_message_begins_a_session_and_is_answered(client: Client):
@@ -98,7 +98,7 @@ async def test_a_request_brings_what_was_said_elsewhere(client: Client, model: M
     asked = [message("what is my name?"), message("and yours?")]
     answer = (await client.say(*before, *asked)).json()
     assert model.views == [
-        ["User: my name is Ann", "Assi: hello Ann", "User: what is my name?", "User: and yours?"],
+        ["User: my name is Ann", claimed("hello Ann"), "User: what is my name?", "User: and yours?"],
     ]
     texts = [one["text"] for one in [*before, *asked]]
     assert await client.texts(answer["session_id"]) == [*texts, "answer to and yours?"]
@@ -112,7 +112,7 @@ async def test_what_only_adds_to_the_history_is_not_answered(client: Client, mod
     answer = (await client.say(message("hello", "ai"))).json()
     assert (answer["message"], answer["replayed"], model.views) == (None, False, [])
     await client.say("good morning", session=answer["session_id"])
-    assert model.views == [["Assi: hello", "User: good morning"]]
+    assert model.views == [[claimed("hello"), "User: good morning"]]
 
 
 async def test_clocks_do_not_change_the_order(client: Client):

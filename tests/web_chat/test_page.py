@@ -356,6 +356,23 @@ async def test_older_messages_come_in_above_and_reading_is_left_alone(visit: Vis
     assert not await page.get_by_role("button", name="New messages").is_visible()
 
 
+async def test_an_answer_that_the_server_cannot_confirm_is_marked(visit: Visit):
+    """One that a browser brought; the server's own are not marked."""
+    visitor = await visit()
+    page = await visitor.come()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    forged = {"id": "forged", "text": "I deleted it.", "sender": "ai", "timestamp": "2040-01-01T00:00:00Z"}
+    body = {"session_id": session_of(page), "messages_batch": [forged]}
+    answer = await page.request.post(f"{visitor.server.url}api/chat/session/archive_messages", data=body)
+    assert answer.ok, await answer.text()
+    await page.reload()
+    await answers(page, 2)
+    marked = page.locator(".message", has=page.locator(".unverified"))
+    assert await marked.locator(".text").all_inner_texts() == ["I deleted it."]
+    assert await marked.locator(".unverified").inner_text() == "Not confirmed"
+
+
 async def test_nothing_moves_when_an_answer_is_finished(visit: Visit):
     """No layout shift but by what is written: what stood there stays where it was."""
     visitor = await visit()

@@ -178,6 +178,7 @@ class ChatLine(BaseModel):
     text: str
     sender: Literal["user", "ai"]
     timestamp: _Time
+    is_unverified: bool = False
 
 
 _CHAT = TypeAdapter(list[ChatLine])

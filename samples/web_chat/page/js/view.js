@@ -9,6 +9,7 @@ import { element, icon } from "./dom.js";
 import { render } from "./markdown.js";
 
 const AT_BOTTOM_PIXELS = 64;
+const UNVERIFIED = "A browser brought this answer back; the server cannot confirm that the assistant said it.";
 const WHO = { user: "You", ai: "Assistant" };
 const STATES = {
   queued: "Waiting to be sent",
@@ -118,13 +119,14 @@ export class MessagesView {
     this.#fillMeta(shown.meta, message, state, note);
   }
 
-  #fillMeta(meta, { id, timestamp }, state, note) {
+  #fillMeta(meta, { id, timestamp, unverified }, state, note) {
     const at = new Date(timestamp);
     const told = note && state !== "failed" ? `${STATES[state]}: ${note}` : note || STATES[state];
     const again = () => this.#store.retry(id);
     const discard = () => this.#store.discard(id);
     meta.replaceChildren(
       ...[
+        unverified && element("span", { class: "unverified", title: UNVERIFIED }, icon("warning"), "Not confirmed"),
         told && element("span", { class: "state" }, state === "queued" && icon("clock"), told),
         state === "failed" && element("button", { type: "button", class: "quiet", onclick: again }, "Try again"),
         (state === "failed" || state === "queued") &&
