@@ -128,7 +128,11 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         tag = session_tag(self.session_id)
         self._transcript = transcript
         self._agent_memory = AgentMemory(
-            self.memory_store, *self._identity, sharing=self.sharing, token_counter=self.token_counter
+            self.memory_store,
+            *self._identity,
+            sharing=self.sharing,
+            token_counter=self.token_counter,
+            mask_credentials=self.policy.mask_credentials,
         )
         transcript.on_decision = self._agent_memory.trail.note_decision
         compact = (self.policy, self.token_counter, self._compactors)

@@ -157,6 +157,8 @@ class ContextPolicy(BaseModel):
             rare and the prompt cache keeps its prefix between them.
         user_sources: Sources whose `UserMessage` is the user's own word: such a message is the current task.
         image_tokens: What one image counts.
+        mask_credentials: Whether credentials are masked in what is made of a content: facts, names, descriptions,
+            titles, summaries. The content itself and its first view stay as they are.
         store_timeout_seconds: The longest a step waits for the store; the content stays inline meanwhile.
         store_retry_seconds: After the store failed, how long no new attempt is made.
         expansion: What is brought back into the view.
@@ -176,6 +178,7 @@ class ContextPolicy(BaseModel):
     fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
     user_sources: tuple[str, ...] = ("user", "user_proxy")
     image_tokens: int = Field(default=1100, ge=0)
+    mask_credentials: bool = True
     store_timeout_seconds: float = Field(default=1.0, gt=0)
     store_retry_seconds: float = Field(default=30.0, ge=0)
     expansion: ExpansionPolicy = ExpansionPolicy()

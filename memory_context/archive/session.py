@@ -70,7 +70,9 @@ class Session:
             archive.resume_timeout_seconds,
             policy.store_retry_seconds,
         )
-        titles = Titles(policy.user_sources, model if archive.titles else None)
+        titles = Titles(
+            policy.user_sources, model if archive.titles else None, masks_credentials=policy.mask_credentials
+        )
         self.archiver = Archiver(conversations, archive, settle, titles)
         self.progress = Progress(line=None) if begins_anew and not is_new else Progress()
 

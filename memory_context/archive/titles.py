@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel, ConfigDict
 
+from ..credentials import masked
 from ..errors import LightModelError
 from ..light_model import LightModel
 from ..messages import source_of, texts_of
@@ -22,6 +23,7 @@ __all__ = ["TITLE_INSTRUCTIONS", "TITLE_LIMIT_CHARACTERS", "Titles"]
 TITLE_LIMIT_CHARACTERS = 80
 _SUMMARY_LIMIT_CHARACTERS = 300
 _PROMPT_LIMIT_CHARACTERS = 2000
+_READ_CHARACTERS = 10_000
 _CLOSE_SECONDS = 1.0
 TITLE_INSTRUCTIONS = (
     "Name a conversation for a list of conversations: two to six words, in the user's language, without quotes. "
@@ -44,11 +46,15 @@ class Titles:
     Args:
         user_sources: Whose messages are the user's own words.
         model: Asked for a title; None for the user's first words.
+        masks_credentials: Whether credentials are masked in titles and summaries.
     """
 
-    def __init__(self, user_sources: Sequence[str], model: LightModel | None) -> None:
+    def __init__(
+        self, user_sources: Sequence[str], model: LightModel | None, *, masks_credentials: bool = True
+    ) -> None:
         self._user_sources = user_sources
         self._model = model
+        self._masks_credentials = masks_credentials
         self._from_model = ""
         self._kept = ""
         self._task: asyncio.Task[None] | None = None
@@ -87,14 +93,14 @@ class Titles:
             self._task = asyncio.get_running_loop().create_task(
                 self._ask(self._model, said, _words(answer)), name="memory_context title"
             )
-        return one_line(said, TITLE_LIMIT_CHARACTERS), False
+        return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
     def summary(self, transcript: Transcript) -> str:
         """Return what was asked last and what was answered, in a few words."""
         request = _last(transcript, self._is_request)
         answer = _last(transcript, lambda entry: isinstance(entry.message, AssistantMessage) and bool(_words(entry)))
         half = _SUMMARY_LIMIT_CHARACTERS // 2
-        return " — ".join(one_line(_words(entry), half) for entry in (request, answer) if entry is not None)
+        return " — ".join(self._line(_words(entry), half) for entry in (request, answer) if entry is not None)
 
     async def close(self) -> None:
         """Wait a little for the model, and let nothing run on."""
@@ -104,6 +110,10 @@ class Titles:
             await asyncio.wait([task], timeout=_CLOSE_SECONDS)
             task.cancel()
             await asyncio.wait([task], timeout=_CLOSE_SECONDS)
+
+    def _line(self, text: str, limit: int) -> str:
+        text = text[:_READ_CHARACTERS]  # masked before the cut, which could leave half of a credential
+        return one_line(masked(text) if self._masks_credentials else text, limit)
 
     def _is_request(self, entry: Entry) -> bool:
         return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(_words(entry))
@@ -120,7 +130,7 @@ class Titles:
             title = (await model.ask(messages, TitleAnswer)).title
         except LightModelError:
             return
-        self._from_model = one_line(_AROUND.sub("", title), TITLE_LIMIT_CHARACTERS)
+        self._from_model = self._line(_AROUND.sub("", title), TITLE_LIMIT_CHARACTERS)
 
 
 def _fenced(request: str, answer: str) -> list[tuple[str, str]]:

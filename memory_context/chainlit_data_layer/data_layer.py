@@ -22,6 +22,7 @@ from chainlit.step import StepDict
 from chainlit.types import Feedback, PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
 
+from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.escaping import to_utf8
 from memory_context.store import ElementContent, MemoryStore, UIUser
@@ -42,6 +43,7 @@ __all__ = ["MemoryDataLayer"]
 
 _log = logging.getLogger(__name__)
 
+_READ_CHARACTERS = 10_000  # of a message, in which credentials are masked before it is cut to a name
 _NAME_CHARACTERS = 255  # a thread is named by its first message, however long
 _CLOSE_SECONDS = 5
 _SHARING = frozenset({"is_shared", "shared_at"})
@@ -283,7 +285,7 @@ class MemoryDataLayer(BaseDataLayer):
             return await self._threads.update_thread(
                 writer,
                 thread_id,
-                name=None if name is None else name[:_NAME_CHARACTERS],
+                name=None if name is None else masked(name[:_READ_CHARACTERS])[:_NAME_CHARACTERS],
                 metadata=None if metadata is None else plain(metadata),
                 tags=tags,
             )

@@ -1,6 +1,7 @@
 """`export` and `import`: everything of a user, or of a session, as a file, and back.
 
-Promise: a file that is there under its name is whole; until then it is written beside it, as `<name>.part`.
+Promise: a file that is there under its name is whole; until then it is written beside it, as `<name>.part`. Only its
+owner can read either, since what is in it is in plain text.
 """
 
 import gzip
@@ -162,7 +163,8 @@ def _written(file: str) -> Generator[IO[bytes], None, None]:
             return
         part = path.with_name(f"{path.name}.part")
         try:
-            with part.open("wb") as raw:
+            was_open_to_others = path.exists() and path.stat().st_mode & 0o077 != 0
+            with _private(part) as raw:
                 if path.suffix == ".gz":
                     with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6) as packed:
                         yield cast(IO[bytes], packed)
@@ -171,6 +173,8 @@ def _written(file: str) -> Generator[IO[bytes], None, None]:
                 raw.flush()
                 os.fsync(raw.fileno())
             part.replace(path)
+            if was_open_to_others:
+                say(f"{file} could be read by others; now only its owner can")
         except BaseException:
             with suppress(OSError):
                 part.unlink()
@@ -181,6 +185,17 @@ def _written(file: str) -> Generator[IO[bytes], None, None]:
         raise Failure("the export was not read to its end") from None
     except OSError as error:
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _private(path: Path) -> IO[bytes]:
+    """Open a new file that nobody but its owner reads, whatever the umask and whatever lay there before.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    with suppress(FileNotFoundError):
+        path.unlink()  # what an export that was killed left, or somebody else's link
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _summed(counts: Mapping[str, int]) -> str:

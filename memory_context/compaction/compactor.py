@@ -54,6 +54,7 @@ class Hint:
         facts_limit_tokens: The most that the facts may take.
         excerpt_limit_tokens: The most that the excerpt may take; 0 if none is wanted.
         counter: Counts tokens.
+        masks_credentials: Whether credentials in the result are masked in what survives of it.
     """
 
     task: str = ""
@@ -63,6 +64,7 @@ class Hint:
     facts_limit_tokens: int = DEFAULT_FACTS_LIMIT_TOKENS
     excerpt_limit_tokens: int = DEFAULT_EXCERPT_LIMIT_TOKENS
     counter: TokenCounter = field(default_factory=default_token_counter, repr=False)
+    masks_credentials: bool = True
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
+from ..credentials import masked_in_place, without_padding
 from .compactor import Compacted, Compactor, Hint, Result
 from .composing import composed, read_anything
 from .excerpt import FIRST_ELISION_TOKENS
@@ -93,7 +94,19 @@ class Compactors:
         return bool(self._registered)
 
     def compact(self, result: Result, hint: Hint) -> Compacted:
-        """Return what survives of a result, within the limits of the hint; never raises."""
+        """Return what survives of a result, within the limits of the hint; never raises.
+
+        Every compactor reads the content with its credentials masked, each by as many characters as it has, so that
+        the passages of an excerpt stand where they stand in the content itself.
+        """
+        if hint.masks_credentials:
+            result = replace(
+                result, content=masked_in_place(result.content), arguments=masked_in_place(result.arguments)
+            )
+            return _without_padding(self._compacted(result, hint))
+        return self._compacted(result, hint)
+
+    def _compacted(self, result: Result, hint: Hint) -> Compacted:
         for one in tuple(self._registered):
             compacted = self._tried(one, result, hint)
             if compacted is not None:
@@ -151,6 +164,16 @@ class Compactors:
         if name not in self._complained:
             self._complained.add(name)
             _logger.warning("compactor %s is passed over: %s: %s", name, type(error).__name__, error)
+
+
+def _without_padding(compacted: Compacted) -> Compacted:
+    return replace(
+        compacted,
+        status=without_padding(compacted.status),
+        description=without_padding(compacted.description),
+        facts=without_padding(compacted.facts),
+        labels=[(passage, without_padding(name)) for passage, name in compacted.labels],
+    )
 
 
 class _TooSlowError(Exception):

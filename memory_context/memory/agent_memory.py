@@ -7,10 +7,12 @@ is told in `sharing`; every read goes through the one `ReadScope` made here.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, get_args
 from uuid import uuid4
 
+from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
@@ -44,6 +46,7 @@ class AgentMemory:
         sharing: What it shares with the user's other agents: "shared", everything; "read_only", what they store but not
             what it stores; "isolated", nothing.
         token_counter: Counts tokens; None for the default.
+        mask_credentials: Whether credentials are masked in descriptions; contents are kept as they are.
 
     Attributes:
         trail: Notes what happens to items of this agent and session.
@@ -59,6 +62,7 @@ class AgentMemory:
         reach: Reach = "user",
         sharing: Sharing = "shared",
         token_counter: TokenCounter | None = None,
+        mask_credentials: bool = True,
     ) -> None:
         for name, value, choices in (("reach", reach, get_args(Reach)), ("sharing", sharing, get_args(Sharing))):
             if value not in choices:
@@ -67,11 +71,19 @@ class AgentMemory:
         self.user_id = user_id
         self.agent_id = agent_id or ""
         self.session_id = session_id or ""
-        self.trail = AuditTrail(memory_store, user_id, self.agent_id, self.session_id, is_private=sharing != "shared")
+        self.trail = AuditTrail(
+            memory_store,
+            user_id,
+            self.agent_id,
+            self.session_id,
+            is_private=sharing != "shared",
+            masks_credentials=mask_credentials,
+        )
         self.sharing: Sharing = sharing
         self._reach: Reach = "session" if sharing == "isolated" else reach
         self._restored: dict[str, None] | None = None  # the keys of a snapshot, and what was stored since
         self._counter = token_counter or default_token_counter()
+        self._masks_credentials = mask_credentials
 
     async def store(
         self,
@@ -130,6 +142,8 @@ class AgentMemory:
         Raises:
             StoreError: The store failed; nothing was stored.
         """
+        if self._masks_credentials:
+            drafts = [replace(draft, description=masked(draft.description)) for draft in drafts]
         characters = sum(len(draft.content) for draft in drafts)
         for suffix_length in (*_SUFFIX_LENGTHS, None):
             if characters > _OFF_LOOP_CHARACTERS:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from ..credentials import masked
 from ..references import shorten
 from ..store import MemoryStore, ReadScope
 from ..store.events import EventKind, NewEvent, StoredEvent
@@ -31,6 +32,7 @@ __all__ = ["AuditEvent", "AuditTrail", "EventKind"]
 _logger = logging.getLogger("memory_context")
 
 _DETAIL_CHARACTERS = 200
+_READ_CHARACTERS = 4_000  # of a detail, before it is cut
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class AuditTrail:
         agent_id: Whose doing it is; "" for nobody's.
         session_id: In which session; "" for none.
         is_private: Whether nobody else may read of it.
+        masks_credentials: Whether credentials are masked in what is noted, such as the words of a search.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class AuditTrail:
         session_id: str = "",
         *,
         is_private: bool = False,
+        masks_credentials: bool = True,
     ) -> None:
+        self._masks_credentials = masks_credentials
         self._log = memory_store.events
         self._user_id = user_id
         self._agent_id = agent_id
@@ -86,6 +91,8 @@ class AuditTrail:
 
     def note(self, kind: EventKind, keys: Iterable[str], detail: str = "") -> None:
         """Note that something happened to items, at no cost of I/O; never raises."""
+        if self._masks_credentials:
+            detail = masked(detail[:_READ_CHARACTERS])
         detail = shorten(detail, _DETAIL_CHARACTERS)
         unique = tuple(dict.fromkeys(keys))
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))

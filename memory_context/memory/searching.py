@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ..credentials import masked
 from ..escaping import to_utf8
 from ..indexing import Candidate, QueryProfile, query_terms, terms_of
 from ..references import MemoryRef
@@ -196,7 +197,7 @@ def _as_candidates(unindexed: Mapping[Place, StoredPassage], profile: QueryProfi
     for (memory_id, number), passage in unindexed.items():
         memory = passage.memory
         names = "\n".join((memory.memory_key, memory.summary, memory.source, *memory.tags))
-        occurrences = Counter([*terms_of(passage.text), *terms_of(names)])
+        occurrences = Counter([*terms_of(masked(passage.text)), *terms_of(names)])
         score = sum(
             inverse_frequency(frequency, max(profile.passages, 1))
             * (BM25_K1 + 1)

@@ -72,6 +72,7 @@ def hint_for(
         facts_limit_tokens=facts_limit,
         excerpt_limit_tokens=excerpt_limit,
         counter=counter,
+        masks_credentials=policy.mask_credentials,
     )
 
 

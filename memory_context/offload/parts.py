@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from autogen_core.models import AssistantMessage, UserMessage
 
 from ..compaction import Compacted, Compactors, Hint, Result, render_passages
+from ..credentials import masked
 from ..memory import Draft, MemoryType
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
@@ -21,6 +22,7 @@ from ..transcript import Entry, Part, Stored
 __all__ = ["Packer", "Piece", "compacted_text"]
 
 _STATUS_LIMIT = 300
+_BEGINNING_CHARACTERS = 4_000  # of a text, in which credentials are looked for before a description is cut from it
 
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
 """Said inside shortened arguments: models copy what they see there, and would write placeholders into files."""
@@ -129,7 +131,10 @@ class Packer:
     ) -> Piece:
         lines = text.count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        description = f"{what}, {size}, begins: {text[:80].strip()}"
+        beginning = text[:_BEGINNING_CHARACTERS]
+        if self._policy.mask_credentials:
+            beginning = masked(beginning)  # before the cut, which could leave half of one
+        description = f"{what}, {size}, begins: {beginning[:80].strip()}"
         metadata = _audit(entry, part) | ({"pointer": pointer} if pointer else {})
         draft = Draft(text, description, tokens, "custom", source, metadata=metadata, origin=self._origin(entry))
         return Piece(text, Compacted("", description, ""), draft, pointer)

@@ -20,6 +20,7 @@ from autogen_core.models import ChatCompletionClient, LLMMessage, SystemMessage,
 from pydantic import BaseModel, ConfigDict
 
 from ..compaction import INSTRUCTIONS, SUMMARY_SHARE, Hint, Result, check_summary_prompt, mended, summary_prompt
+from ..credentials import masked, masked_in_place, without_padding
 from ..errors import LightModelError, StoreError
 from ..light_model import LightModel
 from ..memory import AgentMemory
@@ -267,12 +268,16 @@ class Summariser:
         limit, counter = self._policy.summary_limit_tokens, job.hint.counter
 
         def messages() -> list[LLMMessage]:
+            if job.hint.masks_credentials:  # once it is in a thread, since the content may be long
+                job.result = replace(job.result, content=masked_in_place(job.result.content))
             asked = summary_prompt(job.result, job.hint, int(limit * SUMMARY_SHARE), self._policy.summary_prompt)
             return [SystemMessage(content=INSTRUCTIONS), UserMessage(content=asked, source="memory")]
 
         def checked(summary: str) -> tuple[str, int] | None:
             spoken_of = f"{job.hint.task}\n{job.hint.said}\n{job.hint.answer}"
+            summary = masked(summary) if job.hint.masks_credentials else summary
             text = mended(summary, job.result.content, limit, counter, spoken_of=spoken_of)
+            text = None if text is None else without_padding(text)
             return None if text is None else (text, counter.count(text))
 
         # in threads, since both count and look through many thousand tokens

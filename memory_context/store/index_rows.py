@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory_context.credentials import masked_in_place
 from memory_context.escaping import escape
 from memory_context.indexing import Chunk, chunks_of, terms_of
 
@@ -30,7 +31,7 @@ class IndexedItem:
     postings: dict[str, list[int]] = field(repr=False)
 
 
-def index_item(memory_id: int, content: str, names: Sequence[str]) -> IndexedItem:
+def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_credentials: bool = True) -> IndexedItem:
     """Return the passages and terms of a content.
 
     Args:
@@ -38,11 +39,13 @@ def index_item(memory_id: int, content: str, names: Sequence[str]) -> IndexedIte
         content: Its content, or as much of it as is indexed.
         names: What it is called: key, description, source, tags. Their terms count for the first passage, whose
             length they leave as it is.
+        masks_credentials: Whether credentials are no terms; the passages keep them.
     """
     chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # an empty content is found by its names
+    searched = masked_in_place(content) if masks_credentials else content  # the whole, as a passage may cut one
     postings: dict[str, list[int]] = {}
     for chunk in chunks:
-        terms = terms_of(chunk.text)
+        terms = terms_of(searched[chunk.start_char : chunk.end_char])
         occurrences = Counter(terms)
         if chunk.number == 0:
             occurrences.update(set(terms_of("\n".join(names))))

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memory_context.credentials import masked
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
 from memory_context.escaping import escape, unescape
@@ -79,10 +80,12 @@ class Indexer:
 
     Attributes:
         embedder: May be exchanged between two batches.
+        masks_credentials: Whether credentials are left out of terms and embeddings.
     """
 
-    def __init__(self, database: Database, embedder: Embedder) -> None:
+    def __init__(self, database: Database, embedder: Embedder, *, masks_credentials: bool = True) -> None:
         self.embedder = embedder
+        self.masks_credentials = masks_credentials
         self._database = database
         self._lock = threading.Lock()
         self._backgrounds: dict[asyncio.AbstractEventLoop, Background] = {}
@@ -280,7 +283,7 @@ class _Work:
         if not jobs:
             return
         await self._keep_lease()
-        params = self._same | await asyncio.to_thread(_index_items, jobs)
+        params = self._same | await asyncio.to_thread(_index_items, jobs, self._indexer.masks_credentials)
         names = ("lock_claimed", "insert_chunks", "insert_terms", "add_statistics", "update_jobs_text_done")
         await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names), kind="batch")
 
@@ -323,7 +326,10 @@ class _Work:
         )
         for start in range(0, len(rows), EMBED_TEXTS):
             await self._keep_lease()
-            await write_embeddings(self._database, self._user_id, embedder, model, rows[start : start + EMBED_TEXTS])
+            texts = rows[start : start + EMBED_TEXTS]
+            await write_embeddings(
+                self._database, self._user_id, embedder, model, texts, masks_credentials=self._indexer.masks_credentials
+            )
         await self._finish(memory_ids)
 
     async def _keep_lease(self) -> None:
@@ -351,7 +357,13 @@ class _Work:
 
 
 async def write_embeddings(
-    database: Database, user_id: str, embedder: Embedder, model: str, chunks: Sequence[_Row]
+    database: Database,
+    user_id: str,
+    embedder: Embedder,
+    model: str,
+    chunks: Sequence[_Row],
+    *,
+    masks_credentials: bool = True,
 ) -> int:
     """Embed passages, write what comes and return how many those are; a text without any words has no embedding.
 
@@ -360,6 +372,8 @@ async def write_embeddings(
         StoreError: The database failed.
     """
     texts = [unescape(chunk["text"]) for chunk in chunks]
+    if masks_credentials:
+        texts = [masked(text) for text in texts]
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
     params = {
@@ -373,12 +387,13 @@ async def write_embeddings(
     return len(made)
 
 
-def _index_items(jobs: Sequence[_Row]) -> dict[str, Any]:
+def _index_items(jobs: Sequence[_Row], masks_credentials: bool) -> dict[str, Any]:
     items = [
         index_item(
             job["memory_id"],
             content_of(job),
             [unescape(text) for text in (job["memory_key"], job["summary"], job["source"], *job["tags"])],
+            masks_credentials=masks_credentials,
         )
         for job in jobs
     ]

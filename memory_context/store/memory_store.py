@@ -60,6 +60,8 @@ class MemoryStore:
         owner_url: A login that may migrate, when `url` is an ordinary one; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
         limits: How long calls wait for the database.
+        mask_credentials: Whether credentials are left out of what search uses: terms, and texts that are embedded.
+            Contents are stored and shown as they are.
 
     Attributes:
         lookups: What memory tools answered from this store.
@@ -84,6 +86,7 @@ class MemoryStore:
         owner_url: str | None = None,
         pool_size: int = 8,
         limits: StoreLimits | None = None,
+        mask_credentials: bool = True,
     ) -> None:
         if pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
@@ -91,7 +94,7 @@ class MemoryStore:
         check_embedder(embedder)
         self.lookups = LookupRegister()
         self._database = Database(Location.in_force(url, owner_url), pool_size, limits or StoreLimits())
-        self._indexer = Indexer(self._database, embedder)
+        self._indexer = Indexer(self._database, embedder, masks_credentials=mask_credentials)
         self.events = EventLog(self._database)
         self.conversations = ConversationArchive(self._database, self.events)
         self.threads = ThreadStore(self._database, self.conversations)

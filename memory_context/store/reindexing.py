@@ -60,7 +60,9 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             )
             if not chunks:
                 break
-            embedded += await write_embeddings(database, user_id, embedder, model, chunks)
+            embedded += await write_embeddings(
+                database, user_id, embedder, model, chunks, masks_credentials=indexer.masks_credentials
+            )
             after = (chunks[-1]["memory_id"], chunks[-1]["chunk_number"])
             done += len(chunks)
             if progress is not None:

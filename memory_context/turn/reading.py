@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..credentials import masked
 from ..errors import MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..policy import ContextPolicy
@@ -104,9 +105,12 @@ class Reader:
         hits = [hit for hit in hits if hit.is_relevant and hit.item.key not in left_out]
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
-        why = f"recalled for {query[:60]!r}"
+        why = f"recalled for {self._named(query)[:60]!r}"
         opened = [Opened(hit.item.key, "recalled", why) for hit in new[:most]]
         return [Found(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
+
+    def _named(self, query: str) -> str:
+        return masked(query) if self._policy.mask_credentials else query
 
     def _shown(self, key: str) -> tuple[str, ...]:
         """Return the expansions still shown that have something of an item."""

@@ -234,7 +234,7 @@ class Budget:
             sum(entry.full_tokens for entry in entries),
         )
         text_limit = self._fold_text_limit() if text_limit is None else text_limit
-        text = fold_text(entries, ref, self._policy.user_sources, text_limit, self._counter)
+        text = fold_text(entries, ref, self._policy, text_limit, self._counter)
         return Folded(transcript.end if upto is None else upto, kept, ref, text, self._counter.count(text))
 
     def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from autogen_core.models import AssistantMessage
 
+from ..credentials import masked
 from ..messages import calls_of, results_of, source_of, texts_of
+from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from ..transcript import Entry, Transcript
@@ -18,6 +20,7 @@ __all__ = ["HistoryPage", "fold_key", "fold_text", "folded_text", "history_text"
 _FOOTER_TOKENS = 80
 _OLDER_LINE_TOKENS = 20
 _WORDS_LIMIT = 120
+_READ_CHARACTERS = 10_000  # of words, before the first of them are cut out
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def _page(texts: list[str], first: int, last: int, next_call: str | None, end: i
 
 
 def fold_text(
-    folded: Sequence[Entry], ref: MemoryRef, user_sources: Sequence[str], limit_tokens: int, counter: TokenCounter
+    folded: Sequence[Entry], ref: MemoryRef, policy: ContextPolicy, limit_tokens: int, counter: TokenCounter
 ) -> str:
     """Return what stands for folded entries: their reference, what the user asked, the keys of what was stored.
 
@@ -135,7 +138,7 @@ def fold_text(
         f"read_history(first_message={folded[0].position + 1}) pages it, "
         "retrieve_memory(memory_key=…) opens what was stored:"
     )
-    lines = [line for entry in folded for line in _gist(entry, user_sources)]
+    lines = [line for entry in folded for line in _gist(entry, policy)]
     budget = limit_tokens - counter.count(head) - _OLDER_LINE_TOKENS
     kept: list[str] = []
     for line in reversed(lines):
@@ -148,12 +151,13 @@ def fold_text(
     return "\n".join([head, *reversed(kept)])
 
 
-def _gist(entry: Entry, user_sources: Sequence[str]) -> list[str]:
+def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
     """What is worth a line of a folded entry: the user's words and the keys of what was stored."""
     lines: list[str] = []
     source = source_of(entry.message)
-    if source in user_sources and not entry.dropped:
-        said = " ".join(text for _, text in texts_of(entry.message))
+    if source in policy.user_sources and not entry.dropped:
+        said = " ".join(text for _, text in texts_of(entry.message))[:_READ_CHARACTERS]
+        said = masked(said) if policy.mask_credentials else said  # before the cut, which could leave half of one
         lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
     lines += [f"- {ref.key}: {ref.description}" for part in entry.measured if part.stored for ref in part.stored.refs]
     return lines

@@ -22,6 +22,7 @@ from autogen_agentchat.base import ChatAgent, TaskRunner
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from ..context import MemoryContext
+from ..credentials import masked
 from ..errors import SessionGoneError
 from ..identifiers import SessionKey
 from ..references import one_line
@@ -33,6 +34,7 @@ __all__ = ["ChatSession", "Question"]
 _KEPT = 200  # chat messages whose texts stay in the process, and that are looked through for unheard ones
 _PAGE = 100
 _TITLE_CHARACTERS = 80
+_READ_CHARACTERS = 10_000  # of a message that a session is named after
 _LATER = timedelta(milliseconds=1)
 _CLIENT = "client"
 _CLAIM = "The page brought this back as an earlier answer of the assistant; the server cannot confirm that:"
@@ -274,6 +276,8 @@ class ChatSession:
     async def _begin(self, messages: Sequence[ChatMessage]) -> None:
         user_id, agent_id, session_id = self.key
         said = next((message.text for message in messages if message.sender == "user"), "")
+        if self.context.policy.mask_credentials:
+            said = masked(said[:_READ_CHARACTERS])  # before the cut, which could leave half of one
         title = one_line(said, _TITLE_CHARACTERS) or None
         conversations = self.context.memory_store.conversations
         await conversations.append(user_id, session_id, agent_id, chat=messages, title=title)

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import sys
 import tracemalloc
@@ -485,6 +486,45 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
         ended, out, err = run("export", str(file), "--user", "alice", "--url", full.url)
         assert (ended, out, err.count("\n")) == (status, "", 1)
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"alice": "the one of yesterday"}
+
+
+@pytest.mark.parametrize("name", ["alice.jsonl", "alice.jsonl.gz"])
+def test_export_is_readable_by_its_owner_only(
+    run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """Whatever the umask, the file that was there and what a killed export left; also while it is being written."""
+    file = tmp_path / name
+    part = tmp_path / f"{name}.part"
+    modes: list[int] = []
+    pieces = exporting._pieces
+
+    def watched(table: Any, row: Any) -> Any:
+        modes.append(part.stat().st_mode & 0o777)
+        return pieces(table, row)
+
+    monkeypatch.setattr(exporting, "_pieces", watched)
+    before = os.umask(0)
+    try:
+        _, _, err = run("export", str(file), "--user", "alice", "--url", full.url)
+        assert "could be read" not in err
+        file.chmod(0o644)
+        part.write_text("left by a process that was killed")
+        part.chmod(0o666)
+        status, _, err = run("export", str(file), "--user", "alice", "--url", full.url)
+    finally:
+        os.umask(before)
+    assert status == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert set(modes) == {0o600}
+    assert f"{file} could be read by others; now only its owner can" in err
+
+
+def test_export_does_not_write_through_a_link_in_the_place_of_its_part(run: Run, full: Lived, tmp_path: Path):
+    file, others = tmp_path / "alice.jsonl", tmp_path / "others"
+    others.write_text("somebody else's")
+    (tmp_path / "alice.jsonl.part").symlink_to(others)
+    assert run("export", str(file), "--user", "alice", "--url", full.url)[0] == 0
+    assert others.read_text() == "somebody else's"
 
 
 # --- size and time

@@ -538,10 +538,10 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
     """The others are indexed at once; it is tried again, and still found by its first lines."""
     index_item = indexer.index_item
 
-    def picky(memory_id: int, content: str, names: Sequence[str]) -> Any:
+    def picky(memory_id: int, content: str, names: Sequence[str], **how: bool) -> Any:
         if "poison" in content:
             raise ValueError("cannot be cut")
-        return index_item(memory_id, content, names)
+        return index_item(memory_id, content, names, **how)
 
     monkeypatch.setattr(indexer, "index_item", picky)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)

@@ -1,0 +1,209 @@
+"""Credentials that say by the name beside them what they are: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`.
+
+A key word is found in linear time (RE2); then the name before it and the value behind it are read. A password counts
+if it is no word and no code; what is called a key, token or secret only if it looks random, since most of what has
+such a name is a name itself (a cache key, the next page's token).
+"""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ..patterns import LinePattern
+from .values import is_placeholder, is_random, is_word_or_code
+
+__all__ = ["named_credentials"]
+
+_KEY_WORD = (
+    r"(?:passw(?:or)?d|pass(?:phrase|code)?|pwd|pswd|secret|token|key|auth|credentials?|sig|signature)"
+    r"(?:[_-]?(?:value|base64|b64|plain|text|base|prod|staging|dev|old|new|\d{1,3}))?"
+)
+_ASSIGNED = LinePattern(
+    _KEY_WORD + r"(?:\\*[\"']?[\])]?[ \t]{0,8}(?:[:=]|[ \t]\|[ \t])|>[^<\s]|[ \t]+\\*[\"'`][^ \t]|[ \t]+[^\s-]{6}"
+    r"|\\*[\"'][ \t]*,|\\*[\"']?[ \t]*$"
+    r"|\\*[\"'][ \t]+(?:value|content))",
+    ignore_case=True,
+)
+"""A name's last word, and what may stand between a name and its value."""
+_WORD = re.compile(_KEY_WORD.encode() + rb"(?![A-Za-z0-9_])", re.IGNORECASE)
+_HEADER = LinePattern(
+    r"\b(?:(?:proxy-)?authorization\b.{1,8}?\b(?:basic|bearer|token|apikey|bot|digest)|bearer)[ \t]+[^\s\"']"
+    r"|(?:set-)?cookie\\*[\"']?[ \t]*[:=]"
+    r"|(?:^|[\s\"'\[,])(?:-u|--user)(?:[ \t=]|\\*[\"'],[ \t]*)*\\*[\"']?[A-Za-z0-9._%+@-]{1,64}:[^\s:]",
+    ignore_case=True,
+)
+
+_NAME_REACH = 80
+_NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$@-"
+_NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SUFFIXES = frozenset(b"value base64 b64 plain text base prod staging dev old new".split())
+
+_PASSWORDS = frozenset((b"password", b"passwd", b"passphrase", b"passcode", b"pwd", b"pass", b"pswd"))
+_VERBS = frozenset((b"pass", b"key"))
+_KEYS = frozenset(
+    b"api access secret private signing encryption auth account master shared service subscription storage app "
+    b"application deploy webhook hmac jwt consumer client admin sas license server".split()
+)
+_JOINED = frozenset(
+    b"apikey accesskey secretkey privatekey authkey accountkey sharedaccesskey authtoken accesstoken apitoken "
+    b"clientsecret appsecret secretaccesskey sharedkey masterkey appkey signingkey encryptionkey".split()
+)
+_OTHER_TOKENS = frozenset(
+    b"page next continuation sync cursor pad eos bos unk sep cls mask special max min start end stop first last resume "
+    b"progress prev previous per total prompt completion input output new num sample change delta position list "
+    b"idempotency client_request dedup image media sub word text".split()
+)
+_OTHER_KEYS = frozenset(
+    b"public primary foreign partition sort cache memory object row hash routing idempotency dedup lookup unique index "
+    b"composite map dict json group message hot short host known s3 pub registry translation i18n issue".split()
+)
+
+_OPENING = re.compile(rb"(?:\\*[\"'])?[\])]?[ \t]*(?:=>|:=|[:=]|(?<=[ \t])\|(?=[ \t]))?[ \t]*(?P<quote>\\*[\"'`])?|>")
+_PAIR = re.compile(
+    rb"\\*[\"']?[ \t]*,?\s{0,40}(?:\\*[\"'])?(?:value|content)(?:\\*[\"'])?[ \t]*[:=][ \t]*(?P<quote>\\*[\"'`])?",
+    re.IGNORECASE,
+)
+"""`{"name": "DB_PASSWORD", "value": "…"}`, `- name: DB_PASSWORD`, below it `value: …`, `name="password" value="…"`."""
+_QUOTED = {quote: re.compile(rb"[^\r\n" + re.escape(quote) + rb"\\]{1,4096}") for quote in (b'"', b"'", b"`")}
+_BARE = re.compile(rb"[^\s\"'`,;&<>(){}\[\]\\]{1,4096}")
+_TEXT_OF_XML = re.compile(rb"[^\s<>]{1,4096}(?=</)")
+_CODE = re.compile(rb"\|\||&&|=>|\(|^[=!\])},;|]")
+_BEHIND_A_QUOTE = (b"]", b")", b"}", b",", b";", b"|")
+"""How text begins whose opening quotation mark was a closing one."""
+_LOGIN = re.compile(
+    rb"\blogin[ \t]+\S+[ \t]+password$|\bmachine[ \t]+\S+.{0,100}password$|--?[a-z][a-z-]*$", re.IGNORECASE
+)
+_COOKIE = re.compile(rb"([A-Za-z0-9_.-]{1,80})=([^;\s\"'\\,]{12,4096})")
+_COOKIE_NAME = re.compile(
+    rb"sess|(?:^|[._-])sid$|auth|token|csrf|xsrf|jwt|login|remember|identity|credential", re.IGNORECASE
+)
+_BARE_HEADER = re.compile(rb"[^\s\"'\\,<>]{4,8192}")
+_LINE_REACH = 4096
+_LEAST_PASSWORD = 5
+
+
+def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield where credentials that are named so stand in a UTF-8 text, with their kinds; not in order."""
+    done = 0
+    for start, _ in _ASSIGNED.spans(data, 0, len(data), deadline=math.inf):
+        span = _assigned(data, start) if start >= done else None
+        if span is not None:
+            done = span[1]
+            yield *span, "named"
+    done = 0
+    for start, end in _HEADER.spans(data, 0, len(data), deadline=math.inf):
+        if start < done:
+            continue
+        if b"cookie" in data[start:end].lower():
+            done = data.find(b"\n", end, end + _LINE_REACH)
+            done = done if done >= 0 else min(end + _LINE_REACH, len(data))
+            yield from _cookies(data, end, done)
+        elif (span := _of_header(data, start, end)) is not None:
+            done = span[1]
+            yield *span, "header"
+
+
+def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
+    """Return where the value stands that is assigned to the name whose last word is here; None for no credential."""
+    word = _WORD.match(data, start)
+    if word is None:
+        return None
+    word_end = word.end()
+    reached = data[max(start - _NAME_REACH, 0) : word_end]
+    name = reached[len(reached.rstrip(_NAME_BYTES)) :]
+    sort = _sort_of(name)
+    if sort is None:
+        return None
+    if data[word_end : word_end + 1] == b">":  # <password>…</password>
+        value = _TEXT_OF_XML.match(data, word_end + 1)
+        return value.span() if value and _counts(value[0], sort, is_quoted=True) else None
+    opening = _PAIR.match(data, word_end) or _OPENING.match(data, word_end)
+    if opening is None:
+        return None
+    quote: bytes = opening["quote"] or b""
+    sign = opening[0].strip(b" \t\"'`\\])")
+    if not sign and name.lower() in _VERBS:
+        return None
+    if not sign and not quote and not _LOGIN.search(data, max(start - _NAME_REACH, 0), word_end):
+        return None  # `password hunter2` counts in .netrc and behind --password, not in prose
+    value = (_QUOTED[quote[-1:]] if quote else _BARE).match(data, opening.end())
+    if value is None or b" " in value[0] or data[value.end() : value.end() + 1] in (b"(", b"["):
+        return None
+    is_env = name.isupper() and opening[0].strip(b"\\\"'") == b"="
+    return value.span() if _counts(value[0], sort, is_quoted=bool(quote), is_env=is_env) else None
+
+
+@lru_cache(maxsize=1024)
+def _sort_of(name: bytes) -> str | None:
+    """Return whether a name is that of a password or of a key; None for any other."""
+    words = [word.lower() for word in _NAME_WORD.findall(name)]
+    while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
+        words.pop()
+    if not words or words[0] == b"on":  # of nothing, or of a handler such as onPassword
+        return None
+    last, before = words[-1], words[-2] if len(words) > 1 else b""
+    if last in _PASSWORDS or last.endswith((b"password", b"passwd", b"passphrase")):
+        return "password"
+    if last == b"token":
+        return None if before in _OTHER_TOKENS else "key"
+    if last == b"key":
+        if before in _KEYS:
+            return "key"
+        return "key" if before and name.isupper() and before not in _OTHER_KEYS else None
+    if last in (b"sig", b"signature"):
+        return "key" if last == b"sig" or before in (b"amz", b"goog") else None
+    if last in _JOINED or last in (b"secret", b"auth", b"credential", b"credentials"):
+        return "key"
+    return None
+
+
+def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = False) -> bool:
+    """Whether a value is a credential, given what sort of name it has.
+
+    Args:
+        value: The value.
+        sort: "password" or "key".
+        is_quoted: Whether it stands in quotation marks.
+        is_env: Whether it is a variable of the environment, as `NAME=value`: then it is no code.
+    """
+    if not is_quoted:
+        value = value.rstrip(b".:!?")
+    is_code = value.startswith(_BEHIND_A_QUOTE) if is_quoted else _CODE.search(value) is not None
+    if is_code or is_placeholder(value):
+        return False
+    if sort == "key":
+        return is_random(value) and not is_word_or_code(value)
+    if is_env:
+        return len(value) >= _LEAST_PASSWORD and not value.isdigit()
+    return len(value) >= _LEAST_PASSWORD and not is_word_or_code(value)
+
+
+def _cookies(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the values of cookies that say who somebody is."""
+    for cookie in _COOKIE.finditer(data, start, end):
+        if _COOKIE_NAME.search(cookie[1]) and is_random(cookie[2]):
+            yield *cookie.span(2), "cookie"
+
+
+def _of_header(data: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """Return where the credential stands of an authorization header, or of curl's option for a user."""
+    value = _BARE_HEADER.match(data, end - 1)
+    if value is None or is_placeholder(value[0]):
+        return None
+    lead = data[start:end].lower()
+    if b"authorization" in lead or b"bearer" in lead:
+        is_credential = _is_basic(value[0]) if b"basic" in lead else is_random(value[0])
+    else:
+        is_credential = not is_word_or_code(value[0]) and _CODE.search(value[0]) is None
+    return value.span() if is_credential else None
+
+
+def _is_basic(value: bytes) -> bool:
+    """Whether a value is that of `Authorization: Basic`: `user:password` in base64 (RFC 7617)."""
+    try:
+        return b":" in base64.b64decode(value + b"=" * (-len(value) % 4))
+    except (binascii.Error, ValueError):
+        return False

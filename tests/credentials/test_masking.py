@@ -1,0 +1,128 @@
+"""Credentials are found where they stand, what only looks like one is not, and a mask keeps lines and places."""
+
+import asyncio
+import random
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memory_context.credentials import MASK, credentials_in, masked, masked_in_place, without_padding
+
+from .leaked import leaked_outputs
+from .lookalikes import look_alikes
+from .made import Chance
+
+SEEDS = (1, 2, 3)
+_SHOWN = 8  # so many characters of a credential are a part of it that tells something
+
+
+def parts_left(output: str, credential: str) -> list[str]:
+    """Return the parts of a credential that a text still has."""
+    parts = {credential[start : start + _SHOWN] for start in range(max(len(credential) - _SHOWN + 1, 1))}
+    return sorted(part for part in parts if part in output)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_credentials_in_real_outputs_are_masked_whole(seed: int):
+    """Recall: of 640 outputs in which a credential stands, at least 99 % show no part of it."""
+    outputs = list(leaked_outputs(seed))
+    missed = [what for what, output, credential in outputs if parts_left(masked(output), credential)]
+    assert len(outputs) >= 600
+    assert len(missed) <= 0.01 * len(outputs), missed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_look_alikes_stay_as_they_are(seed: int):
+    """Precision: of 342 outputs with hashes, ids, code and the like, at most 2 % are touched."""
+    outputs = list(look_alikes(seed))
+    touched = [what for what, output in outputs if masked(output) != output]
+    assert len(outputs) >= 300
+    assert len(touched) <= 0.02 * len(outputs), touched
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_mask_in_place_keeps_length_lines_and_the_rest(seed: int):
+    for _, output, credential in leaked_outputs(seed):
+        text = f"Größe: 3 日本\n{output}ende\n"
+        hidden = masked_in_place(text)
+        assert [len(line) for line in hidden.split("\n")] == [len(line) for line in text.split("\n")]
+        assert not parts_left(hidden, credential) or parts_left(masked(text), credential)
+        spans = credentials_in(text)
+        assert all(spans[i].end <= spans[i + 1].start for i in range(len(spans) - 1))
+        kept = [i for i in range(len(text)) if not any(one.start <= i < one.end for one in spans)]
+        assert all(hidden[i] == text[i] for i in kept)
+
+
+def test_a_mask_of_any_length_reads_the_same():
+    chance = Chance(5)
+    for length in (20, 40, 200):
+        text = f"SERVICE_TOKEN={chance.text(length)}"
+        assert without_padding(masked_in_place(text)) == masked(text) == f"SERVICE_TOKEN={MASK}"
+    assert without_padding(MASK) == MASK
+    assert without_padding("[credential] and [credential of]") == "[credential] and [credential of]"
+
+
+@given(st.text())
+@example("password=\ud800\x00a1b2c3")
+@example("-----BEGIN PRIVATE KEY-----")
+@example("密码 token='aB3dE9xQ2rT5yU8wP1' \U0001f600 token='aB3dE9xQ2rT5yU8wP1'")
+@example("https://:@/ ://a:b@ cookie: bearer  -u a:b")
+def test_any_text_is_taken(text: str):
+    """What is masked twice is as masked as once, and nothing but credentials changes."""
+    hidden = masked_in_place(text)
+    assert len(hidden) == len(text)
+    assert masked(masked(text)) == masked(text)
+
+
+def test_a_cut_key_is_masked_as_far_as_it_goes():
+    pem = Chance(7).pem()
+    cut = pem[: len(pem) // 2]
+    assert not parts_left(masked(cut), pem.split("\n")[4])
+    assert masked(cut).startswith("-----BEGIN RSA PRIVATE KEY-----\n")
+
+
+HOSTILE = {
+    "assignments": "token=aB3dE9xQ2rT5yU8wP1 ",
+    "words": "password: x\n",
+    "token heads": "eyJaaaaaaaaaa.",
+    "keys without an end": "-----BEGIN PRIVATE KEY-----\n",
+    "addresses": "://a:bcd9@ ",
+    "cookies": "cookie: sid=aaaaaaaaaaaaaaaaaaaa;",
+    "options": " -u a:b",
+    "password hashes": "$6$aa$",
+    "backslashes": 'key\\\\\\\\"',
+    "one word": "password",
+    "spaces": "key ",
+}
+
+
+@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+def test_work_is_linear_in_a_hostile_text(piece: str):
+    """Four times the text takes about four times as long; quadratic work would take sixteen."""
+
+    def seconds(length: int) -> float:
+        text = (piece * (length // len(piece) + 1))[:length]
+        best = float("inf")
+        for _ in range(3):
+            began = time.process_time()
+            masked_in_place(text)
+            best = min(best, time.process_time() - began)
+        return best
+
+    short, long = seconds(20_000), seconds(80_000)
+    assert long <= 10 * short + 0.02
+
+
+async def test_the_event_loop_turns_while_a_thread_masks_two_megabytes():
+    """Masking gives way to other threads, also in text that is nothing but assignments."""
+    chance = random.Random(3)
+    text = "\n".join(f"VALUE_{n}={chance.random()} token: {chance.random()}" for n in range(40_000))
+    turns = 0
+    work = asyncio.create_task(asyncio.to_thread(masked_in_place, text))
+    while not work.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await work
+    assert turns > 5
