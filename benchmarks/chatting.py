@@ -148,7 +148,9 @@ async def _with_memory(
     limits = ChatLimits(requests_per_minute=1_000_000)
     app = FastAPI()
     policy = ContextPolicy(store_timeout_seconds=60)  # with its message, so that it can be counted
-    router = create_chat_router(store, agent_around, lambda: "alice", policy=policy, limits=limits)
+    router = create_chat_router(
+        store, agent_around, lambda: "alice", agents=["assistant"], policy=policy, limits=limits
+    )
     app.include_router(router)
     begun: dict[str, str] = {}
     said: dict[str, list[str]] = {}

@@ -1,8 +1,8 @@
 """A chat server of your own: one router in your FastAPI application, and conversations that outlive the process.
 
-Learn: `create_chat_router(memory_store, build_agent, current_user)` is all there is to mount. Your dependency says who
-asks; `build_agent` makes the agent of a conversation around its context. An answer comes whole or as server-sent
-events. Whatever was said is still there when the server starts anew, for the person and for the agent.
+Learn: `create_chat_router(memory_store, build_agent, current_user, agents=[...])` is all there is to mount. Your
+dependency says who asks; `build_agent` makes the agent of a conversation around its context. An answer comes whole or
+as server-sent events. Whatever was said is still there when the server starts anew, for the person and for the agent.
 
 Try: `python samples/05_fastapi_chat.py --serve`, then http://127.0.0.1:8000/docs in a browser; and the same message
 twice, with the same id: the second answer says `"replayed": true`, and no model was asked.
@@ -63,7 +63,7 @@ def create_application() -> FastAPI:
             yield
 
     app = FastAPI(title="Your application", lifespan=lifespan)
-    app.include_router(create_chat_router(memory_store, build_agent, current_user))
+    app.include_router(create_chat_router(memory_store, build_agent, current_user, agents=["assistant"]))
     return app
 
 

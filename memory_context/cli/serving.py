@@ -19,6 +19,9 @@ def serve(
         str | None,
         typer.Option(help="module:function that makes an agent from a MemoryContext. [default: an assistant]"),
     ] = None,
+    agent_id: Annotated[
+        list[str] | None, typer.Option(help="An id the agent is registered under; repeatable. [default: assistant]")
+    ] = None,
     model: Annotated[str, typer.Option(help="The model of the assistant, at OPENAI_BASE_URL.")] = "gpt-4o-mini",
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8000,
@@ -55,6 +58,7 @@ def serve(
         serve_chat(
             ServeOptions(
                 agent,
+                tuple(agent_id or ("assistant",)),
                 model,
                 host,
                 port,

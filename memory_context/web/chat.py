@@ -27,7 +27,7 @@ from ..store import ChatMessage, MemoryStore, SessionInfo
 from .problems import ProblemError
 from .running import Answered, Delta, run_agent
 from .schemas import ChatStep
-from .session import ChatSession, Question
+from .session import ChatSession, Question, title_of
 from .turn import Turn
 
 __all__ = ["AgentBuilder", "Begun", "Chat", "ChatEvent", "Done", "Said"]
@@ -98,7 +98,7 @@ class Chat:
         wait_seconds: float = 10,
     ) -> None:
         if not agents:
-            raise ValueError("there is no agent: give build_agent a function, or a mapping with one at least")
+            raise ValueError("there is no agent: name one at least in agents")
         if policy is not None and not policy.archive.enabled:
             raise ValueError("policy.archive.enabled=False: a chat has to be archived, or nothing would be durable")
         if cache is not None and (claims is not None or states is not None):
@@ -149,16 +149,15 @@ class Chat:
 
         Args:
             user_id: Who says it.
-            session_id: In which session; None for a new one, or that which the same first message began before.
+            session_id: In which session; an id that the user has no session by begins one. None begins one, too, or
+                finds the one that the same first message began before.
             agent_id: Who is to answer; None for the session's agent, or the first.
             messages: What is said.
 
         Raises:
-            ProblemError: There is no such session or agent, or the session is another agent's.
+            ProblemError: There is no such agent, the session is another agent's, or it was deleted.
         """
-        if agent_id is not None and agent_id not in self._agents:
-            known = ", ".join(map(repr, self._agents))
-            raise ProblemError("unknown-agent", f"there is no agent {agent_id!r}; there is {known}")
+        self._check_agent(agent_id)
         is_named = session_id is not None
         session_id = session_id or str(uuid5(NAMESPACE_OID, f"{user_id}\n{messages[0].id}"))
         key, is_stored = await self._key(user_id, session_id, agent_id, is_named)
@@ -171,6 +170,11 @@ class Chat:
         turn.task.add_done_callback(lambda _: self._turns.pop(turn, None))
         return turn
 
+    def _check_agent(self, agent_id: str | None) -> None:
+        if agent_id is not None and agent_id not in self._agents:
+            known = ", ".join(map(repr, self._agents))
+            raise ProblemError("unknown-agent", f"there is no agent {agent_id!r}; there is {known}")
+
     async def _key(
         self, user_id: str, session_id: str, agent_id: str | None, is_named: bool
     ) -> tuple[SessionKey, bool]:
@@ -181,18 +185,18 @@ class Chat:
         else:
             info = await self.memory_store.conversations.session(user_id, session_id)
             if info is None and is_named:
-                raise await self._missing(user_id, session_id)
+                await self._check_not_deleted(user_id, session_id)
             its_agent, is_stored = (info.agent_id, True) if info else (agent_id or next(iter(self._agents)), False)
         if (agent_id or its_agent) != its_agent or its_agent not in self._agents:
             text = f"agent {its_agent!r} began it" + ("" if its_agent in self._agents else ", who is not here")
             raise ProblemError("other-agent", f"{text}; begin a session with another one")
         return SessionKey(user_id, its_agent, session_id), is_stored
 
-    async def _missing(self, user_id: str, session_id: str) -> ProblemError:
+    async def _check_not_deleted(self, user_id: str, session_id: str) -> None:
         at = await self.memory_store.conversations.deleted_at(user_id, session_id)
-        if at is None:
-            return ProblemError("unknown-session", f"there is no session {session_id!r}; null begins one")
-        return ProblemError("session-deleted", f"session {session_id!r} was deleted on {at:%Y-%m-%d at %H:%M:%S} UTC")
+        if at is not None:
+            when = f"{at:%Y-%m-%d at %H:%M:%S} UTC"
+            raise ProblemError("session-deleted", f"session {session_id!r} was deleted on {when}")
 
     async def _work(
         self, turn: Turn[ChatEvent], key: SessionKey, is_stored: bool, messages: Sequence[ChatMessage]
@@ -271,19 +275,35 @@ class Chat:
 
     # --- what was said
 
-    async def archive(self, user_id: str, session_id: str, messages: Sequence[ChatMessage]) -> list[str]:
+    async def archive(
+        self, user_id: str, session_id: str, agent_id: str | None, messages: Sequence[ChatMessage]
+    ) -> list[str]:
         """Make chat messages durable, past whatever is at work on the session; return the ids that are.
 
+        An id that the user has no session by begins one, so that a page can archive before it has an answer.
+
+        Args:
+            user_id: Whose session.
+            session_id: Which one.
+            agent_id: Who answers in it, if it is new; None for the first.
+            messages: What was said, as a client has it.
+
         Raises:
-            ProblemError: There is no such session, or it was deleted.
+            ProblemError: There is no such agent, or the session was deleted.
             StoreError: The store cannot be reached now.
         """
+        self._check_agent(agent_id)
         conversations = self.memory_store.conversations
-        info = await self._info(user_id, session_id)
+        info = await conversations.session(user_id, session_id)
+        if info is None:
+            await self._check_not_deleted(user_id, session_id)
+        its_agent = info.agent_id if info else agent_id or next(iter(self._agents))
         live = self._live(user_id, session_id)
         if live is not None:
             messages = live.confirmed(messages)
-        await conversations.append(user_id, session_id, info.agent_id, chat=messages)
+        masks = (self._policy or ContextPolicy()).mask_credentials
+        title = None if info else title_of(messages, mask_credentials=masks)
+        await conversations.append(user_id, session_id, its_agent, chat=messages, title=title)
         live = self._live(user_id, session_id)
         if live is not None:
             live.note_archived(messages)
@@ -338,5 +358,6 @@ class Chat:
     async def _info(self, user_id: str, session_id: str) -> SessionInfo:
         info = await self.memory_store.conversations.session(user_id, session_id)
         if info is None:
-            raise await self._missing(user_id, session_id)
+            await self._check_not_deleted(user_id, session_id)
+            raise ProblemError("unknown-session", f"there is no session {session_id!r}")
         return info

@@ -82,7 +82,7 @@ def create_chat_router(
     current_user: CurrentUser | None = None,
     *,
     allow_anonymous: bool = False,
-    agent_ids: Sequence[str] = ("assistant",),
+    agents: Sequence[str] = (),
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     policy: ContextPolicy | None = None,
@@ -100,9 +100,11 @@ def create_chat_router(
         memory_store: Where conversations go; the application closes it.
         build_agent: Makes the agent of a session around its context, an AutoGen agent or team; or several such
             functions by agent id.
+        agents: The ids of the agents that one `build_agent` makes, such as `["assistant"]`, which it finds in
+            `context.agent_id`. A request that names none gets the first, one that names another a 404. Several
+            `build_agent` functions name the agents themselves.
         current_user: The application's dependency that says who asks.
         allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.
-        agent_ids: The ids of agents that one `build_agent` makes; the first is asked where a request names none.
         hosts: Names under which people reach the application, such as `chat.example.org`; `*` for any. Names of this
             machine are always among them.
         origins: Other origins whose pages may write here, such as `https://app.example.org`.
@@ -123,11 +125,7 @@ def create_chat_router(
             "nobody says who asks: give current_user, your dependency that returns a user id, "
             "or allow_anonymous=True to let everybody be the same user"
         )
-    builders: Mapping[str, AgentBuilder] = (
-        dict.fromkeys(agent_ids, build_agent) if callable(build_agent) else {**build_agent}
-    )
-    for agent_id in builders:
-        checked_identifier("agent_id", agent_id)
+    builders = _registered(build_agent, agents)
     limits = limits or ChatLimits()
     chat = Chat(
         memory_store,
@@ -163,6 +161,25 @@ def create_chat_router(
     return router
 
 
+def _registered(
+    build_agent: AgentBuilder | Mapping[str, AgentBuilder], agents: Sequence[str]
+) -> Mapping[str, AgentBuilder]:
+    if callable(build_agent):
+        if not agents or isinstance(agents, str):
+            raise ValueError(
+                f"agents={agents!r}: name the agents that build_agent makes, such as agents=['assistant']; "
+                "the first answers where a request names none"
+            )
+        builders: Mapping[str, AgentBuilder] = dict.fromkeys(agents, build_agent)
+    elif agents and list(agents) != list(build_agent):
+        raise ValueError(f"agents={agents!r}: build_agent names {', '.join(map(repr, build_agent))}; leave agents out")
+    else:
+        builders = {**build_agent}
+    for agent_id in builders:
+        checked_identifier("agent_id", agent_id)
+    return builders
+
+
 async def _anonymous() -> str:
     return _ANONYMOUS
 
@@ -194,7 +211,7 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
                 "content": {EVENTS: {"schema": {"type": "string"}}},
             },
             **problem_responses(
-                *_ALWAYS, *_OF_BODY, *_OF_SESSION, "unknown-agent", "session-busy", "other-agent", "agent-failed",
+                *_ALWAYS, *_OF_BODY, "unknown-agent", "session-busy", "other-agent", "session-deleted", "agent-failed",
                 "too-slow",
             ),
         },
@@ -213,13 +230,16 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         summary="Make chat messages durable",
         response_class=Response,
         openapi_extra=_body_of(ArchiveRequest),
-        responses={200: {"model": Archived}, **problem_responses(*_ALWAYS, *_OF_BODY, *_OF_SESSION)},
+        responses={
+            200: {"model": Archived},
+            **problem_responses(*_ALWAYS, *_OF_BODY, "unknown-agent", "session-deleted"),
+        },
     )
     async def archive(request: Request, user_id: str = user) -> Response:
         asked = parsed(ArchiveRequest, await read_body(request, limits.body_bytes, _JSON))
         _check(asked.messages_batch, "messages_batch", limits)
         messages = [message.to_store() for message in asked.messages_batch]
-        return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, messages)))
+        return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages)))
 
     @router.get(
         "/sessions",

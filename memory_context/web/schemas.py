@@ -101,8 +101,9 @@ class ChatRequest(_Wire):
     Attributes:
         new_messages: What the session may not know yet, in order; known ones are passed over. The last stretch of the
             user's messages is answered.
-        session_id: Null begins a session; asking again with the same first message finds it.
-        agent_id: Who is to answer; null for whoever the session began with, or the first of the agents.
+        session_id: The user's session; an id of one's own making that is not in use begins one. Null begins one, too;
+            asking again with the same first message finds it.
+        agent_id: Who is to answer, one of the agents; null for whoever the session began with, or the first.
         stream: Whether the answer comes as server-sent events; `Accept: text/event-stream` asks for the same.
     """
 
@@ -116,12 +117,14 @@ class ArchiveRequest(_Wire):
     """Chat messages that a page wants to be durable, such as when it is closed.
 
     Attributes:
-        session_id: Their session.
+        session_id: Their session; an id that is not in use begins one.
         messages_batch: The messages; those the session has are not stored again.
+        agent_id: Who answers in a session that begins; null for the first of the agents.
     """
 
     session_id: Identifier
     messages_batch: Annotated[list[ChatMessage], Field(min_length=1)]
+    agent_id: Identifier | None = None
 
 
 class ChatStep(_Wire):

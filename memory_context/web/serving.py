@@ -36,6 +36,7 @@ class ServeOptions:
 
     Attributes:
         agent: `module:function` that makes an agent around a context; None for an assistant on `model`.
+        agent_ids: The ids it is registered under; the first answers where a request names none.
         model: The model of that assistant.
         host: Where to listen.
         port: Where to listen; 0 for any free one.
@@ -52,6 +53,7 @@ class ServeOptions:
     """
 
     agent: str | None = None
+    agent_ids: tuple[str, ...] = ("assistant",)
     model: str = "gpt-4o-mini"
     host: str = "127.0.0.1"
     port: int = 8000
@@ -88,6 +90,7 @@ async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user:
             store,
             build_agent,
             current_user,
+            agents=options.agent_ids,
             allow_anonymous=current_user is None,
             static_folder=options.static_folder,
             hosts=options.public_hosts,

@@ -29,7 +29,7 @@ from ..references import one_line
 from ..store import ChatMessage
 from .schemas import whole_text
 
-__all__ = ["ChatSession", "Question"]
+__all__ = ["ChatSession", "Question", "title_of"]
 
 _KEPT = 200  # chat messages whose texts stay in the process, and that are looked through for unheard ones
 _PAGE = 100
@@ -275,11 +275,8 @@ class ChatSession:
 
     async def _begin(self, messages: Sequence[ChatMessage]) -> None:
         user_id, agent_id, session_id = self.key
-        said = next((message.text for message in messages if message.sender == "user"), "")
-        if self.context.policy.mask_credentials:
-            said = masked(said[:_READ_CHARACTERS])  # before the cut, which could leave half of one
-        title = one_line(said, _TITLE_CHARACTERS) or None
         conversations = self.context.memory_store.conversations
+        title = title_of(messages, mask_credentials=self.context.policy.mask_credentials)
         await conversations.append(user_id, session_id, agent_id, chat=messages, title=title)
         self._stored.update(message.id for message in messages)
         self.is_stored = True
@@ -367,6 +364,14 @@ class ChatSession:
                 last = message.timestamp
             ordered.append(message)
         return ordered
+
+
+def title_of(messages: Sequence[ChatMessage], *, mask_credentials: bool) -> str | None:
+    """Return a title for a session that begins with these messages; None if the user says nothing in them."""
+    said = next((message.text for message in messages if message.sender == "user"), "")
+    if mask_credentials:
+        said = masked(said[:_READ_CHARACTERS])  # before the cut, which could leave half of one
+    return one_line(said, _TITLE_CHARACTERS) or None
 
 
 def _as_claim(text: str) -> str:

@@ -8,16 +8,19 @@ the page is.
 
 import argparse
 import asyncio
+import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import uvicorn
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import ChatCompletionClient
 from fastapi import FastAPI
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from memory_context import MemoryContext, MemoryStore, StoreError
 from memory_context.web import create_app
@@ -31,6 +34,7 @@ from .visitors import Visitors, current_user, kept_secret
 __all__ = ["chat_app", "main", "serve"]
 
 PAGE = Path(__file__).parent / "page"
+PAGE_SETTINGS: Mapping[str, float] = json.loads((PAGE / "settings.json").read_text())
 SECRET_FILE = "web_chat_secret"
 SYSTEM_MESSAGE = """\
 You answer questions about the source code of the Python package memory_context. Find with search_code, then read;
@@ -38,7 +42,11 @@ name files and lines for what you say, and claim nothing that you have not seen.
 
 
 def chat_app(
-    memory_store: MemoryStore, model_client: ChatCompletionClient, secret: bytes, hosts: Sequence[str] = ()
+    memory_store: MemoryStore,
+    model_client: ChatCompletionClient,
+    secret: bytes,
+    hosts: Sequence[str] = (),
+    page_settings: Mapping[str, float] = PAGE_SETTINGS,
 ) -> FastAPI:
     """Return the application.
 
@@ -47,6 +55,7 @@ def chat_app(
         model_client: The model of every agent.
         secret: Signs the visitors' cookies.
         hosts: Names under which people reach it, beside those of this machine.
+        page_settings: When the page archives: after how many messages and seconds.
     """
 
     def build_agent(context: MemoryContext) -> AssistantAgent:
@@ -60,17 +69,24 @@ def chat_app(
             max_tool_iterations=20,
         )
 
-    app = create_app(memory_store, build_agent, current_user, agent_ids=("reader",), static_folder=PAGE, hosts=hosts)
+    app = create_app(memory_store, build_agent, current_user, agents=["reader"], static_folder=PAGE, hosts=hosts)
+    app.router.routes.insert(0, Route("/settings.json", lambda _: JSONResponse(dict(page_settings))))
     app.add_middleware(Visitors, secret=secret)
     return app
 
 
-async def serve(model_client: ChatCompletionClient, host: str, port: int, public_hosts: Sequence[str] = ()) -> None:
+async def serve(
+    model_client: ChatCompletionClient,
+    host: str,
+    port: int,
+    public_hosts: Sequence[str] = (),
+    page_settings: Mapping[str, float] = PAGE_SETTINGS,
+) -> None:
     """Serve the page until somebody stops it; then every conversation is archived."""
     folder = output_folder()
     folder.mkdir(exist_ok=True)
     async with MemoryStore() as memory_store:
-        app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE), public_hosts)
+        app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE), public_hosts, page_settings)
         config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
         server = uvicorn.Server(config)
 
@@ -93,15 +109,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--public-host", action="append", default=[], help="a name people reach it by; repeatable")
     parser.add_argument("--model", help="the model, if OPENAI_API_KEY is set (OPENAI_BASE_URL: where it is)")
     parser.add_argument("--words-per-second", type=int, default=80, help="how fast the agent writes without a key")
+    for name, what in (("messages", "messages"), ("seconds", "seconds")):
+        default = PAGE_SETTINGS[f"archive_{name}"]
+        text = f"the page archives after so many {what} (default %(default)s)"
+        parser.add_argument(f"--archive-{name}", type=float, default=default, help=text)
     asked = parser.parse_args(arguments)
     if asked.model:
         os.environ["OPENAI_MODEL"] = asked.model
     live = model_client_from_env()
     print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
+    page_settings = {"archive_messages": asked.archive_messages, "archive_seconds": asked.archive_seconds}
+    model_client = live or ScriptedClient(1 / asked.words_per_second)
     try:
-        asyncio.run(
-            serve(live or ScriptedClient(1 / asked.words_per_second), asked.host, asked.port, asked.public_host)
-        )
+        asyncio.run(serve(model_client, asked.host, asked.port, asked.public_host, page_settings))
     except StoreError as error:
         print(f"The store cannot be opened: {error}", file=sys.stderr)
         return 1

@@ -50,7 +50,7 @@ class Door:
 @asynccontextmanager
 async def chat_server(store: MemoryStore, **settings: Any) -> AsyncIterator[int]:
     """Serve a chat on a real port; yields the port."""
-    app = create_app(store, assistant(Model()), allow_anonymous=True, **settings)
+    app = create_app(store, assistant(Model()), agents=["assistant"], allow_anonymous=True, **settings)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     with socket.create_server(("127.0.0.1", 0)) as port:
         serving = asyncio.ensure_future(server.serve(sockets=[port]))

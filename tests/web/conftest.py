@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -131,6 +131,8 @@ def start_chat(store: MemoryStore, model: Model) -> StartChat:
 
     @asynccontextmanager
     async def start(build: Any = None, *, user: Any = current_user, **settings: Any) -> AsyncIterator[Client]:
+        if not isinstance(build, Mapping):
+            settings.setdefault("agents", ["assistant"])
         router = create_chat_router(store, build or assistant(model), user, **settings)
         app = FastAPI()
         app.include_router(router)

@@ -126,7 +126,7 @@ async def test_the_routes_work_inside_an_application_of_any_kind(store: MemorySt
         response.headers["X-Own"] = request.state.own
         return response
 
-    router = create_chat_router(store, assistant(model), allow_anonymous=True, prefix="/chat")
+    router = create_chat_router(store, assistant(model), agents=["assistant"], allow_anonymous=True, prefix="/chat")
     app.include_router(router, prefix="/v1")
     async with (
         app.router.lifespan_context(app),
@@ -169,7 +169,7 @@ def _with_state(app: FastAPI, state: dict[str, str]) -> Any:
 async def test_an_application_has_probes_and_a_page(store: MemoryStore, model: Model, tmp_path: Path):
     """Beside the chat, whose addresses it does not hide."""
     (tmp_path / "index.html").write_text("<p>chat</p>")
-    app = create_app(store, assistant(model), allow_anonymous=True, static_folder=tmp_path)
+    app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True, static_folder=tmp_path)
     async with (
         app.router.lifespan_context(app),
         Client(transport=httpx.ASGITransport(app), base_url="http://chat") as client,
@@ -203,7 +203,7 @@ async def test_the_database_goes_away_and_comes_back_under_load(home: Path, mode
     """Requests are answered or refused for now; nobody's session breaks, and nothing is lost or doubled."""
     url = make_conninfo(**embedded.start(home))
     store = MemoryStore(url)
-    app = create_app(store, assistant(model), allow_anonymous=True)
+    app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True)
     async with app.router.lifespan_context(app):
         client = Client(transport=httpx.ASGITransport(app), base_url="http://chat", timeout=30)
         async with client:

@@ -22,7 +22,7 @@ def test_nothing_that_comes_in_is_a_server_error(database_url: str):
     """Requests made from the description, valid and not: no 5xx, no status or media type that is not described."""
     store = MemoryStore(database_url)
     limits = ChatLimits(requests_per_minute=1_000_000)
-    app = create_app(store, assistant(Model()), allow_anonymous=True, limits=limits)
+    app = create_app(store, assistant(Model()), agents=["assistant"], allow_anonymous=True, limits=limits)
     loop = asyncio.new_event_loop()
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://chat")
     lifespan = app.router.lifespan_context(app)

@@ -8,7 +8,7 @@ import pytest
 from memory_context import MemoryStore
 from memory_context.identifiers import SessionKey
 
-from .conftest import Client, Model, StartChat, message
+from .conftest import Client, Model, StartChat, assistant, message
 
 ARCHIVE = "/api/chat/session/archive_messages"
 
@@ -135,14 +135,11 @@ async def test_a_session_that_was_deleted_elsewhere_takes_nothing(client: Client
 
 
 async def test_another_users_session_is_unknown(client: Client):
-    """On every route: as if it did not exist. The same first message begins another session for another user."""
+    """On every route that reads or deletes: as if it did not exist. What begins by the same id is one's own."""
     hello = message("hello")
     session = (await client.say(hello)).json()["session_id"]
     eve = client.as_user("eve")
     for response in (
-        await eve.say("hello", session=session),
-        await eve.say("hello", session=session, stream=True),
-        await eve.post(ARCHIVE, json={"session_id": session, "messages_batch": [message("x")]}),
         await eve.get(f"/api/chat/sessions/{session}"),
         await eve.get(f"/api/chat/sessions/{session}/messages"),
         await eve.delete(f"/api/chat/sessions/{session}"),
@@ -153,6 +150,74 @@ async def test_another_users_session_is_unknown(client: Client):
     assert own["session_id"] != session
     assert own["replayed"] is False
     assert await client.texts(session) == ["hello", "answer to hello"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_id_of_ones_own_begins_a_session(start_chat: StartChat, model: Model, stream: bool):
+    """The same id of two users is two sessions: neither hears, reads, stops or deletes the other's."""
+    async with start_chat() as client:
+        eve = client.as_user("eve")
+        for one in (client, eve):
+            said = await one.say(f"I am {one.headers['X-User']}", session="my-own", stream=stream)
+            assert said.status_code == 200, said.text
+        assert await client.texts("my-own") == ["I am alice", "answer to I am alice"]
+        assert await eve.texts("my-own") == ["I am eve", "answer to I am eve"]
+        again = (await client.say("and?", session="my-own")).json()
+        assert (again["session_id"], again["message"]["text"]) == ("my-own", "answer to and?")
+        assert model.views[-1] == ["User: I am alice", "Assi: answer to I am alice", "User: and?"]
+        assert (await eve.delete("/api/chat/sessions/my-own")).status_code == 204
+        assert (await eve.say("hello", session="my-own")).status_code == 410
+    async with start_chat() as client:
+        assert len(await client.texts("my-own")) == 4
+
+
+async def test_a_page_archives_before_its_first_answer(start_chat: StartChat, model: Model):
+    """The session begins with what it buffered, under its title; the question is then answered once."""
+    hello = message("hello there")
+    async with start_chat({name: assistant(model) for name in ("coder", "writer")}) as client:
+        body = {"session_id": "early", "messages_batch": [hello]}
+        assert (await client.post(ARCHIVE, json=body)).json() == {"stored_ids": [hello["id"]]}
+        (entry,) = (await client.get("/api/chat/sessions")).json()["sessions"]
+        assert (entry["session_id"], entry["title"], entry["agent_id"]) == ("early", "hello there", "coder")
+        answer = (await client.say(hello, session="early")).json()
+        assert (answer["message"]["text"], answer["agent_id"]) == ("answer to hello there", "coder")
+        assert await client.texts("early") == ["hello there", "answer to hello there"]
+        named = {"session_id": "late", "agent_id": "writer", "messages_batch": [message("dear all")]}
+        assert (await client.post(ARCHIVE, json=named)).status_code == 200
+        assert (await client.get("/api/chat/sessions/late")).json()["agent_id"] == "writer"
+        unknown = await client.post(ARCHIVE, json=named | {"session_id": "new", "agent_id": "cook"})
+        assert (unknown.status_code, unknown.json()["detail"]) == (
+            404,
+            "there is no agent 'cook'; there is 'coder', 'writer'",
+        )
+        assert (await client.get("/api/chat/sessions/new")).status_code == 404
+
+
+async def test_a_deleted_id_begins_no_session(client: Client):
+    """Neither by a question nor by archiving."""
+    await client.say("hello", session="gone")
+    assert (await client.delete("/api/chat/sessions/gone")).status_code == 204
+    body = {"session_id": "gone", "messages_batch": [message("again")]}
+    for answer in (await client.say("again", session="gone"), await client.post(ARCHIVE, json=body)):
+        assert (answer.status_code, answer.json()["title"]) == (410, "The session was deleted")
+
+
+async def test_agents_are_named_and_the_first_answers(start_chat: StartChat, model: Model):
+    """One function makes several; without names nothing is served; a mapping names its own."""
+    with pytest.raises(ValueError, match=r"name the agents.*agents=\['assistant'\]"):
+        async with start_chat(agents=[]):
+            pass
+    with pytest.raises(ValueError, match="build_agent names 'coder'; leave agents out"):
+        async with start_chat({"coder": assistant(model)}, agents=["writer"]):
+            pass
+    async with start_chat(agents=["reader", "writer"]) as client:
+        assert (await client.say("hello")).json()["agent_id"] == "reader"
+        assert (await client.say("hello", agent_id="writer")).json()["agent_id"] == "writer"
+        unknown = await client.say("hello", agent_id="assistant")
+        assert (unknown.status_code, unknown.json()["detail"]) == (
+            404,
+            "there is no agent 'assistant'; there is 'reader', 'writer'",
+        )
 
 
 async def test_nobody_is_served_before_it_is_said_who_asks(start_chat: StartChat, store: MemoryStore):

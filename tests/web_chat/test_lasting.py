@@ -1,5 +1,6 @@
 """Conversations in a real browser: whatever dies, each message is archived exactly once, in order."""
 
+import asyncio
 import contextlib
 import shutil
 import signal
@@ -7,9 +8,13 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from playwright.async_api import BrowserContext, Error, Page, Route, async_playwright
+
+from samples.web_chat.app import chat_app
+from samples.web_chat.scripted import ScriptedClient
 
 from .conftest import ChatServer, Visitor, answers, chromium_options, mid_answer, say, session_of, until, words
 
@@ -44,6 +49,51 @@ async def test_a_closed_tab_has_archived_everything(visit: Visit):
     messages = await visitor.archived(page, 2)
     assert messages[0].text == A_FILE
     assert [message.sender for message in messages] == ["user", "ai"]
+
+
+async def test_a_tab_that_closes_before_its_first_answer_has_archived_the_question(visit: Visit):
+    """The page makes the session's id itself, so that it need not wait for the server's; the next visit asks again."""
+    visitor = await visit()
+    page = await visitor.come()
+    sent = asyncio.Event()
+
+    async def hold(_: Route) -> None:
+        sent.set()  # never answered
+
+    await page.route("**/api/chat", hold)
+    await say(page, A_FACT)
+    await sent.wait()
+    await page.close(run_before_unload=True)
+    user_id = await visitor.user_id()
+
+    async def begun() -> list[str]:
+        sessions = await visitor.server.store.conversations.sessions(user_id, only_chats=True)
+        return [f"{one.title}: {one.chat_count}" for one in sessions]
+
+    assert await until(begun, "a session of the question") == [f"{A_FACT}: 1"]
+    page = await visitor.come()
+    await answers(page, 1)
+    await page.close(run_before_unload=True)
+    assert [message.sender for message in await visitor.archived(page, 2)] == ["user", "ai"]
+
+
+async def test_when_a_page_archives_is_a_setting(visit: Visit):
+    """The server tells the page; without it the page has its own."""
+    visitor = await visit()
+    page = await visitor.come()
+    told = await page.request.get(f"{visitor.server.url}settings.json")
+    assert await told.json() == {"archive_messages": 20, "archive_seconds": 120}
+    app = chat_app(visitor.server.store, ScriptedClient(0), b"secret", page_settings={"archive_messages": 2})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://chat") as client:
+        assert (await client.get("/settings.json")).json() == {"archive_messages": 2}
+    archived: list[str] = []
+    page.on("request", lambda request: archived.append(request.url) if "archive_messages" in request.url else None)
+    await page.route("**/settings.json", lambda route: route.fulfill(json={"archive_messages": 1}))
+    await page.reload()
+    await say(page, A_FACT)
+    await answers(page, 1)
+    await nothing_is_kept(page)
+    assert archived
 
 
 async def test_a_reload_and_the_next_visit_show_the_conversation(visit: Visit):

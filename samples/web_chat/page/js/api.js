@@ -138,15 +138,15 @@ export class Api {
   }
 
   /** Make messages durable; `onStored(ids)` hears of each batch that is. One that is refused holds up no other. */
-  async archive(sessionId, messages, onStored) {
+  async archive(sessionId, agentId, messages, onStored) {
     for (const batch of batchesOf(messages, ARCHIVE_BYTES)) {
       try {
-        const body = { session_id: sessionId, messages_batch: batch };
+        const body = { session_id: sessionId, agent_id: agentId, messages_batch: batch };
         const response = await this.#request("/session/archive_messages", { method: "POST", body });
         onStored((await response.json()).stored_ids);
       } catch (error) {
         if (error.status !== 413 && error.status !== 422) throw error;
-        if (batch.length > 1) for (const message of batch) await this.archive(sessionId, [message], onStored);
+        if (batch.length > 1) for (const message of batch) await this.archive(sessionId, agentId, [message], onStored);
       }
     }
   }
@@ -154,10 +154,10 @@ export class Api {
   /**
    * The same while the page goes away: no answer can be waited for. Returns the ids that the browser took over.
    */
-  archiveByBeacon(sessionId, messages) {
+  archiveByBeacon(sessionId, agentId, messages) {
     const sent = [];
     for (const batch of batchesOf(messages, BEACON_BYTES)) {
-      const body = JSON.stringify({ session_id: sessionId, messages_batch: batch });
+      const body = JSON.stringify({ session_id: sessionId, agent_id: agentId, messages_batch: batch });
       const blob = new Blob([body], { type: "application/json" });
       if (!navigator.sendBeacon(`${this.#root}/session/archive_messages`, blob)) break;
       sent.push(...batch.map((message) => message.id));

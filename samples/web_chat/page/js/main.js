@@ -1,7 +1,7 @@
 /** The page: puts store, server and views together, and decides which conversation is shown. */
 
 import { Api, Connection } from "./api.js";
-import { isDraft } from "./drafts.js";
+import { sessionIdOf } from "./drafts.js";
 import { Pending } from "./pending.js";
 import { addressOf, SessionsView } from "./sessions.js";
 import { ChatStore } from "./store.js";
@@ -23,6 +23,7 @@ const [app, box, form, send, stop] = ["app", "text", "composer", "send", "stop"]
 const connection = new Connection();
 const api = new Api(connection);
 const pending = await Pending.open();
+const settings = await fetch("settings.json").then((answer) => (answer.ok ? answer.json() : {})).catch(() => ({}));
 const messages = new MessagesView();
 const sessions = new SessionsView(api, pending);
 const deletions = new BroadcastChannel("web-chat/deletions");
@@ -35,7 +36,7 @@ let current = null;
 function storeOf(name) {
   const known = [...stores].find((store) => store.name === name);
   if (known) return known;
-  const store = new ChatStore(api, pending, name);
+  const store = new ChatStore(api, pending, name, settings);
   stores.add(store);
   store.addEventListener("change", () => changed(store));
   store.addEventListener("named", () => named(store));
@@ -197,7 +198,7 @@ dialog.addEventListener("close", async () => {
   if (dialog.returnValue !== "delete") return;
   const name = asked.session_id;
   try {
-    if (!isDraft(name)) await api.deleteSession(name);
+    await api.deleteSession(sessionIdOf(name));
   } catch (error) {
     if (!error.isGone) return notice(`Not deleted: ${error.message}`);
   }

@@ -13,11 +13,10 @@
 
 import { retrying } from "./api.js";
 import { Conversation } from "./conversation.js";
-import { isDraft, newDraft } from "./drafts.js";
+import { isDraft, newDraft, sessionIdOf } from "./drafts.js";
 
 const PAGE = 50;
-const ARCHIVE_MESSAGES = 20;
-const ARCHIVE_SECONDS = 120;
+const SETTINGS = { archive_messages: 20, archive_seconds: 120 };
 const GONE = "This conversation is not here any more. Trying again begins a new one.";
 
 /** Fires "change", "named" when the session has its id, and "answered" with the message in `detail`. */
@@ -40,15 +39,20 @@ export class ChatStore extends EventTarget {
   #isGone = false;
   /** Where the page of older messages begins; null: there are none. */
   #older = null;
+  #settings;
 
-  /** @param name The server's id of a session, or the name of one that is still to begin; null for a new one. */
-  constructor(api, pending, name = null) {
+  /**
+   * @param name The id of a session, or the name of one that is still to begin; null for a new one.
+   * @param settings After how many messages and seconds it archives.
+   */
+  constructor(api, pending, name = null, settings = {}) {
     super();
     this.#api = api;
     this.#pending = pending;
     this.#name = name ?? newDraft();
+    this.#settings = { ...SETTINGS, ...settings };
     this.#channel.onmessage = ({ data }) => this.#hear(data);
-    const timer = setInterval(() => this.archive(), ARCHIVE_SECONDS * 1000);
+    const timer = setInterval(() => this.archive(), this.#settings.archive_seconds * 1000);
     this.#life.signal.addEventListener("abort", () => clearInterval(timer));
   }
 
@@ -164,9 +168,12 @@ export class ChatStore extends EventTarget {
 
   /** Make durable what is not; what fails stays for the next time. */
   async archive() {
-    if (!this.hasBegun) return;
+    const sessionId = sessionIdOf(this.#name);
     try {
-      await this.#api.archive(this.#name, this.#toArchive(), (ids) => this.#act({ type: "stored", ids }));
+      await this.#api.archive(sessionId, this.agentId, this.#toArchive(), (ids) => {
+        this.#act({ type: "stored", ids });
+        if (!this.hasBegun) this.#act({ type: "named", name: sessionId, agentId: this.agentId });
+      });
     } catch (error) {
       if (error.status === 410) this.#pending.forget(this.name); // deleted: nobody wants to keep it
     }
@@ -174,9 +181,9 @@ export class ChatStore extends EventTarget {
 
   /** The same while the page goes away. */
   archiveByBeacon() {
-    if (!this.hasBegun) return;
     const messages = this.#toArchive().filter(({ id }) => !this.#takenByBeacon.has(id));
-    for (const id of this.#api.archiveByBeacon(this.#name, messages)) this.#takenByBeacon.add(id);
+    const taken = this.#api.archiveByBeacon(sessionIdOf(this.#name), this.agentId, messages);
+    for (const id of taken) this.#takenByBeacon.add(id);
   }
 
   /** Leave the conversation for good; what is not finished stays for the next time. */
@@ -236,7 +243,7 @@ export class ChatStore extends EventTarget {
     } finally {
       this.#run = null;
     }
-    if (this.#toArchive().length >= ARCHIVE_MESSAGES) await this.archive();
+    if (this.#toArchive().length >= this.#settings.archive_messages) await this.archive();
   }
 
   /** What was written stays, as the answer that there is. */
@@ -253,7 +260,7 @@ export class ChatStore extends EventTarget {
       const message = wasSent ? this.#conversation.entry(id).message : this.#conversation.stamped(id);
       this.#act({ type: "sending", id, message });
       await this.#api.say(message, {
-        sessionId: this.hasBegun ? this.#name : null,
+        sessionId: sessionIdOf(this.#name),
         agentId: this.agentId,
         signal,
         onEvent: (name, data) => {
