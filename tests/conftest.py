@@ -25,6 +25,8 @@ SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
 WITHOUT_DURABILITY = ("fsync", "synchronous_commit", "full_page_writes")
 
+os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
+
 # what a test does not say itself; a longer search is one environment variable away, and a slow machine is no failure
 settings.register_profile(
     "suite",

