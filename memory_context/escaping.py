@@ -9,7 +9,7 @@ passes unchanged, at the price of one scan.
 import re
 from typing import Any, cast
 
-__all__ = ["escape", "escape_json", "from_utf8", "is_plain", "to_utf8", "unescape", "unescape_json"]
+__all__ = ["escape", "escape_json", "from_utf8", "is_plain", "sayable", "to_utf8", "unescape", "unescape_json"]
 
 _REFUSED = re.compile("[\x00\ud800-\udfff]")
 _TO_ESCAPE = re.compile("[\x00\x1a\ud800-\udfff]")
@@ -44,6 +44,11 @@ def unescape_json(value: Any) -> Any:
 def to_utf8(text: str) -> bytes:
     """Encode any str: lone surrogates become their three-byte form ("surrogatepass")."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def sayable(text: str) -> str:
+    """Return a text that UTF-8 and JSON take: each lone surrogate is spelled, such as `\\ud83d`. Cannot be undone."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def from_utf8(data: bytes) -> str:

@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError
 
 from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
+from ..escaping import sayable
 from .resources import completed, list_resources, read_resource, resource_templates
 from .served import ServedMemory
 from .teaching import INSTRUCTIONS, READ_ONLY_INSTRUCTIONS, prompt_named, prompts
@@ -113,7 +114,7 @@ def _error(code: int, text: str) -> McpError:
 def _sayable(value: Any) -> Any:
     """Return a value in whose texts each half of a surrogate pair is spelled, such as `\\ud83d`."""
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return sayable(value)
     if isinstance(value, dict):
         return {_sayable(name): _sayable(one) for name, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):

@@ -11,6 +11,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol, cast
 from weakref import WeakSet, WeakValueDictionary
 
@@ -19,6 +20,7 @@ from autogen_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
 from typing_extensions import Self
 
+from ..escaping import sayable
 from ..memory import AgentMemory
 from ..policy import ContextPolicy
 from ..references import one_line
@@ -134,6 +136,9 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             _call_id.get(),
         )
         answer = await self._answer(host, args)
+        answer = replace(
+            answer, text=sayable(answer.text), label=sayable(answer.label), next_step=sayable(answer.next_step)
+        )
         found = f"{self._to_config().model_dump_json()} {asked} {answer.found}" if answer.found else ""
         text, shows_content = told(answer, earlier, is_new=bool(found) and memory.find_lookup(found) is None)
         if shows_content:
@@ -164,8 +169,11 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     async def _answer(self, host: ToolHost, args: Any) -> Answer: ...
 
     def _what_is_asked(self, args: Any) -> str:
-        """Return the arguments in the one way of writing them that all calls for the same have."""
-        return args.model_dump_json()
+        """Return the arguments in the one way of writing them that all calls for the same have.
+
+        Not by pydantic's JSON, which refuses lone surrogates; models send them.
+        """
+        return json.dumps(args.model_dump())
 
     def _asked_by(self, call: FunctionCall) -> str | None:
         """Return what a call of this tool asked for; None if that could not be read."""
@@ -206,4 +214,4 @@ def _in_words(name: str, error: ValidationError) -> str:
         else f"{'.'.join(map(str, one['loc']))} is missing"
         for one in error.errors()
     ]
-    return f"{name} cannot take these arguments: {'; '.join(problems)}. Send it again with those mended."
+    return sayable(f"{name} cannot take these arguments: {'; '.join(problems)}. Send it again with those mended.")

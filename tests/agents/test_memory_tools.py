@@ -12,9 +12,9 @@ from autogen_core.models import (
     FunctionExecutionResultMessage,
     UserMessage,
 )
-from autogen_core.tools import BaseTool
+from autogen_core.tools import BaseTool, StaticWorkbench
 
-from memory_context import ContextPolicy, MemoryContext, MemoryRef, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.messages import results_of
 from memory_context.transcript import Folded, PlannedCompaction
 
@@ -486,3 +486,54 @@ async def test_what_is_said_instead_of_a_content_is_not_stored(store: MemoryStor
     assert said_instead
     assert all(context.token_counter.count(answer) > 50 for answer in said_instead), "or it proves nothing"
     assert context.stats.write_transactions == 0
+
+
+HALF = "half \ud83d of a pair"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("store_memory", {"content": HALF, "description": HALF, "tags": [HALF]}),
+        ("retrieve_memory", {"memory_key": HALF}),
+        ("retrieve_memory", {"memory_key": "k", "transform": HALF}),
+        ("retrieve_memory", {"memory_key": "KEY", "transform": "filtered", "pattern": HALF}),
+        ("retrieve_memory", {"memory_key": "KEY", "transform": "filtered", "json_path": f"$.{HALF}"}),
+        ("read_history", {"first_message": HALF}),
+        ("search_memory", {"query": HALF, "source": HALF, "tags": [HALF]}),
+        ("search_memory", {"query": HALF, "type": HALF}),
+        ("query_memory", {"source": HALF, "tags": [HALF]}),
+        ("query_memory", {"related_to": HALF}),
+    ],
+)
+async def test_tools_take_halves_of_surrogate_pairs(
+    context: MemoryContext, name: str, arguments: dict[str, Any]
+) -> None:
+    """A model sends them as `\\ud83d` in its JSON; each answer can be written in UTF-8, also when it is asked again."""
+    key = await context.store(HALF * 10, "a text")
+    arguments = {field: key if value == "KEY" else value for field, value in arguments.items()}
+    workbench = StaticWorkbench([*context.tools()])
+    for _ in range(2):
+        (await ask(context, name, **arguments)).encode()
+        result = await workbench.call_tool(name, arguments)
+        result.to_text().encode()
+        assert not result.is_error
+
+
+@pytest.mark.parametrize("uses_workbench", [False, True])
+async def test_agent_stores_and_reads_halves_of_surrogate_pairs(context: MemoryContext, uses_workbench: bool) -> None:
+    """The item is exact; what the model reads spells the half."""
+    client = model(
+        calls(("store_memory", {"content": HALF, "description": "from JavaScript"})),
+        calls(("search_memory", {"query": HALF})),
+        "done",
+    )
+    tools = context.tools()
+    given: dict[str, Any] = {"workbench": StaticWorkbench([*tools])} if uses_workbench else {"tools": tools}
+    agent = AssistantAgent("coder", client, model_context=context, max_tool_iterations=5, **given)
+    assert (await agent.run(task="Keep it.")).messages[-1].to_text() == "done"  # type: ignore[union-attr]
+    (item,) = await context.agent_memory.query(MemoryCriteria(sources=("store_memory",)))
+    assert await context.retrieve(item.key) == HALF
+    text = await ask(context, "retrieve_memory", memory_key=item.key)
+    assert "half \\ud83d of a pair" in text
+    assert "half \\ud83d of a pair" in text_of(seen(client))
