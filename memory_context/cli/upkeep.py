@@ -168,8 +168,14 @@ def prune(
             help="Only this type; may be given several times. [default: all but what people said of themselves]",
         ),
     ] = None,
-    keep_conversations: Annotated[
-        bool, typer.Option("--keep-conversations", help="Keep what was said in sessions.")
+    conversations: Annotated[
+        bool,
+        typer.Option(
+            "--conversations/--keep-conversations", help="Whether conversations go, too, with what was said in them."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would go, items and conversations; change nothing.")
     ] = False,
     yes: YesOption = False,
     url: UrlOption = None,
@@ -178,7 +184,8 @@ def prune(
     """Forget what nobody used for a while, of all users.
 
     Preferences, facts and secrets of people stay, as do items of sessions that are still active. A forgotten item
-    leaves a tombstone that tells when it was forgotten; its content is gone.
+    leaves a tombstone that tells when it was forgotten; its content is gone. Conversations go only with
+    --conversations.
     """
     from .durations import duration_of
 
@@ -186,22 +193,27 @@ def prune(
 
     async def work(store: "MemoryStore") -> None:
         what = f"items of type {', '.join(types)}" if types else "items"
-        conversations = "" if keep_conversations else " and conversations"
-        confirm(f"Forget {what}{conversations} of all users in {store.describe()} not used for {older_than}?", yes)
+        said = " and conversations" if conversations else ""
+        if not dry_run:
+            confirm(f"Forget {what}{said} of all users in {store.describe()} not used for {older_than}?", yes)
         with progress_bar("pruning users") as show:
 
             def tell(progress: "PruneProgress") -> None:
                 show(progress.users_done, progress.users)
 
-            report = await store.prune(age, types=types or None, conversations=not keep_conversations, progress=tell)
+            report = await store.prune(
+                age, types=types or None, conversations=conversations, dry_run=dry_run, progress=tell
+            )
         if as_json:
             print_json(asdict(report))
             return
+        done = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
+        kept = ", kept without --conversations" if dry_run and report.sessions and not conversations else ""
         print_fields(
             [
-                ("items forgotten", f"{report.items:,} ({_size(report.content_bytes)})"),
-                ("events deleted", f"{report.events:,}"),
-                ("sessions deleted", f"{report.sessions:,}"),
+                (f"items {done[0]}", f"{report.items:,} ({_size(report.content_bytes)})"),
+                (f"events {done[1]}", f"{report.events:,}"),
+                (f"sessions {done[1]}", f"{report.sessions:,}{kept}"),
             ]
         )
 
@@ -240,7 +252,7 @@ def reindex(
     chosen = _embedder(embedder, model, dimensions)
 
     async def work(store: "MemoryStore") -> None:
-        await store.open()
+        await store.upkeep.migrate()  # not `open`, whose background would index some of it uncounted
         before = await store.upkeep.status()
         if embedder is None:
             _refuse_another_model(store, before.embeddings or ())

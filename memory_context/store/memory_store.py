@@ -292,7 +292,8 @@ class MemoryStore:
         older_than: timedelta | datetime,
         *,
         types: Sequence[str] | None = None,
-        conversations: bool = True,
+        conversations: bool = False,
+        dry_run: bool = False,
         progress: Callable[[PruneProgress], None] | None = None,
     ) -> PruneReport:
         """Forget what was neither stored nor used for some time, of all users, and return how much that was.
@@ -306,13 +307,14 @@ class MemoryStore:
             types: Only items of these types; None for all but secrets, and the preferences and facts that the user or
                 the application stored, which are never pruned. Those of a model, a tool or a file are.
             conversations: Whether what was said in sessions goes, too, where nothing was archived for so long.
+            dry_run: Only count what would go, conversations included.
             progress: Called after each transaction.
 
         Raises:
             ValueError: The age is not positive, the time not past or without a timezone, or a type may not be pruned.
             StoreError: The database failed.
         """
-        return await prune(self._database, older_than, types, conversations, progress)
+        return await prune(self._database, older_than, types, conversations, progress, dry_run=dry_run)
 
     # --- index and search
 

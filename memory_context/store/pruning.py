@@ -2,10 +2,10 @@
 
     user:  old items, 500 a transaction ─▶ old events ─▶ old sessions ─▶ what an interface showed of them
 
-Promises: what people said of themselves (preferences, facts, secrets) is never pruned, unlike what a model, a tool or a
-file stored under these types; nor is an item of an active session, or one that its archive refers to. A pruned item
-leaves a tombstone, as a forgotten one does. It can be broken off anywhere and called again; several at once only share
-the work.
+Promises: what people said goes on request only; what they said of themselves (preferences, facts, secrets) is never
+pruned, unlike what a model, a tool or a file stored under these types; nor is an item of an active session, or one that
+its archive refers to. A pruned item leaves a tombstone, as a forgotten one does. It can be broken off anywhere and
+called again; several at once only share the work.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,6 +86,8 @@ async def prune(
     types: Sequence[str] | None,
     conversations: bool,
     progress: Callable[[PruneProgress], None] | None,
+    *,
+    dry_run: bool = False,
 ) -> PruneReport:
     """Prune what is older, of all users; `MemoryStore.prune` says what that is.
 
@@ -98,6 +100,9 @@ async def prune(
     users = [user_id async for user_id in every_user(database)]
     pruning.users = len(users)
     for user_id in users:
+        if dry_run:
+            await pruning.count(user_id)
+            continue
         await pruning.items_of(user_id)
         await pruning.events_of(user_id)
         if conversations:
@@ -129,6 +134,17 @@ class _Pruning:
         self._progress = progress
         self.users = self.users_done = 0
         self.items = self.events = self.sessions = self.content_bytes = 0
+
+    async def count(self, user_id: str) -> None:
+        """Add up what pruning would take of a user, sessions included."""
+        params = {**self._same, "user_id": escape(user_id)}
+        ((found,),) = await self._database.read(user_id, Statement(_QUERIES["count_prunable"], params))
+        self.items += found["items"]
+        self.events += found["events"]
+        self.sessions += found["sessions"]
+        self.content_bytes += found["content_bytes"]
+        self.users_done += 1
+        self.tell()
 
     async def items_of(self, user_id: str) -> None:
         """Forget a user's old items, page by page; those that are kept are passed over."""

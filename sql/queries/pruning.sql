@@ -68,6 +68,50 @@ WITH active AS MATERIALIZED (
 )
 SELECT count(*) AS items, coalesce(sum(content_bytes), 0)::bigint AS content_bytes FROM pruned;
 
+-- name: count_prunable :one
+-- What pruning would take of a user: the same conditions, nothing locked or changed.
+WITH active AS MATERIALIZED (
+    SELECT session_id FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s AND last_activity_at >= %(cutoff)s AND deleted_at IS NULL
+), referred AS MATERIALIZED (
+    SELECT unnest(batch.memory_keys) AS memory_key
+    FROM active
+    JOIN memory_context.recent_conversation_history AS batch
+        ON batch.user_id = %(user_id)s AND batch.session_id = active.session_id AND batch.kind = 'transcript'
+), item AS (
+    SELECT count(*) AS items, coalesce(sum(item.content_bytes), 0)::bigint AS content_bytes
+    FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s
+        AND item.is_active
+        AND item.created_at < %(cutoff)s
+        AND item.updated_at < %(cutoff)s
+        AND item.last_used_at < %(cutoff)s
+        AND (
+            item.memory_type = ANY(%(types)s::text[])
+            OR (item.memory_type = ANY(%(claimed_types)s::text[]) AND item.origin <> ALL(%(trusted_origins)s::text[]))
+        )
+        AND item.session_id NOT IN (SELECT session_id FROM active)
+        AND (
+            position('/' IN item.session_id) = 0
+            OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
+        )
+        AND item.memory_key NOT IN (SELECT memory_key FROM referred)
+)
+SELECT
+    item.items, item.content_bytes,
+    (
+        SELECT count(*) FROM memory_context.agent_memory_events
+        WHERE user_id = %(user_id)s AND created_at < %(cutoff)s
+    ) AS events,
+    (
+        SELECT count(*) FROM memory_context.agent_sessions AS session
+        WHERE session.user_id = %(user_id)s AND session.last_activity_at < %(cutoff)s AND session.deleted_at IS NULL
+            AND (position('/' IN session.session_id) = 0 OR NOT EXISTS (
+                SELECT FROM active WHERE starts_with(session.session_id, active.session_id || '/')
+            ))
+    ) AS sessions
+FROM item;
+
 -- name: delete_old_events :many
 -- A batch of what happened before a time.
 DELETE FROM memory_context.agent_memory_events

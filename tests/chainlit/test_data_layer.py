@@ -509,13 +509,13 @@ async def test_a_thread_that_is_not_used_is_pruned(
         for table in ("ui_threads", "agent_sessions"):
             server.execute(f"UPDATE memory_context.{table} SET {age}", database_of(database_url))
         await layer.create_step(step("again", "used"))
-    report = await store.prune(timedelta(days=1))
+    report = await store.prune(timedelta(days=1), conversations=True)
     assert report.sessions == 2
     assert await page_of(layer) == ["used"]
     rows = "SELECT DISTINCT thread_id FROM memory_context.{table}"
     for table in ("ui_threads", "ui_steps", "ui_elements"):
         assert server.execute(rows, database_of(database_url), table=table) == [("used",)]
-    kept = await store.prune(timedelta(seconds=1), conversations=False)
+    kept = await store.prune(timedelta(seconds=1))
     assert (kept.sessions, await page_of(layer)) == (0, ["used"])
 
 

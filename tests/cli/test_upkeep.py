@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from memory_context import MemoryStore, embeddings
 from memory_context.cli import upkeep
-from memory_context.store import NewMemory
+from memory_context.store import ChatMessage, NewMemory
 from memory_context.store.sqlfiles import load_migrations
 
 from ..conftest import Server, database_of
@@ -156,8 +157,33 @@ def test_prune_asks_and_says_what_it_did(run: Run, database_url: str, server: Se
     assert "give --yes" in err
     ended, out, _ = run(*prune, "--yes", "--type", "article")
     assert out.startswith("items forgotten   0 ")
-    ended, out, _ = run(*prune, "--yes", "--json", "--keep-conversations")
+    ended, out, _ = run(*prune, "--dry-run", "--json")
     assert (ended, json.loads(out)) == (0, {"items": 1, "events": 0, "sessions": 0, "content_bytes": 3})
+    ended, out, _ = run(*prune, "--yes", "--json")
+    assert (ended, json.loads(out)) == (0, {"items": 1, "events": 0, "sessions": 0, "content_bytes": 3})
+
+
+def test_prune_takes_conversations_on_request_only(run: Run, database_url: str, server: Server):
+    """A dry run shows both, asks nothing and changes nothing."""
+
+    async def talk() -> None:
+        async with MemoryStore(database_url) as store:
+            long_ago = datetime.now(timezone.utc) - timedelta(days=100)
+            await store.conversations.append("alice", "s", "", chat=[ChatMessage("m", "hello", "user", long_ago)])
+
+    asyncio.run(talk())
+    server.execute(
+        "UPDATE memory_context.agent_sessions SET last_activity_at = now() - interval '100 days'",
+        database_of(database_url),
+    )
+    prune = ("prune", "--older-than", "90d", "--url", database_url)
+    assert run(*prune, "--dry-run") == (
+        0,
+        "items to forget     0 (0 bytes)\nevents to delete    0\nsessions to delete  1, kept without --conversations\n",
+        "",
+    )
+    assert json.loads(run(*prune, "--yes", "--json")[1])["sessions"] == 0
+    assert json.loads(run(*prune, "--yes", "--json", "--conversations")[1])["sessions"] == 1
 
 
 @pytest.mark.parametrize(

@@ -244,12 +244,35 @@ async def test_old_sessions_go_and_may_begin_anew(store: MemoryStore, age: Age, 
         await archive(store, session, keys=("k",))
     age()
     await archive(store, "s", number=1)
-    assert await store.prune(PERIOD, conversations=False) == PruneReport()
-    assert await store.prune(PERIOD) == PruneReport(sessions=1)
+    assert await store.prune(PERIOD) == PruneReport()
+    assert await store.prune(PERIOD, conversations=True) == PruneReport(sessions=1)
     assert [session.session_id for session in await store.conversations.sessions("alice")] == ["s"]
     assert execute("SELECT DISTINCT session_id FROM memory_context.recent_conversation_history") == [("s",)]
     await archive(store, "old")
     assert (await store.conversations.read("alice", "old", "coder")).head == 0
+
+
+async def test_dry_run_counts_what_pruning_takes_and_changes_nothing(
+    store: MemoryStore, age: Age, execute: Execute
+) -> None:
+    """Of items, events and conversations; what active sessions have or refer to stays, as in earnest."""
+    memory = AgentMemory(store, "alice", "coder", "old")
+    for text in ("the harbour", "the old harbour"):
+        ref = await memory.store(text)
+    await keep(store, "referred")
+    await keep(store, "fact", type="user_fact")
+    memory.trail.note("retrieved", [ref.key], "old")
+    await store.events.flush()
+    for session in ("old", "s", "s/reader", "gone"):
+        await archive(store, session, keys=("referred",))
+    await store.conversations.delete_session("alice", "gone")
+    age()
+    await archive(store, "s", keys=("referred",), number=1)
+    expected = await store.prune(PERIOD, dry_run=True)
+    assert expected == PruneReport(items=2, events=1, sessions=1, content_bytes=26)
+    assert await store.prune(PERIOD, dry_run=True, conversations=True) == expected
+    assert await store.prune(PERIOD, conversations=True) == expected
+    assert await store.prune(PERIOD, dry_run=True) == PruneReport()
 
 
 async def test_a_sub_agents_session_stays_while_one_above_it_is_active(store: MemoryStore, age: Age) -> None:
@@ -258,11 +281,11 @@ async def test_a_sub_agents_session_stays_while_one_above_it_is_active(store: Me
         await archive(store, session)
     age()
     await archive(store, "s", number=1)
-    assert (await store.prune(PERIOD)).sessions == 1
+    assert (await store.prune(PERIOD, conversations=True)).sessions == 1
     sessions = await store.conversations.sessions("alice")
     assert {session.session_id for session in sessions} == {"s", "s/reader", "s/reader/clerk"}
     age()
-    assert (await store.prune(PERIOD)).sessions == 3
+    assert (await store.prune(PERIOD, conversations=True)).sessions == 3
 
 
 async def test_tombstones_of_sessions_go_when_they_are_old(store: MemoryStore, age: Age, execute: Execute) -> None:
@@ -272,7 +295,7 @@ async def test_tombstones_of_sessions_go_when_they_are_old(store: MemoryStore, a
         await store.conversations.delete_session("alice", session)
     age()
     execute("UPDATE memory_context.agent_sessions SET deleted_at = now() WHERE session_id = 'lately'")
-    assert await store.prune(PERIOD) == PruneReport()
+    assert await store.prune(PERIOD, conversations=True) == PruneReport()
     assert execute("SELECT session_id FROM memory_context.agent_sessions") == [("lately",)]
 
 
@@ -331,7 +354,7 @@ async def test_progress_is_told_after_each_transaction(store: MemoryStore, age: 
     """It never goes back, and ends with what is reported."""
     await fill(store, age)
     told: list[PruneProgress] = []
-    report = await store.prune(PERIOD, progress=told.append)
+    report = await store.prune(PERIOD, conversations=True, progress=told.append)
     assert report == PruneReport(items=21, sessions=6, content_bytes=210)
     assert told[-1] == PruneProgress(3, 3, 21, 0, 6, 210)
     for name in ("users_done", "items", "sessions", "bytes_freed"):
@@ -355,8 +378,8 @@ async def test_broken_off_it_is_called_again(store: MemoryStore, age: Age, after
             raise KeyError("stop")
 
     with pytest.raises(KeyError):
-        await store.prune(PERIOD, progress=stop)
-    report = await store.prune(PERIOD)
+        await store.prune(PERIOD, conversations=True, progress=stop)
+    report = await store.prune(PERIOD, conversations=True)
     assert (told[-1].items + report.items, told[-1].sessions + report.sessions) == (21, 6)
     for user in ("alice", "bob", "carol"):
         assert await left(store, user) == {"new"}
@@ -372,7 +395,11 @@ async def test_two_at_once_share_the_work(store: MemoryStore, age: Age, database
         for user in ("alice", "bob", "carol"):
             work += [archive(other, "s3", user=user), keep(other, "newer", user=user)]
         done = await asyncio.gather(
-            store.prune(PERIOD), other.prune(PERIOD), store.flush_index(), other.flush_index(), *work
+            store.prune(PERIOD, conversations=True),
+            other.prune(PERIOD, conversations=True),
+            store.flush_index(),
+            other.flush_index(),
+            *work,
         )
     assert done[0].items + done[1].items == 21
     assert done[0].content_bytes + done[1].content_bytes == 210
