@@ -119,7 +119,7 @@ async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -
     """With every warning switched on, in a folder whose parents do not exist."""
     deep = home / "not" / "yet" / "there"
     process = await start_python(
-        FIRST_USE, MEMORY_CONTEXT_HOME=str(deep), PYTHONDEVMODE="1", XDG_RUNTIME_DIR="/nonexistent"
+        FIRST_USE, MEMORY_CONTEXT_HOME=str(deep), PYTHONWARNINGS="always", XDG_RUNTIME_DIR="/nonexistent"
     )
     await finish(process)
     assert (deep / "postgres" / "PG_VERSION").exists()
