@@ -189,11 +189,7 @@ class MemoryStore:
         await self.close()
 
     def every_user(self) -> AsyncIterator[str]:
-        """Yield all users there are, in a fixed order, page by page: for maintenance, which acts as each in turn.
-
-        Raises:
-            StoreError: The database failed, or neither the owner's URL is known nor may the login list the users.
-        """
+        """Yield all users in a fixed order, as the owner, or as a login that may list them; else `StoreError`."""
         return every_user(self._database)
 
     # --- items
@@ -298,9 +294,8 @@ class MemoryStore:
     ) -> PruneReport:
         """Forget what was neither stored nor used for some time, of all users, and return how much that was.
 
-        Items leave a tombstone. Those of a session that is still active stay, and those that its archive refers to.
-        Events of the audit trail go, too. It works in small transactions beside everything else; interrupted, call it
-        again.
+        Items leave a tombstone. Those of an active session stay, and those that its archive refers to. Events of the
+        audit trail go, too. It works in small transactions beside everything else; interrupted, call it again.
 
         Args:
             older_than: How long, or since when.
