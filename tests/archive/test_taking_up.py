@@ -1,0 +1,170 @@
+"""Whether a session goes on from its archive or from a saved state, and how far that is archived."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from autogen_core.models import UserMessage
+
+from memory_context.archive.batching import batch_after, holds
+from memory_context.archive.progress import Line, Progress
+from memory_context.archive.report import ResumeReport
+from memory_context.archive.taking_up import TakenUp
+from memory_context.messages import Address
+from memory_context.references import MemoryRef
+from memory_context.store import ChatMessage
+from memory_context.transcript import Cleared, Expanded, Offloaded, Part, Stored, Transcript
+from memory_context.transcript.entries import Opened
+
+BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def transcript_of(*seconds: int, cleared: bool = False) -> Transcript:
+    """Return a transcript of messages that were added at these times."""
+    transcript = Transcript()
+    for at in seconds:
+        entry = transcript.append(UserMessage(content=f"at {at}", source="user"), BEGAN + timedelta(seconds=at))
+        entry.measure([Part(Address("text", 0), 5)])
+    if cleared:
+        transcript.decide(Cleared(transcript.end))
+    return transcript
+
+
+def archived(sequence: int, *seconds: int, outcome: str = "resumed", cleared: bool = False) -> TakenUp:
+    line = Line(sequence, position=len(seconds))
+    return TakenUp(transcript_of(*seconds, cleared=cleared), Progress(line), ResumeReport(outcome))  # type: ignore[arg-type]
+
+
+def saved(line: Line | None, *seconds: int, cleared: bool = False) -> TakenUp:
+    return TakenUp(transcript_of(*seconds, cleared=cleared), Progress(line), ResumeReport("state"))
+
+
+@pytest.mark.parametrize(
+    ("archive", "state", "is_newer"),
+    [
+        (archived(2, 1, 2, 3), saved(Line(1), 1, 2), True),
+        (archived(2, 1, 2, 3), saved(Line(1), 1, 3), True),
+        (archived(2, 1, 2, 3), saved(Line(2), 1, 2), False),
+        (archived(2, 1, 2, 3), saved(Line(3), 1, 2), False),
+        (archived(2, 1, 2), saved(Line(1), 1, 2, 3), False),
+        (archived(2, 1, 2), saved(None, 1), True),
+        (archived(0, 1, 2), saved(None, 1, 3), False),
+        (archived(0, 1), saved(Line(-1)), True),
+        (archived(2, 1, 2, 3), saved(Line(1, "branch"), 1, 2), False),
+        (archived(2, 1, 2, 3, outcome="unreadable"), saved(Line(1), 1, 2), False),
+        (archived(2, 1, 2, 3, outcome="new"), saved(Line(1), 1, 2), False),
+        (archived(2, 1, 2, 3), saved(Line(1), 1, 2, cleared=True), False),
+        (archived(2, 1, 2, 3, cleared=True), saved(Line(1), 1, 2, cleared=True), True),
+    ],
+    ids=[
+        "a later batch",
+        "a later batch of the same time",
+        "the same batch",
+        "an earlier batch",
+        "a later batch without the last message",
+        "a state that knows no batch",
+        "a state that knows no batch and a later message",
+        "a state with nothing in it",
+        "a state on a branch",
+        "an archive that cannot be read",
+        "no archive",
+        "a clear that the archive does not know",
+        "a clear that both know",
+    ],
+)
+def test_archive_is_newer_than_a_saved_state_by_batch_clear_and_last_message(
+    archive: TakenUp, state: TakenUp, is_newer: bool
+):
+    assert archive.is_newer_than(state) is is_newer
+
+
+def test_saved_transcript_goes_on_where_it_was_archived():
+    """On its own branch, or right behind the last batch; if the archive has another one, all is written anew."""
+    archive = archived(2, 1, 2, 3)
+    for known in (Line(2, position=3, decision=1), Line(1, "branch", position=2)):
+        assert archive.continued_by(Progress(known)) == Progress(known)
+    for known in (Line(1, position=2, decision=1), Line(3), None):
+        delivered = {"m1": 0}
+        expected = Progress(Line(2, position=0, decision=0, begins_anew=True), delivered)
+        assert archive.continued_by(Progress(known, delivered)) == expected
+    unknown = replace(archive, progress=Progress(None))
+    assert unknown.continued_by(Progress(Line(1))) == Progress(Line(1))
+    mended = replace(archive, progress=Progress(Line(2, begins_anew=True)))
+    assert mended.continued_by(Progress(Line(2, position=3))).line == Line(2, begins_anew=True)
+
+
+def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
+    """Each item once, in the order in which it came up, both stored and opened ones."""
+    transcript = transcript_of(1, 2, 3)
+    refs = [MemoryRef(f"k{number}", "an item", 5) for number in range(3)]
+    transcript.decide(Offloaded(0, Address("text", 0), Stored((refs[0],), "compacted", 2)))
+    transcript.decide(Offloaded(2, Address("text", 0), Stored((refs[1], refs[0]), "compacted", 2)))
+    transcript.decide(Expanded(2, "text", 3, (Opened("k2", "named", ""), Opened("k1", "named", ""))))
+    after = batch_after(Line(4, position=1, decision=1), transcript, new_messages=2, chat_ids={"b", "a"})
+    assert (after.sequence, after.begins_anew, after.message_count) == (5, False, 2)
+    assert (after.memory_keys, after.chat_ids) == (("k1", "k0", "k2"), ("a", "b"))
+    assert (after.started_at, after.ended_at) == (BEGAN + timedelta(seconds=2), BEGAN + timedelta(seconds=3))
+    assert len(after.body["entries"]) == 2
+    anew = batch_after(Line(4, position=1, decision=1, begins_anew=True), transcript, new_messages=0, chat_ids=())
+    assert (anew.sequence, anew.begins_anew, anew.memory_keys) == (5, True, ("k0", "k1", "k2"))
+    assert (anew.started_at, len(anew.body["entries"])) == (BEGAN + timedelta(seconds=1), 3)
+    before = datetime.now(timezone.utc)
+    decisions = batch_after(Line(4, position=3, decision=1), transcript, new_messages=0, chat_ids=())
+    assert before <= decisions.started_at == decisions.ended_at <= datetime.now(timezone.utc)
+
+
+def test_transcript_holds_entries_of_the_same_place_and_time_only():
+    whole = transcript_of(1, 2, 3)
+    assert holds(whole, transcript_of(1, 2).entries())
+    assert holds(whole, [])
+    assert not holds(whole, transcript_of(1, 3).entries())
+    assert not holds(whole, transcript_of(1, 2, 3, 4).entries())
+    later = Transcript(1)
+    later.append(UserMessage(content="at 2", source="user"), BEGAN + timedelta(seconds=2))
+    assert holds(whole, later.entries())
+    assert not holds(later, whole.entries()[:2]), "it does not have what came before it"
+
+
+def test_progress_comes_back_from_a_state_and_nonsense_is_refused():
+    chat = (ChatMessage("m1", "said \x00", "user", BEGAN),)
+    progress = Progress(Line(2, "branch", 3, 0, True), {"m1": 2}, chat)
+    state = progress.to_state(transcript_of(1, 2, 3), with_cleared=True)
+    assert Progress.from_state(state) == progress
+    assert Progress.from_state(None) == Progress(None)
+    assert Progress.from_state({**state, "line": None}).line is None
+    for broken in ({}, {**state, "delivered": 5}, {**state, "line": {"unknown": 1}}, {**state, "chat": [{}]}):
+        with pytest.raises(ValueError, match="no saved state, or it was cut"):
+            Progress.from_state(broken)
+
+
+def test_cleared_words_are_archived_with_the_decision_that_cleared_them():
+    transcript = transcript_of(1, 2)
+    assert Progress(None).has_cleared(transcript), "nothing was cleared"
+    transcript.decide(Cleared(2))
+    assert not Progress(None).has_cleared(transcript)
+    assert not Progress(Line(0, decision=0)).has_cleared(transcript)
+    assert Progress(Line(0, decision=1)).has_cleared(transcript)
+    assert not Progress(Line(0, decision=1, begins_anew=True)).has_cleared(transcript)
+
+
+def test_report_says_what_is_missing():
+    """In one line; complete is what lacks nothing."""
+    whole = ResumeReport("resumed", 7, 2, BEGAN)
+    assert str(whole) == "7 messages from 2 batches; the last of 2026-01-01 00:00:00 UTC"
+    assert whole.is_complete
+    parts = {
+        "missing_batches": (1, 2),
+        "damaged_batches": (3, 4),
+        "later_keys": ("k1", "k2"),
+        "branches": ("b",),
+    }
+    for name, value in parts.items():
+        assert not replace(whole, **{name: value}).is_complete
+    assert str(replace(whole, archived_at=None, missing_messages=5, **parts)) == (
+        "7 messages from 2 batches; batches 1, 2 are missing, with 5 messages; batches 3, 4 are not what was written; "
+        "items stored after it, whose messages are missing: k1, k2; "
+        "1 other lines were archived by processes that went on with it too"
+    )
+    assert str(ResumeReport("state", 3)) == "3 messages from a saved state"
+    for outcome in ("new", "pending", "unreadable", "off"):
+        assert str(ResumeReport(outcome))
