@@ -32,6 +32,7 @@ class CoverageMap:
         seconds: How long each test takes that passes, its fixtures included, by its id.
         by_line: The tests that run a line, by module and line.
         breadth: How many lines a test runs: few tell of a test of just that.
+        starting: The tests that run the package in another process, too, which no recording sees.
     """
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -40,10 +41,13 @@ class CoverageMap:
     )
     breadth: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
+    starting: set[str] = field(default_factory=set[str])
+
     def add(self, record: dict[str, Any]) -> None:
         """Add what was recorded of a test file; of tests that do not pass nothing."""
-        passed = {nodeid: test["seconds"] for nodeid, test in record["tests"].items() if test["outcome"] == "passed"}
+        passed = {nodeid: test["seconds"] for nodeid, test in record["tests"].items() if test.get("outcome") == "passed"}
         self.seconds |= passed
+        self.starting |= {nodeid for nodeid in passed if record["tests"][nodeid]["starts_python"]}
         for module, lines in record["lines"].items():
             for line, nodeids in lines.items():
                 good = passed.keys() & nodeids
@@ -52,14 +56,21 @@ class CoverageMap:
                     self.breadth[nodeid] += 1
 
     def tests_of(self, module: str, line: int, span: tuple[int, int]) -> list[str]:
-        """Return the tests that run a line, those first that run the fewest lines in all.
+        """Return the tests that may notice a fault in a line.
 
-        If no test runs the line itself, as with parts of a longer statement, those count that run its statement.
+        First those that run it, the ones with the fewest lines in all before others; if no test runs the line itself,
+        as with parts of a longer statement, those that run its statement. Then those of the package's own folder that
+        start a process.
         """
         found = self.by_line.get((module, line)) or {
             nodeid for number in range(span[0], span[1] + 1) for nodeid in self.by_line.get((module, number), ())
         }
-        return sorted(found, key=lambda nodeid: (self.breadth[nodeid], self.seconds[nodeid], nodeid))
+        folder = f"tests/{module.split('/')[1]}/"
+        others = {nodeid for nodeid in self.starting if nodeid.startswith(folder)} - found
+        return [
+            *sorted(found, key=lambda nodeid: (self.breadth[nodeid], self.seconds[nodeid], nodeid)),
+            *sorted(others, key=lambda nodeid: (self.seconds[nodeid], nodeid)),
+        ]
 
     def within(self, nodeids: Sequence[str], limit_seconds: float) -> list[str]:
         """Return the first of these tests that together take no longer than a limit; one at least."""

@@ -36,6 +36,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     started = time.perf_counter()
     if _record:
         _coverage.switch_context(item.nodeid)
+        _tests.setdefault(item.nodeid, {})["starts_python"] = "start_python" in getattr(item, "fixturenames", ())
     try:
         return (yield)
     finally:

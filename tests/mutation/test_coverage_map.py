@@ -13,7 +13,10 @@ MODULE = "package/one.py"
 def record(lines: dict[str, list[str]], **tests: tuple[str, float]) -> dict[str, Any]:
     """Return what is recorded of a test file."""
     return {
-        "tests": {nodeid: {"outcome": outcome, "seconds": seconds} for nodeid, (outcome, seconds) in tests.items()},
+        "tests": {
+            nodeid: {"outcome": outcome, "seconds": seconds, "starts_python": "process" in nodeid}
+            for nodeid, (outcome, seconds) in tests.items()
+        },
         "lines": {MODULE: lines},
     }
 
@@ -44,6 +47,17 @@ def test_line_within_a_statement_has_the_tests_of_the_statement(covered: Coverag
     assert covered.tests_of(MODULE, 4, (3, 5)) == ["slow", "broad"]
     assert covered.tests_of(MODULE, 4, (4, 4)) == []
     assert covered.tests_of("package/two.py", 1, (1, 3)) == []
+
+
+def test_tests_of_the_package_that_start_a_process_are_asked_last(covered: CoverageMap) -> None:
+    """What runs there is not recorded: they may run any line."""
+    slow, quick, other = (f"tests/{name}" for name in ("package/a::process", "package/b::process", "c/d::process"))
+    seconds = {slow: ("passed", 9.0), quick: ("passed", 2.0), other: ("passed", 1.0)}
+    covered.add(record({"2": [slow]}, **seconds))
+    assert covered.tests_of("a/package/one.py", 1, (1, 1)) == [quick, slow]
+    assert covered.tests_of("package/one.py", 7, (7, 7)) == []
+    covered.by_line["a/package/one.py", 1] = {slow, "narrow"}
+    assert covered.tests_of("a/package/one.py", 1, (1, 1)) == ["narrow", slow, quick]
 
 
 def test_tests_of_a_mutant_are_limited_by_time_but_one_is_asked(covered: CoverageMap) -> None:
