@@ -45,9 +45,10 @@ class CoverageMap:
 
     def add(self, record: dict[str, Any]) -> None:
         """Add what was recorded of a test file; of tests that do not pass nothing."""
-        passed = {nodeid: test["seconds"] for nodeid, test in record["tests"].items() if test.get("outcome") == "passed"}
+        tests: dict[str, dict[str, Any]] = record["tests"]
+        passed = {nodeid: test["seconds"] for nodeid, test in tests.items() if test.get("outcome") == "passed"}
         self.seconds |= passed
-        self.starting |= {nodeid for nodeid in passed if record["tests"][nodeid]["starts_python"]}
+        self.starting |= {nodeid for nodeid in passed if tests[nodeid]["starts_python"]}
         for module, lines in record["lines"].items():
             for line, nodeids in lines.items():
                 good = passed.keys() & nodeids
