@@ -1,13 +1,17 @@
-"""Who may use a server: the gate at its door, who a proxy may speak for, and bearer tokens.
+"""Who may use a server, and with how much: the gate at its door, bodies, trusted proxies, and bearer tokens.
 
 Plain ASGI, so that the chat server, the MCP server and a Chainlit application share one implementation.
 """
 
+from .bodies import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop, read_body
 from .gate import Gate, GateRules, Refusal
 from .proxy import ProxyRefusal, TrustedProxy
 from .tokens import Tokens, UsageError, is_loopback
 
 __all__ = [
+    "BodyLimits",
+    "BodyRefusal",
+    "ClientGone",
     "Gate",
     "GateRules",
     "ProxyRefusal",
@@ -15,5 +19,8 @@ __all__ = [
     "Tokens",
     "TrustedProxy",
     "UsageError",
+    "check_json",
     "is_loopback",
+    "off_the_loop",
+    "read_body",
 ]

@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 from ..access import Gate, GateRules, Tokens
 from ..errors import StoreError
 from ..store import MemoryStore
+from .bodies import BoundedBodies, error_of
 
 __all__ = ["create_app"]
 
@@ -67,7 +68,7 @@ def create_app(
 
     routes = [Route("/mcp", _Memories(managers, tokens)), Route("/health", health)]
     rules = GateRules(hosts, loopback_pages=True, host_setting="--public-host")
-    gate = Middleware(Gate, rules=rules, body_of=lambda refusal: _error_of(refusal.detail))
+    gate = Middleware(Gate, rules=rules, body_of=lambda refusal: error_of(refusal.detail))
     return Starlette(routes=routes, lifespan=lifespan, middleware=[gate])
 
 
@@ -92,12 +93,9 @@ class _Memories:
             refused = _refusal(405, "use POST; this server sends nothing unasked", {"Allow": "POST, DELETE"})
         else:
             refused = None
-        await (refused or self._managers[user].handle_request)(scope, receive, send)
+        answer = refused or BoundedBodies(self._managers[user].handle_request)
+        await answer(scope, receive, send)
 
 
 def _refusal(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse(_error_of(text), status, headers)
-
-
-def _error_of(text: str) -> Mapping[str, Any]:
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": text}}
+    return JSONResponse(error_of(text), status, headers)

@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 
 from ..access import Tokens, UsageError, is_loopback
 from ..errors import MemoryContextError
+from ..http_server import bounded_config, serve_until_stopped
 from ..store import MemoryStore
 from .http import create_app
 from .served import ServedMemory
@@ -28,8 +29,6 @@ from .stdio import stdio_streams
 __all__ = ["McpOptions", "serve"]
 
 _logger = logging.getLogger("memory_context")
-
-_STOP_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -103,17 +102,9 @@ async def _serve_stdio(options: McpOptions) -> None:
 async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
     store, server_for = _made(options)
     app = create_app(store, lambda user: server_for(user or options.user or None), tokens, options.public_hosts)
-    config = uvicorn.Config(app, options.host, options.port, timeout_graceful_shutdown=_STOP_SECONDS, access_log=False)
-    server = uvicorn.Server(config)
-
-    # uvicorn raises the signal again when it has stopped: without a handler the process would end before the store
-    def stop(*_: object) -> None:
-        server.should_exit = True
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    server = uvicorn.Server(bounded_config(app, host=options.host, port=options.port))
     async with _opening(store):
-        await server.serve()
+        await serve_until_stopped(server)
 
 
 def _made(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], Server[Any, Any]]]:

@@ -7,14 +7,19 @@ where requests are counted is away, they are let through.
 import logging
 import math
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 from fastapi import Request
 from limits import RateLimitItemPerMinute
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
+from starlette.requests import ClientDisconnect
 
-from .problems import ProblemError
+from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop
+from ..access import read_body as read_bytes
+from .problems import ProblemError, ProblemKind
 
 __all__ = ["ChatLimits", "RequestLimiter", "read_body"]
 
@@ -22,6 +27,11 @@ _logger = logging.getLogger("memory_context")
 
 _MEMORY = "async+memory://"
 _WARN_SECONDS = 60.0
+_DEPTH = 16
+_JSON = "application/json"
+_KINDS: Mapping[str, ProblemKind] = {"too-large": "too-large", "too-slow": "body-too-slow", "not-json": "not-json"}
+
+_Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,8 @@ class ChatLimits:
 
     Attributes:
         body_bytes: The most a body has.
-        messages: The most messages a request has.
+        body_seconds: How long a body may take to arrive.
+        messages: The most messages a request has; what a body holds beside is bounded by it.
         text_characters: The most characters a message has.
         requests_per_minute: Of one user, or of one address where users are not told apart.
         run_seconds: How long an agent may take for an answer.
@@ -42,6 +53,7 @@ class ChatLimits:
     """
 
     body_bytes: int = 1_000_000
+    body_seconds: float = 30
     messages: int = 100
     text_characters: int = 200_000
     requests_per_minute: int = 120
@@ -54,6 +66,11 @@ class ChatLimits:
             value = getattr(self, field.name)
             if value <= 0:
                 raise ValueError(f"{field.name}={value!r}: use more than zero")
+
+    @property
+    def body(self) -> BodyLimits:
+        """What a body may be, with room for twice the fields of as many messages."""
+        return BodyLimits(self.body_bytes, values=8 * self.messages + 64, depth=_DEPTH, seconds=self.body_seconds)
 
 
 class RequestLimiter:
@@ -93,23 +110,30 @@ class RequestLimiter:
         )
 
 
-async def read_body(request: Request, limit_bytes: int, media_types: tuple[str, ...]) -> bytes:
-    """Return the body of a request, read no further than the limit.
+async def read_body(request: Request, limits: ChatLimits, parse: Callable[[bytes], _Parsed]) -> _Parsed:
+    """Return what the body of a request says; it is read and parsed no further than the limits.
+
+    Args:
+        request: The request.
+        limits: What its body may be.
+        parse: Makes a value of JSON; of a large body in a thread.
 
     Raises:
-        ProblemError: It is of another type (415) or too large (413).
+        ProblemError: It is of another type (415), too large (413), too slow (408) or too deep (400), or `parse` fails.
         ClientDisconnect: The client went away meanwhile.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in media_types or request.headers.get("content-encoding", "identity") != "identity":
-        raise ProblemError("wrong-media-type", f"send JSON, uncompressed, as {' or '.join(media_types)}")
-    too_large = ProblemError("too-large", f"a body has at most {limit_bytes:,} bytes: send less at a time")
-    announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and (len(announced) > 18 or int(announced) > limit_bytes):
-        raise too_large
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit_bytes:
-            raise too_large
-    return bytes(body)
+    if media_type != _JSON or request.headers.get("content-encoding", "identity") != "identity":
+        raise ProblemError("wrong-media-type", f"send JSON, uncompressed, as {_JSON}")
+
+    def parse_within_limits(body: bytes) -> _Parsed:
+        check_json(body, limits.body)
+        return parse(body)
+
+    try:
+        body = await read_bytes(request.receive, limits.body, request.headers.get("content-length", ""))
+        return await off_the_loop(parse_within_limits, body)
+    except BodyRefusal as refusal:
+        raise ProblemError(_KINDS[refusal.kind], str(refusal)) from None
+    except ClientGone:
+        raise ClientDisconnect from None

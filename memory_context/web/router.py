@@ -12,6 +12,7 @@ Promise: every answer is one of those the OpenAPI description lists, errors incl
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
 from autogen_core.models import ChatCompletionClient
@@ -53,11 +54,11 @@ CurrentUser = Callable[..., str | Awaitable[str]]
 _ANONYMOUS = "anonymous"
 HOST_SETTING = "hosts (--public-host of memory-context serve)"
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"]
-_JSON = ("application/json",)
+_JSON = "application/json"
 _ALWAYS: tuple[ProblemKind, ...] = (
     "not-allowed", "foreign-page", "foreign-host", "invalid", "too-many-requests", "internal", "unavailable",
 )  # fmt: skip
-_OF_BODY: tuple[ProblemKind, ...] = ("not-json", "too-large", "wrong-media-type")
+_OF_BODY: tuple[ProblemKind, ...] = ("not-json", "body-too-slow", "too-large", "wrong-media-type")
 _OF_SESSION: tuple[ProblemKind, ...] = ("unknown-session", "session-deleted")
 
 SessionId = Annotated[Identifier, Path()]
@@ -217,7 +218,7 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         },
     )  # fmt: skip
     async def say(request: Request, user_id: str = user) -> Response:
-        asked = parsed(ChatRequest, await read_body(request, limits.body_bytes, _JSON))
+        asked = await read_body(request, limits, partial(parsed, ChatRequest))
         _check(asked.new_messages, "new_messages", limits)
         messages = [message.to_store() for message in asked.new_messages]
         turn = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
@@ -236,7 +237,7 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         },
     )
     async def archive(request: Request, user_id: str = user) -> Response:
-        asked = parsed(ArchiveRequest, await read_body(request, limits.body_bytes, _JSON))
+        asked = await read_body(request, limits, partial(parsed, ArchiveRequest))
         _check(asked.messages_batch, "messages_batch", limits)
         messages = [message.to_store() for message in asked.messages_batch]
         return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages)))
@@ -319,11 +320,11 @@ def _check(messages: Sequence[ChatMessage], where: str, limits: ChatLimits) -> N
 
 
 def _ok(value: BaseModel) -> Response:
-    return Response(written(value), media_type="application/json")
+    return Response(written(value), media_type=_JSON)
 
 
-def _body_of(model: type[BaseModel], *media_types: str) -> dict[str, Any]:
+def _body_of(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
-    content = {media_type: {"schema": schema} for media_type in media_types or _JSON}
+    content = {_JSON: {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}}

@@ -107,7 +107,7 @@ class ChatRequest(_Wire):
         stream: Whether the answer comes as server-sent events; `Accept: text/event-stream` asks for the same.
     """
 
-    new_messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    new_messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
     session_id: Identifier | None = None
     agent_id: Identifier | None = None
     stream: bool = False
@@ -123,7 +123,7 @@ class ArchiveRequest(_Wire):
     """
 
     session_id: Identifier
-    messages_batch: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages_batch: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
     agent_id: Identifier | None = None
 
 

@@ -6,7 +6,6 @@ what runs within seconds and archive what is buffered; what is missing is said i
 
 import asyncio
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,6 +17,7 @@ from fastapi import HTTPException, Request
 
 from ..access import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from ..context import MemoryContext
+from ..http_server import bounded_config, serve_until_stopped
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
 from .app import create_app
@@ -26,7 +26,6 @@ from .router import CurrentUser
 
 __all__ = ["ServeOptions", "serve", "user_dependency"]
 
-_STOP_SECONDS = 5
 _SYSTEM_MESSAGE = "You are a helpful assistant."
 
 
@@ -98,23 +97,13 @@ async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user:
             states=RedisStates(redis) if redis else None,
             limits_storage_url=f"async+{redis}" if redis else "async+memory://",
         )
-        config = uvicorn.Config(
+        config = bounded_config(
             app,
-            options.host,
-            options.port,
-            timeout_graceful_shutdown=_STOP_SECONDS,
-            access_log=False,
+            host=options.host,
+            port=options.port,
             proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide where the proxy connects from
         )
-        server = uvicorn.Server(config)
-
-        # uvicorn raises the signal again when it has stopped: without a handler the process would end before the store
-        def stop(*_: object) -> None:
-            server.should_exit = True
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        await server.serve()
+        await serve_until_stopped(uvicorn.Server(config))
     finally:
         await store.close()
 

@@ -7,13 +7,14 @@ first: `prepare`, then `serve`.
 import logging
 import os
 import shutil
-import signal
 import socket
 from importlib import import_module
 from pathlib import Path
 
 import platformdirs
 import uvicorn
+
+from memory_context.http_server import bounded_config, serve_until_stopped
 
 from ..web_chat.visitors import kept_secret
 from .users import Users
@@ -50,18 +51,12 @@ async def serve(host: str, port: int, users: Users) -> None:
     config.run.host, config.run.port, config.run.headless = host, port, True
     await import_module(f"{__package__}.hooks").store.open()
     server = _Server(
-        uvicorn.Config(app, host=host, port=port, log_level="error", ws="auto", timeout_graceful_shutdown=2)
+        bounded_config(app, host=host, port=port, log_level="error", ws="auto", timeout_graceful_shutdown=2)
     )
     server.ready_text = "\n".join(
         [f"Open http://{shown_host(host)}:{port}/ (Ctrl+C ends it)", *([users.login_hint] if users.are_demo else [])]
     )
-
-    def stop(*_: object) -> None:  # without a handler uvicorn raises the signal again when it has stopped
-        server.should_exit = True
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    await server.serve()
+    await serve_until_stopped(server)
 
 
 class _Server(uvicorn.Server):

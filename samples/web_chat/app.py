@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from memory_context import MemoryContext, MemoryStore, StoreError
+from memory_context.http_server import bounded_config, serve_until_stopped
 from memory_context.web import create_app
 
 from ..code_agent import model_client_from_env
@@ -87,17 +87,9 @@ async def serve(
     folder.mkdir(exist_ok=True)
     async with MemoryStore() as memory_store:
         app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE), public_hosts, page_settings)
-        config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
-        server = uvicorn.Server(config)
-
-        # uvicorn raises the signal again when it has stopped: without a handler that would leave the store open
-        def stop(*_: object) -> None:
-            server.should_exit = True
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
+        config = bounded_config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
         print(f"Chat on http://{host}:{port}/ (Ctrl+C ends it)", flush=True)
-        await server.serve()
+        await serve_until_stopped(uvicorn.Server(config))
     await model_client.close()
 
 

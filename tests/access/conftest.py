@@ -18,7 +18,7 @@ from ..chainlit_web.conftest import ChainlitServer
 from ..conftest import Server
 from ..mcp_server.conftest import listening
 from ..mcp_server.test_http import INITIALIZE
-from ..web.conftest import Model, assistant, message
+from ..web.conftest import Model, assistant, message, start_chat  # noqa: F401
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,9 @@ async def door(
         else:
             async with listening(store) as url:
                 yield Door("mcp", int(url.rpartition(":")[2]), "/health", "/mcp", INITIALIZE)
+
+
+@pytest.fixture
+def model() -> Model:
+    """The model of a chat's agent."""
+    return Model()

@@ -1,0 +1,139 @@
+"""Bodies of requests: how much, how deep and how slowly JSON may come, decided before anything parses it.
+
+A parser turns one byte into up to a hundred of memory, and validation turns one element into an error with a text. So
+what a body would become is counted first, on the bytes: `check_json` takes about a millisecond a megabyte.
+
+Promises: no body is read past its limit or its deadline; one with too many values or too deep a nesting is not parsed.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, fields
+from itertools import accumulate
+from typing import Any, Literal, TypeVar
+
+__all__ = ["BodyLimits", "BodyRefusal", "ClientGone", "check_json", "off_the_loop", "read_body"]
+
+_IN_THREAD_BYTES = 64_000  # less is parsed in well under a millisecond
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_VALUE_BYTES = 64  # punctuation, blanks and numbers, on average
+_LONGEST_NUMBER = 4_300  # characters; Python reads no longer one
+_LONG_NUMBER = re.compile(rb"[0-9+.eE-]{%d}" % (_LONGEST_NUMBER + 1))
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class BodyLimits:
+    """What one body may be.
+
+    Attributes:
+        size_bytes: The most bytes.
+        values: The most values: elements of arrays and members of objects, at all depths together.
+        depth: How deep arrays and objects may be nested.
+        seconds: How long it may take to arrive.
+
+    Raises:
+        ValueError: One of them is not above zero.
+    """
+
+    size_bytes: int
+    values: int = 1_000
+    depth: int = 64
+    seconds: float = 30
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) <= 0:
+                raise ValueError(f"{field.name}={getattr(self, field.name)!r}: use more than zero")
+
+
+class BodyRefusal(Exception):
+    """A body is not taken; the text says what to send instead.
+
+    Args:
+        kind: `too-large`: more bytes or values than allowed. `too-slow`: not here in time. `not-json`: nested too deep,
+            or nothing that JSON can be.
+        detail: What to send instead.
+    """
+
+    def __init__(self, kind: Literal["too-large", "too-slow", "not-json"], detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its body was complete."""
+
+
+async def read_body(
+    receive: Callable[[], Awaitable[Mapping[str, Any]]], limits: BodyLimits, announced: bytes | str = ""
+) -> bytes:
+    """Return the body of a request, read no further than its limits.
+
+    Args:
+        receive: The ASGI channel of the request.
+        limits: How many bytes and seconds.
+        announced: The Content-Length header; a length over the limit is refused unread.
+
+    Raises:
+        BodyRefusal: It is too large, or not here in time.
+        ClientGone: The client went away.
+    """
+    length = announced.decode("latin-1") if isinstance(announced, bytes) else announced
+    if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limits.size_bytes):
+        raise _too_large(limits)
+    body, end = bytearray(), time.monotonic() + limits.seconds
+    while True:
+        try:
+            message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
+        except asyncio.TimeoutError:
+            raise BodyRefusal("too-slow", f"a body has {limits.seconds:g} s to arrive: send it again") from None
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        body += message.get("body", b"")
+        if len(body) > limits.size_bytes:
+            raise _too_large(limits)
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _too_large(limits: BodyLimits) -> BodyRefusal:
+    return BodyRefusal("too-large", f"a body has at most {limits.size_bytes:,} bytes: send less at a time")
+
+
+def check_json(body: bytes, limits: BodyLimits) -> None:
+    """Return if a body, should it be JSON, has few enough values, and none too deep.
+
+    Strings are cut out first, so that what stands in them counts nothing; of the rest, commas and brackets are counted.
+    Of a body that is no JSON this says nothing, but what a parser reads of it before it fails is within the limits.
+
+    Raises:
+        BodyRefusal: There are more values (`too-large`), or they are nested deeper (`not-json`).
+    """
+    if b"\0" in body:  # UTF-16 and UTF-32, which some parsers read and this does not
+        raise BodyRefusal("not-json", "send JSON in UTF-8")
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # now every quote begins or ends a string
+    most_quotes = 4 * limits.values + 4  # a member has two strings at most
+    pieces = bare.split(b'"', most_quotes + 1)
+    has_all = len(pieces) <= most_quotes + 1
+    structure = b"".join(pieces[::2] if has_all else pieces[:-1:2])
+    brackets = structure.translate(None, _NO_BRACKETS)[: 2 * limits.values]
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > limits.depth:
+        raise BodyRefusal("not-json", f"arrays and objects are nested too deeply, more than {limits.depth} deep")
+    values = structure.count(b",") + structure.count(b"[") + structure.count(b"{")
+    if not has_all or values > limits.values or len(structure) > _VALUE_BYTES * limits.values:
+        text = f"a body has at most {limits.values:,} values, and few blanks between them: send less at a time"
+        raise BodyRefusal("too-large", text)
+    if _LONG_NUMBER.search(structure):
+        raise BodyRefusal("not-json", f"a number has more than {_LONGEST_NUMBER} characters: send it as text")
+
+
+async def off_the_loop(function: Callable[[bytes], _Result], body: bytes) -> _Result:
+    """Return what a function makes of a body; of a large one in a thread, so that other requests are answered."""
+    if len(body) > _IN_THREAD_BYTES:
+        return await asyncio.to_thread(function, body)
+    return function(body)

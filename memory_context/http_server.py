@@ -1,0 +1,123 @@
+"""The HTTP server of a command: uvicorn with bounded connections, stopped by signals within seconds.
+
+uvicorn waits for ever for the rest of a header, and takes any number of connections. Here a connection that does not
+complete a header in time is closed, and when there are as many as allowed, the one that has waited longest makes room.
+
+Promises: whoever sends nothing, or slowly, keeps nobody out; no connection is closed while its request is answered;
+SIGTERM and SIGINT stop the server and let the caller close what it has.
+"""
+
+import asyncio
+import signal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
+
+import uvicorn
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as HttpProtocol
+    from uvicorn.protocols.http.h11_impl import RequestResponseCycle
+else:  # h11's or httptools', by what is installed; they have the same members
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol as HttpProtocol
+
+__all__ = ["ConnectionLimits", "bounded_config", "serve_until_stopped"]
+
+_STOP_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """How many connections a server has, and how long one may take to ask something.
+
+    Attributes:
+        connections: The most connections at a time.
+        header_seconds: How long the header of a request may take, counted from its first byte or the connection's
+            beginning.
+
+    Raises:
+        ValueError: One of them is not above zero.
+    """
+
+    connections: int = 512
+    header_seconds: float = 10
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) <= 0:
+                raise ValueError(f"{field.name}={getattr(self, field.name)!r}: use more than zero")
+
+
+def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings: Any) -> uvicorn.Config:
+    """Return a configuration of uvicorn whose connections are bounded.
+
+    Args:
+        app: The ASGI application.
+        limits: The bounds; None for the defaults.
+        **settings: Whatever else `uvicorn.Config` takes.
+    """
+    limits = limits or ConnectionLimits()
+    # uvicorn refuses requests beyond its own limit with a 503: when every connection is at work, nobody can make room
+    settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}
+    settings.setdefault("timeout_graceful_shutdown", _STOP_SECONDS)
+    return uvicorn.Config(app, http=_bounded_protocol(limits), **settings)
+
+
+async def serve_until_stopped(server: uvicorn.Server) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        server: The server; the sockets it opens are closed at the end.
+    """
+
+    # uvicorn raises the signal again when it has stopped: without a handler the process would end before the store
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    await server.serve()
+
+
+def _bounded_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
+    waiting: dict[HttpProtocol, asyncio.TimerHandle] = {}  # those that asked nothing yet, the longest first
+
+    class BoundedProtocol(HttpProtocol):
+        """One connection; waits for a header, or has a request at work."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections and waiting:
+                next(iter(waiting)).transport.abort()
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._note()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._note()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._go_on()
+            super().connection_lost(exc)
+
+        def _note(self) -> None:
+            cycle = cast("RequestResponseCycle | None", self.cycle)
+            is_at_work = cycle is not None and not cycle.response_complete
+            is_handed_over = self.transport.get_protocol() is not self  # to a WebSocket
+            if is_at_work or is_handed_over or self.transport.is_closing():
+                self._go_on()
+            else:
+                self._wait()
+
+        def _wait(self) -> None:
+            if self not in waiting:
+                waiting[self] = self.loop.call_later(limits.header_seconds, self.transport.abort)
+
+        def _go_on(self) -> None:
+            timer = waiting.pop(self, None)
+            if timer is not None:
+                timer.cancel()
+
+    return BoundedProtocol

@@ -1,0 +1,191 @@
+"""Bodies are counted before anything parses them, parsed beside the event loop, and have a deadline."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mcp import McpError
+from mcp.server import streamable_http
+
+from memory_context import MemoryStore
+from memory_context.access import BodyLimits, BodyRefusal, check_json
+from memory_context.web import ChatLimits, router
+
+from ..mcp_server.conftest import listening, over_http, stored
+from ..mcp_server.test_http import INITIALIZE
+from ..web.conftest import StartChat, message
+
+JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+TEXTS = st.text(alphabet=st.sampled_from('a",:[]{}\\\n\0\u6f22\ud800'), max_size=6)
+VALUES = st.recursive(
+    st.none() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def _measured(value: Any) -> tuple[int, int]:
+    """Return how many elements and members a value has, an empty array or object counting as one, and its depth."""
+    if not isinstance(value, list | dict):
+        return 0, 0
+    parts = [_measured(one) for one in (value.values() if isinstance(value, dict) else value)]
+    return max(1, len(parts)) + sum(one for one, _ in parts), 1 + max((deep for _, deep in parts), default=0)
+
+
+@given(VALUES, st.sampled_from([None, 1]), st.booleans())
+@example({'a"': ['\\"', "\\\\", "[[[["]}, None, True)
+def test_what_is_counted_is_what_a_parser_makes(value: Any, indent: int | None, ascii_only: bool):
+    """Whatever stands in texts: exactly as many values, and exactly as deep."""
+    body = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    values, depth = _measured(value)
+    check_json(body, BodyLimits(10_000, values=max(1, values), depth=max(1, depth)))
+    if values > 1:
+        with pytest.raises(BodyRefusal, match="at most") as refused:
+            check_json(body, BodyLimits(10_000, values=values - 1, depth=max(1, depth)))
+        assert refused.value.kind == "too-large"
+    if depth > 1:
+        with pytest.raises(BodyRefusal, match=f"more than {depth - 1} deep"):
+            check_json(body, BodyLimits(10_000, values=max(1, values), depth=depth - 1))
+
+
+HOSTILE = {
+    "empty elements": (b'{"new_messages": [' + b"{}," * 299_999 + b"{}]}", 413),
+    "small keys": (b"{" + b",".join(b'"%d":1' % number for number in range(80_000)) + b"}", 413),
+    "texts": (b"[" + b'"",' * 300_000 + b'""]', 413),
+    "nested arrays": (b"[" * 5_000 + b"]" * 5_000, 400),
+    "nested members": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 400),
+    "blanks": (b" " * 900_000, 413),
+    "a long number": (b'{"new_messages": ' + b"9" * 5_000 + b"}", 400),
+    "another encoding": (('{"new_messages": [' + "{}," * 9 + "{}]}").encode("utf-16"), 400),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_bodies_are_never_parsed(
+    start_chat: StartChat, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """Neither by the chat server nor by the SDK of the MCP server."""
+    body, status = HOSTILE[name]
+    sizes: list[int] = []
+    parsed = router.parsed
+
+    def counted(model: Any, given: bytes) -> Any:
+        sizes.append(len(given))
+        return parsed(model, given)
+
+    class CountingJson:
+        JSONDecodeError = json.JSONDecodeError
+
+        @staticmethod
+        def loads(given: bytes) -> Any:
+            sizes.append(len(given))
+            return json.loads(given)
+
+    monkeypatch.setattr(router, "parsed", counted)
+    monkeypatch.setattr(streamable_http, "json", CountingJson)
+    async with start_chat() as client:
+        answer = await client.post("/api/chat", content=body, headers=JSON)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+        assert sizes == []
+        assert (await client.say("hello")).status_code == 200
+    async with listening(store) as url, httpx.AsyncClient(base_url=url, headers=JSON, trust_env=False) as http:
+        answer = await http.post("/mcp", content=body)
+        assert (answer.status_code, answer.json()["jsonrpc"]) == (status, "2.0")
+        assert len(sizes) == 1  # the chat's own message
+        assert (await http.post("/mcp", json=INITIALIZE)).status_code == 200
+
+
+async def test_errors_of_a_request_are_few_however_many_there_are(start_chat: StartChat):
+    """The list ends with its first message that is wrong."""
+    async with start_chat() as client:
+        for wrong in ([{}] * 100, [{"id": 1, "text": 2, "sender": 3, "timestamp": 4, "more": 5}] * 80):
+            answer = await client.post("/api/chat", json={"new_messages": wrong})
+            assert answer.status_code == 422
+            assert {one["pointer"].split("/")[2] for one in answer.json()["errors"]} == {"0"}
+
+
+async def test_large_bodies_are_parsed_beside_the_event_loop(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
+    """The parser waits for the loop to come round, which it does only if the loop is free meanwhile."""
+    rounds = 0
+    came_round = threading.Event()
+    parsed = router.parsed
+
+    async def tick() -> None:
+        nonlocal rounds
+        while not came_round.is_set():
+            await asyncio.sleep(0)
+            rounds += is_parsing.is_set()
+            if rounds >= 100:
+                came_round.set()
+
+    is_parsing = threading.Event()
+
+    def waiting(model: Any, body: bytes) -> Any:
+        is_parsing.set()
+        assert came_round.wait(30), "the event loop stood still while a body was parsed"
+        return parsed(model, body)
+
+    monkeypatch.setattr(router, "parsed", waiting)
+    async with start_chat() as client:
+        ticking = asyncio.create_task(tick())
+        assert (await client.say("x" * 150_000)).status_code == 200
+        await ticking
+    assert rounds >= 100
+
+
+async def test_bodies_have_a_deadline(start_chat: StartChat):
+    """One that drips is refused, and so is one that never begins."""
+
+    async def dripping() -> Any:
+        yield b'{"new_messages": ['
+        await asyncio.Event().wait()
+
+    async with start_chat(limits=ChatLimits(body_seconds=0.05)) as client:
+        answer = await client.post("/api/chat", content=dripping(), headers=JSON)
+        assert (answer.status_code, answer.json()["title"]) == (408, "The body did not arrive in time")
+        assert "0.05 s to arrive" in answer.json()["detail"]
+        assert (await client.say("hello")).status_code == 200
+
+
+async def test_the_sdks_client_survives_a_request_over_a_limit(store: MemoryStore):
+    """It gets an error for that request, and its session goes on."""
+    async with listening(store) as url, over_http(url) as client:
+        for content, told in (
+            ({"content": "x" * 5_000_000, "description": "too large"}, "at most 4,194,304 bytes"),
+            ({"content": "x", "description": "many", "tags": ["t"] * 5_000}, "at most 1,000 values"),
+            ({"content": "x", "description": "deep", "tags": json.loads("[" * 90 + "]" * 90)}, "more than 64 deep"),
+        ):
+            with pytest.raises(McpError, match=told):
+                await client.call_tool("store_memory", content)
+        key = await stored(client, "y" * 3_000_000)
+        assert key
+
+
+@pytest.mark.parametrize(
+    ("body", "id_"),
+    [
+        (b'{"method": "x", "params": {"a": "%b"}, "jsonrpc": "2.0", "id": 7}', 7),
+        (b'{"jsonrpc": "2.0", "id": "a-1", "method": "x", "params": {"a": "%b"}}', "a-1"),
+        (b'{"jsonrpc": "2.0", "method": "x", "params": {"a": "%b", "id": 5}}', None),
+        (b'{"jsonrpc": "2.0", "method": "x", "params": {"a": "%b\\"id\\": 5}"}}', None),
+        (b"%b", None),
+    ],
+)
+async def test_an_oversized_message_is_answered_under_its_own_id(store: MemoryStore, body: bytes, id_: Any):
+    """An id elsewhere in it is not taken for that; without one it is an HTTP error."""
+    async with listening(store) as url, httpx.AsyncClient(base_url=url, headers=JSON, trust_env=False) as http:
+        answer = await http.post("/mcp", content=body % (b"x" * 5_000_000))
+        assert answer.status_code == (413 if id_ is None else 200)
+        assert answer.json()["id"] == id_
+        assert "at most 4,194,304 bytes" in answer.json()["error"]["message"]
+
+
+def test_a_full_request_is_within_the_limits():
+    """As many messages as are allowed have room, also with every field there is."""
+    full = [{**message("hello"), "unverified": False}] * ChatLimits().messages
+    check_json(json.dumps({"new_messages": full}, indent=2).encode(), ChatLimits().body)
