@@ -6,6 +6,7 @@ from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEm
 from .errors import (
     ConflictError,
     EmbeddingError,
+    ItemDamagedError,
     ItemNotFoundError,
     LightModelError,
     MemoryContextError,
@@ -56,6 +57,7 @@ __all__ = [
     "FastEmbedEmbedder",
     "FoundPassage",
     "IndexReport",
+    "ItemDamagedError",
     "ItemNotFoundError",
     "LightModelError",
     "MemoryContext",

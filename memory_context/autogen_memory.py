@@ -21,7 +21,7 @@ from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
 from .references import one_line
-from .store import CallerOrigin, MemoryStore, refuse_secret
+from .store import CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
 from .turn import Piece, fenced
 from .view import MEMORY_SOURCE
@@ -32,6 +32,7 @@ _logger = logging.getLogger("memory_context")
 
 _QUERY_CHARACTERS = 2000
 _SEARCH_SECONDS = 5.0
+_STEP_SECONDS = 1.0  # of one transaction: a store that answers is waited for longer than one that does not
 _RETRY_SECONDS = 30.0
 
 
@@ -200,7 +201,8 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         if not query or time.monotonic() < self._closed_until:
             return []
         try:
-            return await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
+            with at_most(_STEP_SECONDS):
+                return await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
         except (MemoryContextError, asyncio.TimeoutError) as error:
             self._closed_until = time.monotonic() + _RETRY_SECONDS
             _logger.warning("going on without memories for now: %s", str(error) or "the store did not answer in time")

@@ -23,6 +23,7 @@ from typing_extensions import Self
 from .archive import Archiver, Progress, ResumeReport, Session, TakenUp, said_meanwhile, saved_session
 from .compaction import Compactors
 from .context_config import MemoryContextConfig, arguments_of, config_of
+from .context_guard import StepGuard
 from .context_memory import ContextMemory
 from .errors import MemoryContextError
 from .identifiers import checked_identifier, subagent_session
@@ -40,7 +41,6 @@ from .view import Budget, Renderer, ViewReport, folded_text, report, session_tag
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
 _logger = logging.getLogger("memory_context")
-
 _CLOSE_SECONDS = 5.0
 
 
@@ -101,6 +101,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._has_handed_out_tools = False
         self.resumes = resume
         self._is_used = False
+        self._guard = StepGuard()
         self._session = Session(
             self.memory_store.conversations,
             self.policy,
@@ -146,6 +147,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             self.token_counter,
             self._light_model,
             lambda key: folded_text(transcript, tag, key),
+            lambda: self._offloader.is_store_away,
         )
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, tag)
@@ -159,14 +161,17 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """Take a message in; its large parts are stored in one transaction, and what it asks for begins to be opened.
 
         Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
-        stored later. The message itself is neither changed nor kept.
+        stored later. The message itself is neither changed nor kept. Only with `archive.require_history` it raises
+        `StoreUnavailableError` while the history of the session cannot be read: add the message again.
         """
+        await self._session.require_history()
         self._take_in(message)
-        await self._settle()
-        await self._retainer.settle()
-        await self._measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
-        self._budget.plan(self._transcript, self._retainer.is_held)
-        self._expander.begin()
+        with self._guard.step("storing and opening what this message holds and asks for"):
+            await self._settle()
+            await self._retainer.settle()
+            await self._measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
+            self._budget.plan(self._transcript, self._retainer.is_held)
+            self._expander.begin()
 
     def _take_in(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         self._is_used = True
@@ -189,15 +194,14 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         return has_history
 
     async def get_messages(self) -> list[LLMMessage]:
-        """Return the view: what the model is to see, within the budget; fresh copies.
-
-        No I/O of its own: it waits for nothing but what this turn began to open, and for that within its limits.
-        """
+        """Return the view, within the budget, as fresh copies; it does no I/O of its own."""
         self._is_used = True
-        await self._session.settle()
-        await self._expander.settle()
-        await self._retainer.settle()
+        with self._guard.step("the history, or what the last message asks for"):
+            await self._session.settle()
+            await self._expander.settle()
+            await self._retainer.settle()
         await self._measure()  # last: from here on nothing waits, so that no other task comes in between
+        self._session.note_history(self.token_counter)
         view = self._budget.fit(self._transcript, self._retainer.is_held)
         if self._retainer.record():
             view = self._budget.fit(self._transcript, self._retainer.is_held)

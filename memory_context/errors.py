@@ -5,6 +5,7 @@ MemoryContextError
 │ ├ StoreUnavailableError    retryable: the database is down, starting, or too slow
 │ ├ SchemaError              the schema is missing, too old or too new; says which command mends it
 │ ├ ConflictError            a conditional write lost
+│ ├ ItemDamagedError         the content of an item is not what was stored; names the item
 │ └ SessionGoneError         the session was deleted; says when
 ├ SessionBusyError           somebody else is at work on the session; try again
 ├ ItemNotFoundError          no such item in this scope, or it was forgotten
@@ -19,6 +20,7 @@ Bad arguments raise ValueError (or pydantic's error) with the value shown and th
 __all__ = [
     "ConflictError",
     "EmbeddingError",
+    "ItemDamagedError",
     "ItemNotFoundError",
     "LightModelError",
     "MemoryContextError",
@@ -50,6 +52,10 @@ class SchemaError(StoreError):
 
 class ConflictError(StoreError):
     """A conditional write lost: the key is taken by something else."""
+
+
+class ItemDamagedError(StoreError):
+    """The content of an item in the database is not what was stored; the text names the item, never the content."""
 
 
 class SessionGoneError(StoreError):

@@ -127,8 +127,9 @@ class ArchivePolicy(BaseModel):
         enabled: Whether it is; without, a session lasts as long as its process or its saved state.
         batch_messages: How many messages wait at most before they are written.
         batch_seconds: How long they wait at most. What a process that is killed has not written is lost with it.
-        resume_timeout_seconds: The longest the first use of a known session waits for its history; what is said without
-            it is added to it later.
+        resume_timeout_seconds: The longest the first use of a known session waits for its history. After that the view
+            says that earlier messages could not be read yet, and they join as soon as they can.
+        require_history: Whether `add_message` then raises `StoreUnavailableError` instead of going on without them.
         titles: Whether the light model names sessions; without, or without one, the first words of the user do.
     """
 
@@ -137,7 +138,8 @@ class ArchivePolicy(BaseModel):
     enabled: bool = True
     batch_messages: int = Field(default=40, ge=1)
     batch_seconds: float = Field(default=60.0, gt=0)
-    resume_timeout_seconds: float = Field(default=10.0, gt=0)
+    resume_timeout_seconds: float = Field(default=5.0, gt=0)
+    require_history: bool = False
     titles: bool = True
 
 

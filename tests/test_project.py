@@ -86,7 +86,7 @@ def _settings(policy: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, 
 
 def _in_words(default: object) -> str:
     if default is None or isinstance(default, bool):
-        return "built in" if default is None else "on"
+        return "built in" if default is None else "on" if default else "off"
     if isinstance(default, str):
         return f'"{default}"'
     if isinstance(default, tuple):

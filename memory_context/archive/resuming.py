@@ -23,6 +23,8 @@ __all__ = ["Resumption", "said_meanwhile"]
 
 _logger = logging.getLogger("memory_context")
 
+_AGAIN_SECONDS = 5.0  # between attempts that nobody waits for
+
 
 class Resumption:
     """Whether a context has the history of its session.
@@ -51,7 +53,7 @@ class Resumption:
         self._go_on = WeakMethod(go_on)
         self._timeout_seconds = timeout_seconds
         self._retry_seconds = retry_seconds
-        self._retry_at = 0.0
+        self._retry_at = self._tried_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -69,6 +71,8 @@ class Resumption:
         if not self.is_pending:
             return True
         if time.monotonic() < self._retry_at:
+            if time.monotonic() >= self._tried_at + _AGAIN_SECONDS:
+                self._begin_reading(identity)  # beside the agent: the history joins as soon as it can
             return False
         try:
             await asyncio.wait_for(self.now(identity), self._timeout_seconds)
@@ -87,14 +91,17 @@ class Resumption:
             StoreError: The store refused or cannot be reached; nothing changed.
         """
         while self.is_pending:
-            task = self._task
-            if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-                task = self._task = asyncio.get_running_loop().create_task(
-                    self._take_up(identity), name="memory_context resume"
-                )
-                task.add_done_callback(_retrieve)
-            await asyncio.shield(task)
+            await asyncio.shield(self._begin_reading(identity))
         return self.report
+
+    def _begin_reading(self, identity: tuple[str, str, str]) -> "asyncio.Task[None]":
+        """Return the task that reads the history, which is the one under way if there is one."""
+        task, loop = self._task, asyncio.get_running_loop()
+        if task is None or task.done() or task.get_loop() is not loop:
+            task = self._task = loop.create_task(self._take_up(identity), name="memory_context resume")
+            task.add_done_callback(_retrieve)
+        self._tried_at = time.monotonic()
+        return task
 
     async def _take_up(self, identity: tuple[str, str, str]) -> None:
         found = await self._read(identity)

@@ -9,13 +9,15 @@ from typing import Any
 from autogen_core.models import LLMMessage
 from pydantic import TypeAdapter
 
-from ..errors import StoreError
+from ..errors import StoreError, StoreUnavailableError
 from ..identifiers import checked_identifier
 from ..light_model import LightModel
 from ..policy import ContextPolicy
 from ..store import ConversationArchive
+from ..tokens import TokenCounter
 from ..transcript import Transcript, load_transcript, save_transcript
 from .archiver import Archiver
+from .missing_history import note_on_history
 from .progress import Progress
 from .report import ResumeReport
 from .resuming import Resumption
@@ -89,6 +91,24 @@ class Session:
     async def settle(self) -> bool:
         """Return whether its history is there; read it at first use. Never raises because of the store."""
         return await self._resumption.settle(self.archiver.identity)
+
+    async def require_history(self) -> None:
+        """Return once the history is there, if the policy requires it.
+
+        Raises:
+            StoreUnavailableError: It could not be read yet.
+        """
+        if self._policy.archive.require_history and not await self.settle():
+            raise StoreUnavailableError(
+                f"the earlier messages of session {self.archiver.identity[2]!r} could not be read yet, and "
+                "archive.require_history refuses to go on without them: add the message again in a moment"
+            )
+
+    def note_history(self, counter: TokenCounter) -> None:
+        """Have the view say that earlier messages could not be read yet, as long as that is so."""
+        transcript = self.archiver.transcript
+        for decision in note_on_history(transcript, counter, is_missing=self.is_pending):
+            transcript.decide(decision)
 
     async def resume(self) -> ResumeReport:
         """Read its history if it was not read yet.

@@ -5,6 +5,7 @@ import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from ..errors import StoreError
 from ..store import ConversationArchive
 from ..transcript import Transcript
 from .progress import Line, Progress
@@ -64,7 +65,10 @@ async def take_up(conversations: ConversationArchive, identity: tuple[str, str, 
         StoreError: The store refused or cannot be reached.
     """
     user_id, agent_id, session_id = identity
-    archived = await answered(conversations.read(user_id, session_id, agent_id))
+    try:
+        archived = await answered(conversations.read(user_id, session_id, agent_id))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"the archive of session {session_id!r} could not be understood: {error!r}") from error
     if not archived.batches:
         return TakenUp(Transcript(), Progress(), ResumeReport("new", later_keys=later_keys(archived, 0)))
     try:

@@ -16,7 +16,16 @@ from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
-from ..store import CallerOrigin, MemoryCriteria, MemoryStore, NewMemory, Reach, ReadScope, checked_caller_origin
+from ..store import (
+    CallerOrigin,
+    MemoryCriteria,
+    MemoryStore,
+    NewMemory,
+    Reach,
+    ReadScope,
+    checked_caller_origin,
+    within,
+)
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .audit import AuditEvent, AuditTrail
 from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, item_of
@@ -232,7 +241,8 @@ class AgentMemory:
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
-        return await search_items(self.memory_store, self.user_id, query, limit, criteria, self._scope)
+        found = search_items(self.memory_store, self.user_id, query, limit, criteria, self._scope)
+        return await within(self.memory_store.limits.call_seconds, found)
 
     async def forget(self, key: str) -> bool:
         """Erase one item of the own scope (this agent and session); whether there was one.

@@ -17,7 +17,7 @@ __all__ = ["Found", "find_matches"]
 
 _LONG_LINE_CHARACTERS = 400
 _LONG_CONTEXT_CHARACTERS = 200
-_SEARCH_SECONDS = 10.0
+_SEARCH_SECONDS = 8.0
 # A search runs over stretches of whole lines, so that the clock is looked at in between.
 _STRETCH_BYTES = 262_144
 # RE2 is linear with a factor of at most the size of the pattern: about 50 s at this product, in practice far less.

@@ -25,7 +25,7 @@ __all__ = ["find_values"]
 
 _DOCUMENT_LIMIT_CHARACTERS = 32_000_000  # a parsed document takes up to some 25 bytes a character
 _STEPS = 1_000_000
-_SECONDS = 10.0
+_SECONDS = 8.0
 _PATH_LIMIT_CHARACTERS = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -70,6 +70,11 @@ class Offloader:
         self._closed_until = 0.0
         self.transactions = 0
 
+    @property
+    def is_store_away(self) -> bool:
+        """Whether the store failed, or was too slow, a moment ago."""
+        return time.monotonic() < self._closed_until
+
     def add(self, entry: Entry) -> None:
         """Take on an entry; `settle` does the rest."""
         self._unmeasured.append(entry)
@@ -77,14 +82,17 @@ class Offloader:
     async def settle(self) -> None:
         """Measure what is not measured and store what is large; waits at most `store_timeout_seconds` for the store."""
         await self.measure()
-        if self._waiting and time.monotonic() >= self._closed_until:
+        if self._waiting and not self.is_store_away:
             await self._store_within(self._policy.store_timeout_seconds)
 
     async def flush(self, timeout_seconds: float) -> None:
         """Try to store what is waiting even if the store failed a moment ago."""
         await self.measure()
-        if self._waiting:
+        deadline = time.monotonic() + timeout_seconds
+        if self._running_attempt() is not None:  # it may be one on a dead connection: after it comes a fresh one
             await self._store_within(timeout_seconds)
+        if self._waiting and (left := deadline - time.monotonic()) > 0:
+            await self._store_within(left)
         if self._waiting:
             _logger.warning("content of %d messages is not stored; only a saved state has it now", len(self._waiting))
 

@@ -9,7 +9,7 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
 from .indexer import IndexReport
 from .inventory import Inventory
-from .limits import StoreLimits
+from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
 from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
 from .pruning import PruneProgress, PruneReport
@@ -60,7 +60,9 @@ __all__ = [
     "Upkeep",
     "Whereabouts",
     "WholeThread",
+    "at_most",
     "caveat",
     "checked_caller_origin",
     "refuse_secret",
+    "within",
 ]

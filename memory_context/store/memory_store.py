@@ -60,16 +60,15 @@ class MemoryStore:
         owner_url: A login that may migrate, when `url` is an ordinary one; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
         limits: How long calls wait for the database.
-        mask_credentials: Whether credentials are left out of what search uses: terms, and texts that are embedded.
-            Contents are stored and shown as they are.
+        mask_credentials: Whether credentials are left out of terms and of texts that are embedded, not of contents.
 
     Attributes:
+        limits: How long calls wait for the database.
         lookups: What memory tools answered from this store.
         events: What happened to items, on its way into the audit trail.
         conversations: What was said in sessions.
         threads: What a user interface showed of them.
-        inventory: What there is, for whoever looks after it.
-        upkeep: What is done to the store as a whole: status, migrating, export and import.
+        inventory, upkeep: What there is, and what is done to the store as a whole: status, migrating, export, import.
 
     Raises:
         ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
@@ -93,7 +92,8 @@ class MemoryStore:
         embedder = embedder or WordLlamaEmbedder()
         check_embedder(embedder)
         self.lookups = LookupRegister()
-        self._database = Database(Location.in_force(url, owner_url), pool_size, limits or StoreLimits())
+        self.limits = limits or StoreLimits()
+        self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self._indexer = Indexer(self._database, embedder, masks_credentials=mask_credentials)
         self.events = EventLog(self._database)
         self.conversations = ConversationArchive(self._database, self.events)

@@ -1,16 +1,20 @@
 """Reading items: one by its key, many at once, and what meets criteria, each within the scope of who reads."""
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Any
 
+from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, unescape
 
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .pool import Statement
 from .provenance import SECRET_TYPE
-from .rows import StoredMemory, Whereabouts, content_of, memory_from_row, whereabouts_from_row
+from .rows import StoredMemory, Whereabouts, checked_content, memory_from_row, whereabouts_from_row
 from .scope import ReadScope, scope_params
 from .search import related_keys
 from .sqlfiles import load_queries
@@ -25,6 +29,9 @@ __all__ = [
 ]
 
 _QUERIES = load_queries("agent_memories")
+_logger = logging.getLogger("memory_context")
+
+_OFF_LOOP_CHARACTERS = 1_000_000  # a millisecond of SHA-256
 _KEYS_COMPARED = 1000  # some 10 ms of comparing
 
 
@@ -32,7 +39,12 @@ async def fetch_memory(database: Database, user_id: str, memory_key: str, scope:
     """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
     params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_memory"], params), kind="content")
-    return memory_from_row(rows[0]) if rows else None
+    if not rows:
+        return None
+    (row,) = rows
+    if row["is_active"]:
+        row = {**row, "content": await _checked(row), "content_raw": None}
+    return memory_from_row(row)
 
 
 async def fetch_whereabouts(database: Database, user_id: str, memory_key: str) -> Whereabouts | None:
@@ -52,12 +64,26 @@ async def fetch_model_summary(database: Database, user_id: str, memory_key: str,
 async def fetch_contents(
     database: Database, user_id: str, memory_keys: Sequence[str], scope: ReadScope
 ) -> dict[str, str]:
-    """Return the contents of those of these keys that exist in this scope."""
+    """Return the contents of those of these keys that exist in this scope; what is damaged is left out and logged."""
     if not memory_keys:
         return {}
     params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys], **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_contents"], params), kind="content")
-    return {unescape(row["memory_key"]): content_of(row) for row in rows}
+    contents: dict[str, str] = {}
+    for row in rows:
+        try:
+            contents[unescape(row["memory_key"])] = await _checked(row)
+        except ItemDamagedError as error:  # the others are not to be missed for it
+            _logger.error("%s", error)
+    return contents
+
+
+async def _checked(row: Mapping[str, Any]) -> str:
+    """Return the content of a row, if it is what was stored; a large one is hashed in a thread."""
+    key, content_sha256 = unescape(row["memory_key"]), row["content_sha256"]
+    if len(row["content"] or row["content_raw"] or "") > _OFF_LOOP_CHARACTERS:
+        return await asyncio.to_thread(checked_content, key, row, content_sha256)
+    return checked_content(key, row, content_sha256)
 
 
 async def select_keys(

@@ -12,6 +12,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, escape_json, from_utf8, is_plain, to_utf8, unescape, unescape_json
 
 from .provenance import Origin
@@ -20,11 +21,18 @@ __all__ = [
     "NewMemory",
     "StoredMemory",
     "Whereabouts",
+    "checked_content",
     "content_of",
     "memory_from_row",
     "row_for",
     "whereabouts_from_row",
 ]
+
+
+_DAMAGED = (
+    "item {!r} is damaged in the database: its content is not what was stored. Restore it from a backup or an export, "
+    "or forget it"
+)
 
 
 @dataclass(frozen=True)
@@ -162,3 +170,18 @@ def content_of(row: Mapping[str, Any]) -> str:
     if row["content_raw"] is not None:
         return from_utf8(bytes(row["content_raw"]))
     return row["content"] or ""
+
+
+def checked_content(memory_key: str, row: Mapping[str, Any], content_sha256: bytes) -> str:
+    """Return the whole content of a row, if it is what was stored (30 us for 40 kB).
+
+    Raises:
+        ItemDamagedError: It is not.
+    """
+    try:
+        content = content_of(row)
+        if hashlib.sha256(to_utf8(content)).digest() == bytes(content_sha256):
+            return content
+    except (TypeError, ValueError) as error:
+        raise ItemDamagedError(_DAMAGED.format(memory_key)) from error
+    raise ItemDamagedError(_DAMAGED.format(memory_key))

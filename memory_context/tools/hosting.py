@@ -7,7 +7,9 @@ look at, instead of storing it as something new. The same look-up again is told 
 The tools are Components. A loaded one finds its context by user, agent and session among those alive in the process.
 """
 
+import asyncio
 import json
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -30,7 +32,10 @@ from .repeating import NOTE_TOKENS, Answer, earlier_answers, told
 
 __all__ = ["MemoryTool", "MemoryToolConfig", "ToolHost", "announce", "answer_limit"]
 
+_logger = logging.getLogger("memory_context")
+
 LEAST_ANSWER_TOKENS = 500
+_ANSWER_SECONDS = 9.5
 _MOST_READ_CALLS = 2000  # remembered as read: reading takes some 50 us
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
@@ -135,7 +140,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             lambda text: (lookup := memory.find_lookup(text)) is not None and lookup.shows_content,
             _call_id.get(),
         )
-        answer = await self._answer(host, args)
+        answer = await self._answer_safely(host, args)
         answer = replace(
             answer, text=sayable(answer.text), label=sayable(answer.label), next_step=sayable(answer.next_step)
         )
@@ -159,11 +164,22 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             read = self.args_model.model_validate(args)
         except ValidationError as error:
             return Answer(_in_words(self.name, error), failed=True)
-        return await self._answer(self._own_host, read)
+        return await self._answer_safely(self._own_host, read)
 
     def bind(self, host: ToolHost) -> None:
         """Belong to this context from now on."""
         self._own_host = host
+
+    async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
+        """Return the answer; one that takes too long, or fails for a reason nobody expected, is told in a sentence."""
+        try:
+            return await asyncio.wait_for(self._answer(host, args), _ANSWER_SECONDS)
+        except asyncio.TimeoutError:
+            text = f"The memory did not answer within {_ANSWER_SECONDS:g} s. Go on without it, or try again later."
+        except Exception as error:
+            _logger.exception("%s failed", self.name)
+            text = f"{self.name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
+        return Answer(text, failed=True)
 
     @abstractmethod
     async def _answer(self, host: ToolHost, args: Any) -> Answer: ...

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, WithJsonSchema
 
-from ..errors import ItemNotFoundError, SecretError, StoreError, TransformError
+from ..errors import ItemDamagedError, ItemNotFoundError, SecretError, StoreError, TransformError
 from ..memory import MemoryTransform, MemoryType
 from ..memory.transforms import cut
 from ..references import MemoryRef
@@ -165,7 +165,7 @@ class RetrieveMemoryTool(MemoryTool):
         try:
             key, transform = _key_of(args), _transform_of(args)
             text, label = await retrieve_item(host, key, transform, answer_limit(host), self.name)
-        except (TransformError, ItemNotFoundError, SecretError, ValueError) as error:
+        except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
         except StoreError as error:
             return Answer(

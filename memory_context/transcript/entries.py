@@ -282,7 +282,8 @@ class Expanded:
         text: What is shown; empty once it is withdrawn.
         tokens: What that takes, or took.
         opened: The items in it, and why.
-        origin: Who brought it: the turn's decision, or AutoGen's Memory protocol.
+        origin: Who brought it: the turn's decision, AutoGen's Memory protocol, or the session, which says that its
+            history could not be read yet.
         owner: Of several memories behind that protocol: which one. One of each origin and owner stands after a message.
     """
 
@@ -290,7 +291,7 @@ class Expanded:
     text: str
     tokens: int
     opened: tuple[Opened, ...]
-    origin: Literal["turn", "memory"] = "turn"
+    origin: Literal["turn", "memory", "history"] = "turn"
     owner: str = ""
     kind: Literal["expanded"] = "expanded"
 

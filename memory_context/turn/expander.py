@@ -52,6 +52,7 @@ class Expander:
         counter: Counts tokens.
         light_model: Decides; None to decide by rules.
         open_fold: Returns the text behind a fold's key of this session, None for any other key.
+        is_store_away: Whether the store failed a moment ago; a step waits for it once.
 
     Raises:
         ValueError: The policy's prompt cannot be used.
@@ -68,6 +69,7 @@ class Expander:
         counter: TokenCounter,
         light_model: LightModel | None,
         open_fold: Callable[[str], str | None],
+        is_store_away: Callable[[], bool] = lambda: False,
     ) -> None:
         if policy.expansion.prompt is not None:
             check_template(policy.expansion.prompt)
@@ -76,7 +78,7 @@ class Expander:
         self._policy = policy
         self._counter = counter
         self._light_model = light_model
-        self._reader = Reader(transcript, memory, policy, open_fold)
+        self._reader = Reader(transcript, memory, policy, open_fold, is_store_away)
         self._asked: list[Entry] = []  # the user's words since the last view
         self._said: list[Entry] = []  # words of agents since the last view that name keys
         self._decision: asyncio.Task[TurnAnswer] | None = None  # about the user's words

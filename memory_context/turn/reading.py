@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..credentials import masked
-from ..errors import MemoryContextError, StoreUnavailableError
+from ..errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..policy import ContextPolicy
-from ..store import SECRET_TYPE
+from ..store import SECRET_TYPE, at_most
 from ..transcript import Entry, Opened, Transcript
 from .offer import offered_references, visible_texts
 from .opening import Piece
@@ -42,6 +42,7 @@ class Reader:
         memory: Where the items are.
         policy: Limits and waits.
         open_fold: Returns the text behind a fold's key of this session, None for any other key.
+        is_store_away: Whether the store failed a moment ago; a step waits for it once.
 
     Attributes:
         deadline: When nobody waits for the store any longer, by the monotonic clock.
@@ -54,8 +55,10 @@ class Reader:
         memory: AgentMemory,
         policy: ContextPolicy,
         open_fold: Callable[[str], str | None],
+        is_store_away: Callable[[], bool] = lambda: False,
     ) -> None:
         self.deadline = 0.0
+        self._is_store_away = is_store_away
         self.is_waiting = False
         self._transcript = transcript
         self._memory = memory
@@ -65,8 +68,8 @@ class Reader:
 
     @property
     def is_open(self) -> bool:
-        """Whether the store may be asked: it has not just failed."""
-        return time.monotonic() >= self._closed_until
+        """Whether the store may be asked: it has not just failed, here or where it was to store something."""
+        return time.monotonic() >= self._closed_until and not self._is_store_away()
 
     def fail(self, why: str) -> None:
         """Ask the store for nothing for a while."""
@@ -124,9 +127,11 @@ class Reader:
         """Return what the store answers; None if it does not, in time."""
         try:
             return await self._in_time(call)
+        except ItemDamagedError as error:  # not the store's fault: what else is asked of it comes
+            _logger.error("an item is not brought back: %s", error)
         except MemoryContextError as error:
             self.fail(str(error))
-            return None
+        return None
 
     async def _in_time(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
         left = self.deadline - time.monotonic()
@@ -136,7 +141,8 @@ class Reader:
                 _logger.warning("what this message asks for is not all brought back: deciding took too long")
             return None
         # not wait_for, which would wait for the end of a call whose cancellation hangs with the store
-        task = asyncio.ensure_future(call)
+        with at_most(self._policy.store_timeout_seconds):
+            task = asyncio.ensure_future(call)
         self.is_waiting = True
         try:
             done, _ = await asyncio.wait([task], timeout=left)

@@ -67,6 +67,7 @@ class ViewReport:
         token_budget: What it may take; None is unlimited.
         changes: What differs from the view before it.
         decisions: What was decided between the two that has its arithmetic: compactions, folds, withdrawals.
+        is_without_history: Earlier messages of the session could not be read yet, and the view says so.
     """
 
     segments: tuple[Segment, ...]
@@ -75,11 +76,14 @@ class ViewReport:
     token_budget: int | None
     changes: tuple[SegmentChange, ...]
     decisions: tuple[Decided, ...] = ()
+    is_without_history: bool = False
 
     def __str__(self) -> str:
         """Return a table for people."""
         budget = f" of {self.token_budget:,}" if self.token_budget is not None else ""
         lines = [f"view: {self.tokens:,} tokens{budget}, {self.stable_tokens:,} unchanged at its head"]
+        if self.is_without_history:
+            lines.append("earlier messages of the session could not be read yet; they join as soon as they can")
         for s in self.segments:
             shown = f"{s.tokens:>7,}" if s.tokens == s.full_tokens else f"{s.tokens:>7,} of {s.full_tokens:,}"
             beside = s.why or " ".join(s.keys)
@@ -111,6 +115,7 @@ def report(transcript: Transcript, before: View, after: View, token_budget: int 
         token_budget=token_budget,
         changes=tuple(_changes(transcript, _segments(before), _segments(after))),
         decisions=tuple(_decided(transcript)),
+        is_without_history=any(segment.owner == "history" for segment in _segments(after)),
     )
 
 

@@ -109,7 +109,7 @@ WHERE user_id = %(user_id)s
 SELECT
     item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.content,
     item.content_raw, item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata,
-    item.created_at, item.updated_at, item.is_active, item.is_private, item.origin
+    item.created_at, item.updated_at, item.is_active, item.is_private, item.origin, item.content_sha256
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
@@ -125,7 +125,7 @@ WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
 
 -- name: select_contents :many
 -- The contents behind many keys at once, of those that the reader may read: for rendering a saved state again.
-SELECT item.memory_key, item.content, item.content_raw
+SELECT item.memory_key, item.content, item.content_raw, item.content_sha256
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = ANY(%(memory_keys)s::text[])

@@ -11,6 +11,7 @@ from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import MemoryContext, MemoryStore
+from memory_context.archive.missing_history import MISSING_HISTORY
 from memory_context.errors import StoreUnavailableError
 from memory_context.store import ConversationArchive
 
@@ -425,7 +426,7 @@ async def test_what_is_said_without_the_history_joins_it_later(
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "memory_context"):
         patch.setattr(store.conversations, "read", away)
         await say(context, "Two.")
-        assert await said_in(context) == turns("Two.")
+        assert await said_in(context) == ["Two.", MISSING_HISTORY, "On Two.."]
         with pytest.raises(StoreUnavailableError):
             await context.archive()
     assert caplog.text.count("going on without the history") == 1

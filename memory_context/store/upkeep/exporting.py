@@ -14,13 +14,13 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.escaping import escape
+from memory_context.escaping import escape, unescape
 
 from ..connection import Connection
 from ..database import Database
 from ..failures import driver_errors
 from ..logins import dedicated
-from ..rows import content_of
+from ..rows import checked_content
 from ..sqlfiles import load_migrations, load_queries
 from .tables import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
 
@@ -109,7 +109,8 @@ def _pieces(table: Table, row: DictRow) -> Iterator[bytes]:
     if not row["is_active"]:
         yield f'{head[:-1]},"content":null}}\n'.encode("ascii")
         return
-    content = content_of(row)
+    record = json.loads(row["record"])
+    content = checked_content(unescape(record["memory_key"]), row, bytes.fromhex(record["content_sha256"]))
     row.clear()
     if len(content) <= SLICE_CHARACTERS:
         yield f'{head[:-1]},"content":{json.dumps(escape(content))}}}\n'.encode("ascii")

@@ -1,0 +1,80 @@
+"""The content hash is compared whenever an item is read: a difference is an error that names it, never a wrong text."""
+
+import logging
+
+import pytest
+from autogen_core import CancellationToken
+from autogen_core.models import UserMessage
+
+from memory_context import AgentMemory, ItemDamagedError, MemoryContext, MemoryStore
+from memory_context.store import MemoryCriteria, NewMemory
+
+from ..conftest import Server, database_of
+
+GOOD, EVIL = "The deploy key is in vault 7.", "The deploy key is in vault 8."
+
+
+@pytest.fixture
+async def key(store: MemoryStore, server: Server, database_url: str) -> str:
+    """The key of an item whose content somebody changed in the database."""
+    ref = await AgentMemory(store, "alice", "coder", "s").store(GOOD, description="where the key is", source="notes")
+    await store.flush_index()
+    change = f"UPDATE memory_context.agent_memories SET content = '{EVIL}' WHERE memory_key = '{ref.key}'"
+    server.execute(change, database_of(database_url))
+    return ref.key
+
+
+async def test_retrieve_raises_an_error_that_names_the_item(store: MemoryStore, key: str):
+    with pytest.raises(ItemDamagedError, match=f"item '{key}' is damaged") as caught:
+        await AgentMemory(store, "alice").retrieve(key)
+    assert "vault" not in str(caught.value)
+
+
+async def test_tool_answers_with_a_sentence(store: MemoryStore, key: str):
+    context = MemoryContext("alice", "coder", "s", store)
+    (retrieve,) = [tool for tool in context.tools() if tool.name == "retrieve_memory"]
+    for transform in ("full", "summary", "first_n"):
+        answer = await retrieve.run_json({"memory_key": key, "transform": transform, "n": 1}, CancellationToken())
+        assert "vault 8" not in answer
+    answer = await retrieve.run_json({"memory_key": key}, CancellationToken())
+    assert answer.startswith(f"item '{key}' is damaged in the database")
+
+
+async def test_view_goes_on_without_what_is_damaged(store: MemoryStore, key: str, caplog: pytest.LogCaptureFixture):
+    """It is logged; the store counts as there, so that other items still open."""
+    other = await AgentMemory(store, "alice", "coder", "s").store("The door code is 1234.", source="notes")
+    context = MemoryContext("alice", "coder", memory_store=store)
+    with caplog.at_level(logging.ERROR, logger="memory_context"):
+        await context.add_message(UserMessage(content=f"Open {key} and {other.key}.", source="user"))
+        shown = "\n".join(str(message.content) for message in await context.get_messages())
+    assert "vault 8" not in shown
+    assert "The door code is 1234." in shown
+    assert [key in record.getMessage() for record in caplog.records] == [True]
+
+
+async def test_several_contents_at_once_leave_the_damaged_one_out(
+    store: MemoryStore, key: str, caplog: pytest.LogCaptureFixture
+):
+    await store.insert_memories("alice", [NewMemory("sound", "sound", "", 1, "custom")])
+    assert await store.fetch_contents("alice", [key, "sound"]) == {"sound": "sound"}
+    assert key in caplog.text
+
+
+async def test_export_names_the_damaged_item(store: MemoryStore, key: str):
+    with pytest.raises(ItemDamagedError, match=key):
+        async for _ in store.upkeep.export_lines("alice"):
+            pass
+
+
+async def test_bytes_that_are_no_text_are_damage(store: MemoryStore, server: Server, database_url: str):
+    """Also where the content is kept as bytes, since it holds a NUL."""
+    await store.insert_memories("alice", [NewMemory("raw", "a\0b", "", 1, "custom")])
+    change = r"UPDATE memory_context.agent_memories SET content_raw = '\xff00fe' WHERE memory_key = 'raw'"
+    server.execute(change, database_of(database_url))
+    with pytest.raises(ItemDamagedError, match="'raw'"):
+        await store.fetch_memory("alice", "raw")
+
+
+async def test_damaged_item_can_be_listed_and_forgotten(store: MemoryStore, key: str):
+    assert [item.memory_key for item in await store.select_memories("alice", MemoryCriteria())] == [key]
+    assert await AgentMemory(store, "alice", "coder", "s").forget(key)
