@@ -23,6 +23,7 @@ from ..sqlfiles import load_migrations, load_queries
 __all__ = ["MigrationState", "StoreStatus", "fetch_status", "migration_states"]
 
 _SCHEMA = load_queries("schema")
+_TRANSACTIONS = load_queries("transactions")
 _STATUS = load_queries("status")
 
 
@@ -146,10 +147,20 @@ async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_A
     """
     params = await reach_server(location, limits)
     pool = ConnectionPool(1, limits.slot_seconds)
+
+    async def ask(*statements: Statement, seconds: float = limits.batch_seconds) -> list[list[DictRow]]:
+        waits = {
+            "statement_timeout": f"{round(1000 * seconds)}ms",
+            "lock_timeout": f"{round(1000 * limits.lock_seconds)}ms",
+        }
+        begin = Statement(_TRANSACTIONS["begin_read"]), Statement(_TRANSACTIONS["limit_waits"], waits)
+        _, _, *rows, _ = await pool.run(params, [*begin, *statements, Statement(_TRANSACTIONS["commit"])], seconds)
+        return rows
+
     try:
         with driver_errors(location.describe()):
-            await pool.run(params, [Statement(_SCHEMA["fetch_server"])], limits.transaction_seconds)
-            yield lambda *statements: pool.run(params, statements, limits.batch_seconds)
+            await ask(Statement(_SCHEMA["fetch_server"]), seconds=limits.transaction_seconds)
+            yield ask
     finally:
         pool.close()
 

@@ -1,0 +1,342 @@
+"""What calls do while the database fails: each public call and tool under each fault, and which limit ended it.
+
+The same table is a test, with short limits (`tests/faults`), and a benchmark, at the defaults.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import psycopg
+from autogen_core import CancellationToken
+from autogen_core.models import UserMessage
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from benchmarks.comparing import Measured
+from benchmarks.proxy import Mode, Proxy, proxied
+from benchmarks.scratch import scratch_store
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.errors import MemoryContextError
+from memory_context.store import NewMemory, StoreLimits
+
+__all__ = [
+    "CALL_SECONDS",
+    "FAULTS",
+    "STEP_SECONDS",
+    "Outcome",
+    "Place",
+    "as_measured",
+    "fill",
+    "measure_faults",
+    "run_calls",
+    "stopped",
+]
+
+CALL_SECONDS = 10.0
+STEP_SECONDS = 1.5
+_LARGE = "lines of a result that is stored\n" * 200
+_KEY = "notes_abc234"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database, and the ways to it.
+
+    Attributes:
+        url: The superuser's address.
+        proxied_url: The same through the proxy.
+        proxy: The proxy.
+    """
+
+    url: str
+    proxied_url: str
+    proxy: Proxy
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one call ended under a fault.
+
+    Attributes:
+        fault: The fault.
+        call: The call.
+        seconds: How long it took.
+        ended_by: The limit or error that ended it: the driver's error behind a `StoreError`, `answer` for a result.
+        limit_seconds: What it may take.
+    """
+
+    fault: str
+    call: str
+    seconds: float
+    ended_by: str
+    limit_seconds: float
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether it answered within its limit, with a result or an error of this library."""
+        return self.seconds <= self.limit_seconds and not self.ended_by.startswith("!")
+
+
+# --- the faults
+
+
+def _by_proxy(mode: Mode) -> Callable[[Place], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def fault(place: Place) -> AsyncIterator[None]:
+        place.proxy.fail(mode)
+        try:
+            yield
+        finally:
+            place.proxy.heal()
+
+    return fault
+
+
+@asynccontextmanager
+async def _refused(place: Place) -> AsyncIterator[None]:
+    await place.proxy.stop()
+    try:
+        yield
+    finally:
+        await place.proxy.start()
+
+
+def _held(statement: str) -> Callable[[Place], AbstractAsyncContextManager[None]]:
+    """Hold the locks of a statement from another connection."""
+
+    @asynccontextmanager
+    async def fault(place: Place) -> AsyncIterator[None]:
+        async with await psycopg.AsyncConnection.connect(place.url) as connection:
+            await connection.execute(statement.encode())
+            try:
+                yield
+            finally:
+                await connection.rollback()
+
+    return fault
+
+
+def _set(on: str, off: str) -> Callable[[Place], AbstractAsyncContextManager[None]]:
+    """Change a setting of the database for connections that are opened from now on."""
+
+    @asynccontextmanager
+    async def fault(place: Place) -> AsyncIterator[None]:
+        name = str(conninfo_to_dict(place.url)["dbname"])
+        postgres = make_conninfo(place.url, dbname="postgres")
+        ended = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+        async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as connection:
+            await connection.execute(f'ALTER DATABASE "{name}" {on}'.encode())
+            await connection.execute(ended.encode())
+            try:
+                yield
+            finally:
+                await connection.execute(f'ALTER DATABASE "{name}" {off}'.encode())
+                await connection.execute(ended.encode())
+
+    return fault
+
+
+def _refused_rows(message: str, code: str) -> Callable[[Place], AbstractAsyncContextManager[None]]:
+    """Let the server refuse each row that is written, with this error."""
+
+    @asynccontextmanager
+    async def fault(place: Place) -> AsyncIterator[None]:
+        refusing = f"""CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$;"""
+        written = [
+            "agent_memories",
+            "agent_memory_events",
+            "agent_sessions",
+            "recent_conversation_history",
+            "index_jobs",
+        ]
+        async with await psycopg.AsyncConnection.connect(place.url, autocommit=True) as connection:
+            await connection.execute(refusing.encode())
+            for name in written:
+                trigger = f"""CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON memory_context.{name}
+                    FOR EACH ROW EXECUTE FUNCTION public.refuse()"""
+                await connection.execute(trigger.encode())
+            try:
+                yield
+            finally:
+                for name in written:
+                    await connection.execute(f"DROP TRIGGER refuse ON memory_context.{name}".encode())
+                await connection.execute("DROP FUNCTION public.refuse()")
+
+    return fault
+
+
+@contextmanager
+def stopped(socket_folder: Path) -> Iterator[None]:
+    """Stop every process of the server, as a machine that ran out of memory does, and let it go on afterwards."""
+    pid = int((socket_folder / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+    postmaster = psutil.Process(pid)
+    pids = [process.pid for process in (postmaster, *postmaster.children())]
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, _STOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):  # it ended before it could be stopped
+                os.kill(pid, _CONTINUE)
+
+
+_STOP, _CONTINUE = 19, 18
+
+
+@asynccontextmanager
+async def _stopped(place: Place) -> AsyncIterator[None]:
+    with stopped(Path(str(conninfo_to_dict(place.url)["host"]))):
+        yield
+
+
+FAULTS: dict[str, Callable[[Place], AbstractAsyncContextManager[None]]] = {
+    "table lock": _held("LOCK TABLE memory_context.agent_memories IN ACCESS EXCLUSIVE MODE"),
+    "row lock": _held(
+        "SELECT FROM memory_context.agent_memories, memory_context.agent_sessions, memory_context.memory_users "
+        "FOR UPDATE"
+    ),
+    "silent": _by_proxy("silent"),
+    "half-closed": _by_proxy("half_closed"),
+    "dripping": _by_proxy("drip"),
+    "refused": _refused,
+    "read-only": _refused_rows("cannot execute INSERT in a read-only transaction", "read_only_sql_transaction"),
+    "connection limit": _set("CONNECTION LIMIT 0", "CONNECTION LIMIT -1"),
+    "disk full": _refused_rows("could not extend file: No space left on device", "disk_full"),
+    "stopped": _stopped,
+}
+
+
+# --- the calls
+
+
+def _calls(store: MemoryStore, policy: ContextPolicy) -> dict[str, Callable[[], Awaitable[object]]]:
+    """Return what is called, each on objects of its own: a step may be the first to meet the fault."""
+    memory = AgentMemory(store, "alice", "coder", "s")
+    tools = {tool.name: tool for tool in MemoryContext("alice", "coder", "s", store, policy=policy).tools()}
+    contexts = {
+        name: MemoryContext("alice", name, "s", store, policy=policy) for name in ("archive", "resume", "close")
+    }
+    known = MemoryContext("alice", "coder", "s", store, policy=policy)
+
+    def tool(name: str, **arguments: object) -> Callable[[], Awaitable[object]]:
+        return lambda: tools[name].run_json(arguments, CancellationToken())
+
+    async def step(context: MemoryContext) -> None:
+        await context.add_message(UserMessage(content=f"Open {_KEY}, as last time. {_LARGE}", source="user"))
+        await context.get_messages()
+
+    async def written(name: str) -> None:
+        context = contexts[name]
+        await context.add_message(UserMessage(content="Hello.", source="user"))
+        await (context.archive() if name == "archive" else context.close())
+
+    return {
+        "step, new session": lambda: step(MemoryContext("alice", "coder", memory_store=store, policy=policy)),
+        "step, known session": lambda: step(known),
+        "context.archive": lambda: written("archive"),
+        "context.close": lambda: written("close"),
+        "context.resume": contexts["resume"].resume,
+        "memory.store": lambda: memory.store(_LARGE, description="new"),
+        "memory.retrieve": lambda: memory.retrieve(_KEY),
+        "memory.query": memory.query,
+        "memory.search": lambda: memory.search("lines of notes"),
+        "memory.forget": lambda: memory.forget(_KEY),
+        "memory.audit": memory.audit,
+        "memory.snapshot": memory.snapshot,
+        "tool store_memory": tool("store_memory", content="text", description="text"),
+        "tool retrieve_memory": tool("retrieve_memory", memory_key=_KEY),
+        "tool search_memory": tool("search_memory", query="lines of notes"),
+        "tool query_memory": tool("query_memory"),
+        "conversations.sessions": lambda: store.conversations.sessions("alice"),
+        "conversations.chat_page": lambda: store.conversations.chat_page("alice", "s"),
+        "conversations.delete_session": lambda: store.conversations.delete_session("alice", "s"),
+        "threads.page": lambda: store.threads.user("alice"),
+        "inventory.extent": lambda: store.inventory.extent("alice"),
+        "upkeep.status": store.upkeep.status,
+    }
+
+
+async def fill(store: MemoryStore) -> None:
+    """Store what the calls ask for."""
+    await store.insert_memories("alice", [NewMemory(_KEY, _LARGE, "notes", 1000, "custom")])
+    context = MemoryContext("alice", "coder", "s", store)
+    await context.add_message(UserMessage(content="Hello.", source="user"))
+    await context.archive()
+    await store.flush_index()
+
+
+async def run_calls(
+    place: Place, fault: str, limits: StoreLimits, policy: ContextPolicy, patience_seconds: float
+) -> list[Outcome]:
+    """Run all calls at once under a fault, from a store whose connections are open, and return how each ended."""
+    calls: dict[str, Callable[[], Awaitable[object]]] = {}
+    async with MemoryStore(place.proxied_url, pool_size=40) as store:
+        calls = _calls(store, policy)
+        await asyncio.gather(*(store.select_keys("alice") for _ in range(4)))
+        store.limits = store._database.limits = limits  # pyright: ignore[reportPrivateUsage]
+        async with FAULTS[fault](place):
+            ended = await asyncio.gather(*(_ended(one, patience_seconds) for one in calls.values()))
+        store.limits = store._database.limits = StoreLimits()  # pyright: ignore[reportPrivateUsage]
+    return [
+        Outcome(fault, name, seconds, by, _limit_of(name, policy))
+        for name, (seconds, by) in zip(calls, ended, strict=True)
+    ]
+
+
+def _limit_of(name: str, policy: ContextPolicy) -> float:
+    if name == "step, known session":  # the one wait for its history is beside the step's own
+        return policy.archive.resume_timeout_seconds + STEP_SECONDS
+    return STEP_SECONDS if name.startswith("step") else CALL_SECONDS
+
+
+async def _ended(call: Callable[[], Awaitable[object]], patience_seconds: float) -> tuple[float, str]:
+    began = time.monotonic()
+    try:
+        await asyncio.wait_for(call(), patience_seconds)
+        by = "answer"
+    except asyncio.TimeoutError:
+        by = "! hung"
+    except MemoryContextError as error:
+        cause = error.__cause__
+        by = type(cause if isinstance(cause, psycopg.Error) else error).__name__
+    except Exception as error:
+        by = f"! {type(error).__name__}"
+    return time.monotonic() - began, by
+
+
+async def measure_faults(patience_seconds: float = 60) -> list[Outcome]:
+    """Run the whole table once at the default limits."""
+    outcomes: list[Outcome] = []
+    async with scratch_store() as (store, url):
+        await fill(store)
+        params = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+        async with proxied(params) as proxy:
+            place = Place(url, make_conninfo(url, host="127.0.0.1", port=str(proxy.port)), proxy)
+            for fault in FAULTS:
+                outcomes += await run_calls(place, fault, StoreLimits(), ContextPolicy(), patience_seconds)
+                await fill(store)
+    return outcomes
+
+
+def as_measured(outcomes: Sequence[Outcome]) -> list[Measured]:
+    """Return a figure for each fault and sort of call: how many answered in time, and the worst."""
+    measured: list[Measured] = []
+    for fault in dict.fromkeys(one.fault for one in outcomes):
+        for is_step in (True, False):
+            those = [one for one in outcomes if one.fault == fault and one.call.startswith("step") == is_step]
+            late = [one for one in those if not one.is_in_time]
+            worst = max(those, key=lambda one: one.seconds)
+            target = "a step within 1.5 s" if is_step else "a call within 10 s"
+            said = f"worst: {worst.call}, {worst.seconds:.1f} s, {worst.ended_by}"
+            if late:
+                said += "; late: " + ", ".join(f"{one.call} ({one.seconds:.1f} s, {one.ended_by})" for one in late)
+            measured.append(Measured(f"{fault}: {target}", len(late), "0 late", not late, said))
+    return measured
