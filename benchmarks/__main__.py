@@ -13,6 +13,7 @@ from benchmarks.chatting import PAUSE_SECONDS, SESSIONS, measure_chatting
 from benchmarks.compacting import LARGEST, measure_compacting
 from benchmarks.comparing import print_measured
 from benchmarks.deciding import measure_deciding
+from benchmarks.faults import FAULTS, as_measured, measure_faults
 from benchmarks.micro import measure
 from benchmarks.needles import measure_needles, print_searches
 from benchmarks.replay import add_arguments, figures_of, peers_asked_for, policy_of, replay
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=int, default=SESSIONS, help=f"conversations at once (default {SESSIONS})")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds between their turns")
     parser.add_argument("--items", type=int, default=ITEMS, help=f"items to export and import (default {ITEMS})")
+    parser.add_argument("--faults", default=",".join(FAULTS), help="how the database fails meanwhile (default: all)")
     given = parser.parse_args(arguments)
     whole = _without_folders(given)
     if given.retrieval is None:
@@ -80,6 +82,9 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
         measured = asyncio.run(measuring)
         print_measured(measured, title)
         whole[name] = [asdict(one) for one in measured]
+    outcomes = asyncio.run(measure_faults([name for name in given.faults.split(",") if name]))
+    print_measured(as_measured(outcomes), "calls while the database fails")
+    whole["faults"] = [asdict(one) for one in outcomes]
     costs = asyncio.run(measure_searching([int(size) for size in given.passages.split(",")], given.rounds))
     print_costs(costs)
     return whole | {"searching": [asdict(one) for one in costs]}

@@ -41,6 +41,7 @@ CALL_SECONDS = 10.0
 STEP_SECONDS = 1.5
 _LARGE = "lines of a result that is stored\n" * 200
 _KEY = "notes_abc234"
+_WRITTEN = ("agent_memories", "agent_memory_events", "agent_sessions", "recent_conversation_history", "index_jobs")
 
 
 @dataclass(frozen=True)
@@ -148,23 +149,16 @@ def _refused_rows(message: str, code: str) -> Callable[[Place], AbstractAsyncCon
     async def fault(place: Place) -> AsyncIterator[None]:
         refusing = f"""CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$;"""
-        written = [
-            "agent_memories",
-            "agent_memory_events",
-            "agent_sessions",
-            "recent_conversation_history",
-            "index_jobs",
-        ]
         async with await psycopg.AsyncConnection.connect(place.url, autocommit=True) as connection:
             await connection.execute(refusing.encode())
-            for name in written:
+            for name in _WRITTEN:
                 trigger = f"""CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON memory_context.{name}
                     FOR EACH ROW EXECUTE FUNCTION public.refuse()"""
                 await connection.execute(trigger.encode())
             try:
                 yield
             finally:
-                for name in written:
+                for name in _WRITTEN:
                     await connection.execute(f"DROP TRIGGER refuse ON memory_context.{name}".encode())
                 await connection.execute("DROP FUNCTION public.refuse()")
 
@@ -312,15 +306,15 @@ async def _ended(call: Callable[[], Awaitable[object]], patience_seconds: float)
     return time.monotonic() - began, by
 
 
-async def measure_faults(patience_seconds: float = 60) -> list[Outcome]:
-    """Run the whole table once at the default limits."""
+async def measure_faults(faults: Sequence[str], patience_seconds: float = 60) -> list[Outcome]:
+    """Run all calls under each of these faults, once, at the default limits."""
     outcomes: list[Outcome] = []
     async with scratch_store() as (store, url):
         await fill(store)
         params = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         async with proxied(params) as proxy:
             place = Place(url, make_conninfo(url, host="127.0.0.1", port=str(proxy.port)), proxy)
-            for fault in FAULTS:
+            for fault in faults:
                 outcomes += await run_calls(place, fault, StoreLimits(), ContextPolicy(), patience_seconds)
                 await fill(store)
     return outcomes

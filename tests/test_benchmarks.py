@@ -511,12 +511,13 @@ def test_all_benchmarks_run_without_folders(
     monkeypatch.setattr(micro, "SESSION_STEPS", 10)
     monkeypatch.setattr(micro, "STATE_STEPS", 4)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
-    sizes += ["--sessions", "2", "--pause", "0", "--items", "100"]
+    sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "refused"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
     printed = capsys.readouterr().out
     assert "No replay" in printed
     assert "No retrieval" in printed
     figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    assert {one["fault"] for one in figures["faults"]} == {"refused"}
     assert [(one["user"], one["own_passages"]) for one in figures["searching"]] == [
         ("few", 200),
         ("many", 50),
