@@ -11,6 +11,7 @@ from memory_context.store import NewMemory, events
 from memory_context.store.events import EventLog, NewEvent
 
 from ..conftest import Server, database_of
+from ..context.steps import a_turn_of_the_loop
 
 Statements = list[dict[str, Any]]
 
@@ -24,12 +25,14 @@ class Watched:
     """Sees each write of a store, and can make writes fail, before or after they are done."""
 
     def __init__(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.written = asyncio.Event()
+        self.tried, self.written = asyncio.Event(), asyncio.Event()
         self.fails: str | None = None
-        self.count = 0
+        self.count = self.tries = 0
         write = store._database.write
 
         async def watched(user_id: str, *statements: Any, **kind: Any) -> Any:
+            self.tries += 1
+            self.tried.set()
             if self.fails == "before":
                 raise StoreUnavailableError("away")
             rows = await write(user_id, *statements, **kind)
@@ -114,6 +117,89 @@ async def test_events_wait_while_the_store_is_away(store: MemoryStore, watched: 
     first, second = await store.events.select("alice", "today")
     assert (first.detail, second.detail) == ("number 1", "number 2")
     assert first.at < second.at
+
+
+async def test_events_are_written_when_the_store_is_back_though_nobody_comes_by(
+    store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "WAIT_SECONDS", 0.01)
+    watched.fails = "before"
+    store.events.add("alice", event(1))
+    await asyncio.wait_for(watched.tried.wait(), 10)
+    watched.tried.clear()
+    await asyncio.wait_for(watched.tried.wait(), 10)
+    watched.fails = None
+    await asyncio.wait_for(watched.written.wait(), 10)
+    assert await details(store.events) == ["number 1"]
+
+
+async def test_store_that_is_away_is_not_tried_again_with_each_batch(store: MemoryStore, watched: Watched) -> None:
+    """But after a while, or when somebody asks for it."""
+    watched.fails = "before"
+    for number in range(events.BATCH_EVENTS):
+        store.events.add("alice", event(number))
+    await asyncio.wait_for(watched.tried.wait(), 10)
+    for number in range(2 * events.BATCH_EVENTS):
+        store.events.add("alice", event(number))
+        await a_turn_of_the_loop()
+    assert watched.tries == 1
+    watched.fails = None
+    await store.events.flush()
+    assert (watched.tries, store.events.waiting) == (2, 0)
+    watched.tried.clear()
+    for number in range(events.BATCH_EVENTS):
+        store.events.add("alice", event(number))
+    await asyncio.wait_for(watched.tried.wait(), 10)
+
+
+async def test_events_of_an_erased_user_are_forgotten_with_those_that_were_lost(
+    store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of others are not."""
+    monkeypatch.setattr(events, "MOST_WAITING", 4)
+    for number in range(3):
+        store.events.add("alice", event(number))
+        store.events.add("bob", event(number))
+    assert store.events.waiting == 4
+    store.events.discard("alice")
+    assert store.events.waiting == 2
+    await store.events.flush()
+    assert await details(store.events) == []
+    missing, *others = await details(store.events, "bob")
+    assert missing.startswith("1 events before this one are missing")
+    assert others == ["number 1", "number 2"]
+
+
+async def test_one_users_events_are_written_alone(store: MemoryStore, watched: Watched) -> None:
+    for user_id in ("alice", "bob"):
+        store.events.add(user_id, event(1))
+    await store.events.flush("bob")
+    assert (watched.count, store.events.waiting) == (1, 1)
+    assert await details(store.events, "bob") == ["number 1"]
+
+
+async def test_stop_does_not_wait_for_ever_and_says_what_is_not_written(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing runs on in this loop; the events wait for the next."""
+    monkeypatch.setattr(events, "_STOP_SECONDS", 0.05)
+    is_writing = asyncio.Event()
+
+    async def hang(*_: Any, **__: Any) -> Any:
+        is_writing.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._database, "write", hang)
+        for number in range(events.BATCH_EVENTS):
+            store.events.add("alice", event(number))
+        await asyncio.wait_for(is_writing.wait(), 10)
+        await store.events.stop()
+    assert "events of the audit trail are not written: too slow" in caplog.text
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "memory_context events"] == []
+    assert store.events.waiting == events.BATCH_EVENTS
+    await store.events.flush()
+    assert len(await details(store.events)) == events.BATCH_EVENTS
 
 
 async def test_the_oldest_are_dropped_and_that_is_told(
