@@ -17,6 +17,7 @@ from .excerpt import Passage, excerpt
 from .names import ranked_names
 from .readers.wrapped import unwrap
 from .reading import Reading
+from .words import is_name, reads_as_order
 
 __all__ = ["composed", "read_anything"]
 
@@ -34,6 +35,7 @@ _RANKED_WORDS = 20_000
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
 _NAMES_HEAD_TOKENS = 6
+_QUOTATION_TOKENS = 8  # what saying that these are quotations takes where they are shown
 _LEAST_NAME_TOKENS = 3
 _NAMES_OF_A_ROW = 10
 _DIGITS = re.compile(r"\d+")
@@ -81,6 +83,7 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
     if hint.facts_limit_tokens <= 0:
         return ""
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
+    limit -= _QUOTATION_TOKENS
     lines = _lines_within(reading.facts, int(limit * LINES_SHARE), hint.counter)
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
@@ -88,7 +91,8 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
     content = unwrap(result.content) or result.content  # an MCP wrapper has names of its own
     ranked = ranked_names(content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
     known = "\n".join([text, hint.known, hint.answer, shown])
-    verbatim = (name for name in ranked if name in result.content)  # what a wrapper escapes cannot be searched for
+    # what a wrapper escapes cannot be searched for, and a sentence is no name, whoever found it
+    verbatim = (name for name in ranked if name in result.content and is_name(name))
     names = _names_within(verbatim, known, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
     return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
@@ -157,7 +161,9 @@ def _has_failed(result: Result, reading: Reading) -> bool:
 def _description(result: Result, reading: Reading) -> str:
     """Return what was asked for and what came, without saying the same twice."""
     values = _shown_arguments(result.arguments)
-    what = reading.description
+    what = reading.description  # such as a page with its title, which the page chose
+    if reads_as_order(what):
+        what = read_anything(result).description
     for value in values.values():
         if len(value) >= _TELLING_CHARACTERS:
             what = what.replace(value, "")

@@ -14,6 +14,7 @@ from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Hint, Result
 from .excerpt import excerpt, render_passages
 from .salient import SalientFact, Statement, salient_facts
+from .words import reads_as_order
 
 __all__ = [
     "INSTRUCTIONS",
@@ -69,11 +70,6 @@ _SPOKEN_CHARACTERS = 20_000
 _LEAST_SHARE = 0.3  # of a summary's terms that are its source's or the task's
 _LEAST_TERMS, _LEAST_SHARED = 3, 2
 _MOST_LENGTH = 0.9  # of a source's
-_STEERING = re.compile(
-    r"\b(?:ignor|disregard|forget|overrid)\w*\b[^.\n]{0,40}\b(?:instructions?|prompts?|rules)\b"
-    r"|\byou (?:are now|must now|must immediately)\b|\bsystem prompt\b",
-    re.IGNORECASE,
-)
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s)|[。！？]|\n")
 
 
@@ -154,7 +150,7 @@ def mended(
     text = _clean(summary).strip()
     if not _is_summary(text, source_text, spoken_of, counter):
         return None
-    facts = [fact for fact in salient_facts(source_text, spoken_of) if not _STEERING.search(fact.text)]
+    facts = [fact for fact in salient_facts(source_text, spoken_of) if not reads_as_order(fact.text)]
     whole = text if not counter.is_over(text, limit_tokens) else cut_at_sentence(text, limit_tokens, counter)
     missing = _missing(whole, facts)
     if not missing:
@@ -180,7 +176,7 @@ def cut_at_sentence(text: str, limit_tokens: int, counter: TokenCounter) -> str:
 
 def _is_summary(text: str, source_text: str, spoken_of: str, counter: TokenCounter) -> bool:
     """Whether a text can be a summary of a source: shorter, about the same things, and no instructions."""
-    if not text or len(text) >= _MOST_LENGTH * len(source_text) or _MARK.search(text) or _STEERING.search(text):
+    if not text or len(text) >= _MOST_LENGTH * len(source_text) or _MARK.search(text) or reads_as_order(text):
         return False
     if counter.is_over(text, counter.count(source_text[: 8 * len(text)])):
         return False

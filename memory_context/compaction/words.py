@@ -7,7 +7,7 @@ that the user and the agent used for it.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["parts_beside", "parts_in", "words_in", "words_shared"]
+__all__ = ["is_name", "parts_beside", "parts_in", "reads_as_order", "words_in", "words_shared"]
 
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _PART = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}|\d{2,}")
@@ -22,6 +22,41 @@ need now new get set self return none true false null def class import file file
 could here then than also there when what which they them been more some each only out
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
+
+
+_ORDER = re.compile(
+    r"\b(?:ignor|disregard|forget|overrid)\w*\b[^.\n]{0,40}\b(?:instructions?|prompts?|rules)\b"
+    r"|\byou (?:are now|must now|must immediately)\b|\bsystem prompt\b",
+    re.IGNORECASE,
+)
+_ORDER_IN_A_NAME = re.compile(
+    r"\b(?:ignor|disregard|forget|overrid)[a-z]*\b.{0,40}\b(?:previous|prior|above|earlier|all|your|these|those)\b.{0,40}"
+    r"\b(?:instructions?|prompts?|rules|orders)\b|\byou (?:are now|must|should|have to)\b|^please\b",
+    re.IGNORECASE,
+)
+_JOINTS = str.maketrans("_-./\\:", "      ")
+_FILE_NAME = re.compile(r"[^\s/\\][^/\\]*\.[A-Za-z0-9]{1,5}")
+_MOST_WORDS_OF_A_NAME = 6
+
+
+def reads_as_order(text: str) -> bool:
+    """Whether a text tells its reader to give up what it was told: no tool's result has a reason to."""
+    return _ORDER.search(text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may be told as a name: an identifier, path, URL, code or proper name, and no order.
+
+    Of several words each that says something begins with a capital or a digit, unless they are a path: a sentence is
+    no name, whatever it asks for.
+    """
+    if _ORDER_IN_A_NAME.search(text.translate(_JOINTS)):
+        return False
+    words = text.split()
+    if len(words) < 2 or "/" in text or "\\" in text or _FILE_NAME.fullmatch(text):
+        return True
+    telling = [word for word in words if len(word) > 3]
+    return len(words) <= _MOST_WORDS_OF_A_NAME and not any(word[0].islower() for word in telling)
 
 
 def words_in(text: str) -> frozenset[str]:

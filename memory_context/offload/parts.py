@@ -22,6 +22,7 @@ from ..transcript import Entry, Part, Stored
 __all__ = ["Packer", "Piece", "compacted_text"]
 
 _STATUS_LIMIT = 300
+_QUOTATION = "Quoted from it:"
 _BEGINNING_CHARACTERS = 4_000  # of a text, in which credentials are looked for before a description is cut from it
 
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
@@ -167,8 +168,13 @@ class Packer:
 
 
 def compacted_text(survives: Compacted, ref: MemoryRef) -> str:
-    """Return what is shown of a consumed result: whether it succeeded, with its placeholder, and below it the facts."""
-    return f"{shorten(survives.status, _STATUS_LIMIT)} {ref.render()}\n{survives.facts}".strip()
+    """Return what is shown of a consumed result: whether it succeeded, with its placeholder, and below it the facts.
+
+    Facts are the result's own words, which may be anybody's: each line says that it is a quotation.
+    """
+    head = f"{shorten(survives.status, _STATUS_LIMIT)} {ref.render()}".strip()
+    lines = [f"> {line}" for line in survives.facts.splitlines() if line.strip()]
+    return "\n".join([head, _QUOTATION, *lines]) if lines else head
 
 
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:

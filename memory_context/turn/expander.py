@@ -24,7 +24,7 @@ from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Entry, Expanded, Transcript
 from .deciding import EXPANSIONS_LIMIT, decide
-from .offer import offered_references, text_of, turn_request
+from .offer import offered_references, text_of, told_keys, turn_request
 from .opening import fenced
 from .prompt import check_template
 from .reading import Found, Reader
@@ -190,7 +190,7 @@ class Expander:
         text = text_of(entry)
         if "_" not in text and "MemoryRef" not in text:  # the cheap question before the exact one
             return False
-        return bool(_keys_in(text, self._offered(entry.position)))
+        return bool(self._keys_in(entry, self._offered(entry.position)))
 
     def _offered(self, end: int) -> dict[str, OfferedReference]:
         return {one.ref.key: one for one in offered_references(self._transcript, end, self._policy)}
@@ -281,17 +281,24 @@ class Expander:
         named: dict[str, Expansion] = {}
         for entry in entries:
             who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
-            for key in _keys_in(text_of(entry), offered):
+            for key in self._keys_in(entry, offered):
                 is_visible = key in offered and offered[key].is_visible
                 if key not in known and not is_visible:
                     named.setdefault(key, Expansion(key, "named", f"named by {who}"))
         return list(named.values())
 
+    def _keys_in(self, entry: Entry, offered: Collection[str]) -> list[str]:
+        """Return the keys that the words of an entry name: those on offer, and what another session may have as one.
 
-def _keys_in(text: str, offered: Collection[str]) -> list[str]:
-    """Return the keys in a text, of a long one in its ends: those on offer, and what looks like others."""
-    text = ends_of(text, _KEYS_CHARACTERS)
-    return [*named_keys(text, offered), *unknown_keys(text, offered)]
+        Users and hand-offs may name a key of another session. An agent may have read it in a page, so that its words
+        count only for keys that stood in its view as references, or that a user or a hand-off told it.
+        """
+        text = ends_of(text_of(entry), _KEYS_CHARACTERS)
+        unknown = unknown_keys(text, offered)
+        if isinstance(entry.message, AssistantMessage) and unknown:
+            allowed = told_keys(self._transcript, unknown, entry.position)
+            unknown = [key for key in unknown if key in allowed]
+        return [*named_keys(text, offered), *unknown]
 
 
 def _is_usable(task: "asyncio.Task[Any] | None") -> bool:

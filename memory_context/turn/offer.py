@@ -1,15 +1,16 @@
 """What a transcript has on offer for a turn: the user's words, the last answer, the references and what is in sight."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from autogen_core.models import AssistantMessage
+from autogen_core.models import AssistantMessage, UserMessage
 
 from ..messages import source_of, texts_of
 from ..policy import ContextPolicy
-from ..transcript import Entry, Part, Transcript
+from ..transcript import Entry, Expanded, Folded, Part, Transcript
+from .named import named_keys
 from .requests import OfferedReference, TurnRequest
 
-__all__ = ["offered_references", "text_of", "turn_request", "visible_texts"]
+__all__ = ["offered_references", "text_of", "told_keys", "turn_request", "visible_texts"]
 
 
 def turn_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> TurnRequest:
@@ -47,6 +48,23 @@ def offered_references(transcript: Transcript, end: int, policy: ContextPolicy) 
                     )
     if fold := transcript.standing.fold:
         yield OfferedReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
+
+
+def told_keys(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
+    """Return which of these keys the agent was given: opened in its view, a fold's, or named by a user or a hand-off.
+
+    Keys of other sessions are not on offer, but an expansion may have shown them. Text of tools and pages gives none.
+    """
+    given: set[str] = set()
+    for _, decision in transcript.log:
+        if isinstance(decision, Expanded):
+            given.update(opened.key for opened in decision.opened)
+        elif isinstance(decision, Folded):
+            given.add(decision.ref.key)
+    for entry in transcript.entries(end=end):
+        if isinstance(entry.message, UserMessage) and not entry.carries_result:
+            given.update(named_keys(text_of(entry), keys))
+    return given.intersection(keys)
 
 
 def text_of(entry: Entry) -> str:
