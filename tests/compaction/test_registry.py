@@ -248,6 +248,7 @@ async def test_an_agent_sees_what_its_own_compactor_keeps(store: MemoryStore):
     placeholder = (
         f"[MemoryRef: {key} - survey with 300 findings - {context.token_counter.count(report('owls'))} tokens]"
     )
-    assert results(2)[0] == f"Surveyed. {placeholder}\nBest: {report('owls').splitlines()[-1]}"
+    best = report("owls").splitlines()[-1]
+    assert results(2)[0] == f"Surveyed. {placeholder}\nQuoted from it:\n> Best: {best}"
     assert results(2)[1].startswith("measure succeeded. [MemoryRef: measure_")
     assert await context.retrieve(key) == report("owls")
