@@ -21,7 +21,8 @@ from memory_context.identifiers import checked_identifier
 
 from .database import Database
 from .events import EventLog
-from .forgetting import forgetting
+from .forgetting import BATCH_ITEMS, forgetting
+from .limits import Kind
 from .pool import Statement
 from .sessions import (
     Appended,
@@ -224,14 +225,15 @@ class ConversationArchive:
                 break
             statements += [Statement(_QUERIES[name], params) for name in _DELETE]
             statements += [Statement(_THREADS[name], params) for name in _DELETE_THREAD]
-            *_, sessions, threads, _, _ = await self._write(user_id, statements)
+            kind: Kind = "batch" if len(items) > BATCH_ITEMS else "call"
+            *_, sessions, threads, _, _ = await self._write(user_id, statements, kind)
             if not items and not sessions and not threads:
                 break
             was_known = True
         return was_known
 
-    async def _write(self, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:
-        rows = await self._database.write(user_id, *statements)
+    async def _write(self, user_id: str, statements: Sequence[Statement], kind: Kind = "call") -> list[list[DictRow]]:
+        rows = await self._database.write(user_id, *statements, kind=kind)
         self.write_transactions += 1
         return rows
 

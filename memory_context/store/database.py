@@ -135,7 +135,7 @@ class Database:
         seconds = min(waits.seconds, left)
         settings = {
             "statement_timeout": _milliseconds(min(waits.statement_seconds, _FIRST * left)),
-            "lock_timeout": _milliseconds(min(limits.lock_seconds, _FIRST * left)),
+            "lock_timeout": _milliseconds(min(waits.lock_seconds, _FIRST * left)),
         }
         opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
         if user_id is not None:

@@ -5,7 +5,9 @@ sessions, threads, the rest, the list of users at last. So nobody waits for each
 finds it gone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from psycopg.rows import DictRow
 
 from memory_context.escaping import escape, unescape
 
@@ -23,12 +25,16 @@ _THREADS = load_queries("threads")
 
 _UNFIND = ("subtract_statistics", "delete_chunks", "delete_terms", "delete_index_jobs")
 _PASSES = 10
+BATCH_ITEMS = 1000
 
 
 async def forget_memories(
     database: Database, user_id: str, agent_id: str, session_id: str, memory_key: str | None
 ) -> list[str]:
-    """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now."""
+    """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now.
+
+    Many go in several transactions; what is interrupted can be run again.
+    """
     params: dict[str, object] = {
         "user_id": escape(user_id),
         "agent_id": escape(agent_id),
@@ -37,12 +43,11 @@ async def forget_memories(
     }
     kind: Kind = "batch" if memory_key is None else "call"
     (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params), kind=kind)
-    if not rows:
-        return []
-    params["memory_ids"] = [row["id"] for row in rows]
-    steps = ("lock_jobs", "select_own_ids", *_UNFIND, "update_memories_forgotten")
-    *_, forgotten = await database.write(user_id, *_statements(steps, params), kind=kind)
-    return [unescape(row["memory_key"]) for row in forgotten]
+    keys: list[str] = []
+    for memory_ids in _batches(rows):
+        *_, forgotten = await database.write(user_id, *forgetting(user_id, memory_ids), kind=kind)
+        keys += [unescape(row["memory_key"]) for row in forgotten]
+    return keys
 
 
 def forgetting(user_id: str, memory_ids: Sequence[int]) -> list[Statement]:
@@ -54,17 +59,17 @@ def forgetting(user_id: str, memory_ids: Sequence[int]) -> list[Statement]:
 async def erase_user(database: Database, user_id: str) -> int:
     """Erase every row of a user; return how many items there were, forgotten ones not counted.
 
-    All items that are there go in one transaction; then the sessions, the threads and, if nobody stored anything
-    meanwhile, the rest in another. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
+    The items that are there go in batches; then the sessions, the threads and, if nobody stored anything meanwhile, the
+    rest in one transaction. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
     """
     params: dict[str, object] = {"user_id": escape(user_id)}
     erased = 0
     for _ in range(_PASSES):
         (rows,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params), kind="batch")
-        params["memory_ids"] = [row["id"] for row in rows]
-        if rows:
-            steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
-            *_, gone = await database.write(user_id, *_statements(steps, params), kind="batch")
+        steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
+        for memory_ids in _batches(rows):
+            statements = _statements(steps, {**params, "memory_ids": memory_ids})
+            *_, gone = await database.write(user_id, *statements, kind="batch")
             erased += sum(row["is_active"] for row in gone)
         *_, items, sessions, threads = await database.write(
             user_id,
@@ -81,6 +86,12 @@ async def erase_user(database: Database, user_id: str) -> int:
         if not items and not sessions and not threads:
             break
     return erased
+
+
+def _batches(rows: Sequence[DictRow]) -> Iterator[list[int]]:
+    """Yield the ids of items, so many at a time that one transaction has them."""
+    for start in range(0, len(rows), BATCH_ITEMS):
+        yield [row["id"] for row in rows[start : start + BATCH_ITEMS]]
 
 
 def _statements(names: Sequence[str], params: dict[str, object]) -> list[Statement]:

@@ -35,11 +35,13 @@ class Waits:
     Attributes:
         seconds: All of it, at the client.
         statement_seconds: Each statement, at the server.
+        lock_seconds: Each lock, at the server; half of a batch, which would rather wait than be done again.
         silence_seconds: Until something comes from the server, again and again.
     """
 
     seconds: float
     statement_seconds: float
+    lock_seconds: float
     silence_seconds: float = math.inf
 
 
@@ -77,11 +79,11 @@ class StoreLimits(BaseModel):
         """Return how long a transaction waits that sends so many bytes of content."""
         more = content_bytes / self.bytes_per_second
         if kind == "batch":
-            return Waits(self.batch_seconds + more, self.batch_seconds + more)
+            return Waits(self.batch_seconds + more, self.batch_seconds + more, self.batch_seconds / 2)
         if kind == "transfer":
-            return Waits(self.batch_seconds, self.batch_seconds, self.transaction_seconds)
+            return Waits(self.batch_seconds, self.batch_seconds, self.lock_seconds, self.transaction_seconds)
         statement_seconds = self.statement_seconds if kind == "call" else self.batch_seconds
-        return Waits(self.transaction_seconds + more, statement_seconds + more)
+        return Waits(self.transaction_seconds + more, statement_seconds + more, self.lock_seconds)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
-from memory_context.store import NewBatch, ThreadElement, ThreadStep, indexer
+from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, indexer
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.store.test_sql import login_of
@@ -208,3 +208,21 @@ async def test_erasing_waits_for_whoever_is_writing_passages(
         assert profile.frequencies["harbour"] == profile.passages
     await store.erase_user("alice")
     assert set(rows_of(server, database_url, "alice").values()) == {0}
+
+
+@pytest.mark.parametrize("way", ["erase", "forget"])
+async def test_many_items_go_in_several_transactions(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """One transaction for all of them could take longer than a batch may; what is interrupted goes on."""
+    monkeypatch.setattr("memory_context.store.forgetting.BATCH_ITEMS", 2)
+    items = [NewMemory(f"k{n}", str(n), "", 1, "custom", agent_id="a", session_id="s") for n in range(5)]
+    await store.insert_memories("alice", items)
+    await store.flush_index()
+    before = store._database.write_transactions
+    if way == "erase":
+        assert await store.erase_user("alice") == 5
+    else:
+        assert len(await store.forget_memories("alice", agent_id="a", session_id="s")) == 5
+    assert store._database.write_transactions - before >= 4
+    assert await store.select_keys("alice") == []
