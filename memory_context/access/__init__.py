@@ -3,7 +3,16 @@
 Plain ASGI, so that the chat server, the MCP server and a Chainlit application share one implementation.
 """
 
-from .bodies import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop, read_body
+from .bodies import (
+    BodyLimits,
+    BodyRefusal,
+    BoundedJson,
+    ClientGone,
+    check_json,
+    off_the_loop,
+    read_body,
+    replayed,
+)
 from .gate import Gate, GateRules, Refusal
 from .proxy import ProxyRefusal, TrustedProxy
 from .tokens import Tokens, UsageError, is_loopback
@@ -11,6 +20,7 @@ from .tokens import Tokens, UsageError, is_loopback
 __all__ = [
     "BodyLimits",
     "BodyRefusal",
+    "BoundedJson",
     "ClientGone",
     "Gate",
     "GateRules",
@@ -23,4 +33,5 @@ __all__ = [
     "is_loopback",
     "off_the_loop",
     "read_body",
+    "replayed",
 ]

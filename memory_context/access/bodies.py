@@ -7,14 +7,24 @@ Promises: no body is read past its limit or its deadline; one with too many valu
 """
 
 import asyncio
+import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from typing import Any, Literal, TypeVar
 
-__all__ = ["BodyLimits", "BodyRefusal", "ClientGone", "check_json", "off_the_loop", "read_body"]
+__all__ = [
+    "BodyLimits",
+    "BodyRefusal",
+    "BoundedJson",
+    "ClientGone",
+    "check_json",
+    "off_the_loop",
+    "read_body",
+    "replayed",
+]
 
 _IN_THREAD_BYTES = 64_000  # less is parsed in well under a millisecond
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -24,6 +34,9 @@ _LONGEST_NUMBER = 4_300  # characters; Python reads no longer one
 _LONG_NUMBER = re.compile(rb"[0-9+.eE-]{%d}" % (_LONGEST_NUMBER + 1))
 
 _Result = TypeVar("_Result")
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,11 @@ class BodyRefusal(Exception):
     def __init__(self, kind: Literal["too-large", "too-slow", "not-json"], detail: str) -> None:
         super().__init__(detail)
         self.kind = kind
+
+    @property
+    def status(self) -> int:
+        """The HTTP status: 413, 408 or 400."""
+        return {"too-large": 413, "too-slow": 408, "not-json": 400}[self.kind]
 
 
 class ClientGone(Exception):
@@ -137,3 +155,49 @@ async def off_the_loop(function: Callable[[bytes], _Result], body: bytes) -> _Re
     if len(body) > _IN_THREAD_BYTES:
         return await asyncio.to_thread(function, body)
     return function(body)
+
+
+def replayed(body: bytes, receive: _Receive) -> _Receive:
+    """Return a channel that gives a body which was read, and then what the channel before gives."""
+    whole: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> _Message:
+        return whole.pop() if whole else await receive()
+
+    return receive_again
+
+
+class BoundedJson:
+    """ASGI middleware for applications that parse JSON themselves: they get only bodies within the limits.
+
+    Args:
+        app: The application.
+        limits: What a body of JSON may be; other types are handed on unread.
+    """
+
+    def __init__(self, app: Callable[[Any, _Receive, _Send], Awaitable[None]], limits: BodyLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
+        """Serve one request, or refuse its body with a problem (RFC 9457)."""
+        headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
+        if scope["type"] == "http" and b"json" in headers.get(b"content-type", b"").lower():
+            try:
+                body = await read_body(receive, self._limits, headers.get(b"content-length", b""))
+                await off_the_loop(lambda body: check_json(body, self._limits), body)
+            except ClientGone:
+                return
+            except BodyRefusal as refusal:
+                await _refuse(refusal, send)
+                return
+            receive = replayed(body, receive)
+        await self._app(scope, receive, send)
+
+
+async def _refuse(refusal: BodyRefusal, send: _Send) -> None:
+    type_ = f"urn:problem-type:memory-context:{refusal.kind}"
+    body = json.dumps({"type": type_, "status": refusal.status, "detail": str(refusal)}).encode()
+    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -16,14 +16,13 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop, read_body
+from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop, read_body, replayed
 
 __all__ = ["LIMITS", "BoundedBodies", "error_of"]
 
 LIMITS = BodyLimits(4 * 1024 * 1024)
 _DRAINED_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 1000
-_STATUS: Mapping[str, int] = {"too-large": 413, "too-slow": 408, "not-json": 400}
 _INVALID_REQUEST = -32600
 _ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[\w.:-]{1,100})")'
 _LAST = re.compile(_ID + rb"\s*\}\s*\Z")  # as the SDKs write it
@@ -60,16 +59,11 @@ class BoundedBodies:
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(seen.drain(), self._limits.seconds)
             id_ = seen.id_
-            status = _STATUS[refusal.kind] if id_ is None else 200
+            status = refusal.status if id_ is None else 200
             answer = JSONResponse(error_of(str(refusal), id_, _INVALID_REQUEST), status)
             await answer(scope, receive, send)
             return
-        whole: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_again() -> MutableMapping[str, Any]:
-            return whole.pop() if whole else await receive()
-
-        await self._app(scope, receive_again, send)
+        await self._app(scope, replayed(body, receive), send)
 
 
 class _Ends:

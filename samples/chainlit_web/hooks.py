@@ -12,7 +12,7 @@ from chainlit.server import app
 from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
-from memory_context.access import Gate, GateRules
+from memory_context.access import BodyLimits, BoundedJson, Gate, GateRules
 
 from .chats import Totals
 from .pages import OwnPages
@@ -38,6 +38,7 @@ app.add_middleware(OwnPages, login_hint=users.login_hint)
 _own_hosts: list[str] = []
 _ALLOWED = "allow_origins of .chainlit/config.toml"
 _rules = GateRules(_own_hosts, config.project.allow_origins, host_setting=_ALLOWED, origin_setting=_ALLOWED)
+app.add_middleware(BoundedJson, limits=BodyLimits(8_000_000, values=20_000))
 app.add_middleware(Gate, rules=_rules)
 put_wording()
 # AutoGen's event log has whole results of tools in it, which are people's data

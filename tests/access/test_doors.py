@@ -116,3 +116,17 @@ async def test_websockets_of_foreign_pages_are_refused(door: Door):
             assert status == (101 if is_in else FOREIGN_PAGE), headers
         else:
             assert status != 101
+
+
+async def test_bodies_that_no_page_sends_are_refused_unparsed(door: Door):
+    """By their number of values, their depth and their size; the server goes on."""
+    accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    async with httpx.AsyncClient(base_url=door.url, headers=accept, timeout=30, trust_env=False) as client:
+        for body, status in (
+            (b'{"session_id": [' + b"{}," * 100_000 + b"{}]}", 413),
+            (b"[" * 5_000 + b"]" * 5_000, 400),
+            (b'"%b"' % (b"x" * 9_000_000), 413),
+        ):
+            answer = await client.post(door.write, content=body)
+            assert (answer.status_code, bool(answer.json())) == (status, True)
+        assert (await client.post(door.write, json=door.body)).status_code == 200
