@@ -243,12 +243,14 @@ class _Reading:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the file from its beginning."""
+        from ..store.upkeep import bounded_lines
+
         with self._path.open("rb") as raw:
             is_packed = raw.read(2) == _GZIP
             raw.seek(0)
             text = cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb")) if is_packed else raw
             yield text.readline(_HEADER_BYTES)
-            for line in text:
+            for line in bounded_lines(text, 2):
                 self._show(self._done + raw.tell())
                 yield line
             self._done += raw.tell()

@@ -600,6 +600,53 @@ def test_slices_of_a_long_text_are_unescaped_like_the_whole(text: str, character
         assert records.unescape_long(text) == unescape(text)
 
 
+@pytest.mark.parametrize("character", ["\x00", "\n", "\ud800", "\u4e2d", "\U0001f600"], ids=ascii)
+async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_bytes(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, character: str
+):
+    """So that the limit of a line admits any item; as JSON alone it could be ten times as long."""
+    monkeypatch.setattr(exporting, "SLICE_CHARACTERS", 1000)
+    content = character * 10_001
+    await store.insert_memories("alice", [NewMemory("k", content, "", 1, "custom")])
+    data = await export(store)
+    assert len(data) < 1.4 * len(to_utf8(content)) + 2000
+    await store.upkeep.import_lines(reading(data), "bob")
+    assert await store.fetch_contents("bob", ["k"]) == {"k": content}
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_line_over_the_limit_is_refused_before_it_is_in_memory(
+    run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+):
+    """A small compressed file may hold a line of any length."""
+    monkeypatch.setattr(importing, "LINE_LIMIT_BYTES", 3_000_000)
+    file = tmp_path / "bomb"
+    good = written([item("k", "text")]).splitlines(keepends=True)[:2]
+    with gzip.open(file, "wb", compresslevel=1) if packed else file.open("wb") as out:
+        out.writelines(good)
+        out.write(b'{"record":"item","content":"')
+        for _ in range(64):
+            out.write(b"A" * 1_000_000)
+    tracemalloc.start()
+    status, out, err = run("import", str(file), "--user", "nobody-yet", "--url", full.url)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (status, out) == (1, "")
+    assert "bomb: line 3: longer than 3,000,000 bytes" in err
+    assert err.endswith("; nothing was imported\n")
+    assert peak < 20_000_000
+    assert run("export", "--user", "nobody-yet", "--url", full.url)[0] == 1
+
+
+async def test_line_over_the_limit_is_refused_however_it_is_read(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """Also where the application reads the lines."""
+    data = written([item("k", "text" * 1000)])
+    monkeypatch.setattr(importing, "LINE_LIMIT_BYTES", 3000)
+    with pytest.raises(TransferError, match="line 2: longer than 3,000 bytes"):
+        await store.upkeep.import_lines(reading(data), "bob")
+    assert await store.select_keys("bob") == []
+
+
 async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """A page ends where it has enough bytes, however few rows those are."""
     monkeypatch.setattr(exporting, "PAGE_BYTES", 1000)

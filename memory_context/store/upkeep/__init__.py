@@ -8,9 +8,9 @@ exporting  out of one snapshot, in bounded memory
 importing  checked whole before anything is stored
 """
 
-from .importing import ImportReport
+from .importing import ImportReport, bounded_lines
 from .status import MigrationState, StoreStatus
 from .tables import TransferError
 from .upkeep import Upkeep
 
-__all__ = ["ImportReport", "MigrationState", "StoreStatus", "TransferError", "Upkeep"]
+__all__ = ["ImportReport", "MigrationState", "StoreStatus", "TransferError", "Upkeep", "bounded_lines"]

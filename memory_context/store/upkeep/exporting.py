@@ -5,6 +5,7 @@ of its own. Memory is bounded: a page ends at a number of rows or of bytes, whic
 than a page comes alone, and its content goes out in slices.
 """
 
+import base64
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
@@ -14,7 +15,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.escaping import escape, unescape
+from memory_context.escaping import escape, to_utf8, unescape
 
 from ..connection import Connection
 from ..database import Database
@@ -115,10 +116,34 @@ def _pieces(table: Table, row: DictRow) -> Iterator[bytes]:
     if len(content) <= SLICE_CHARACTERS:
         yield f'{head[:-1]},"content":{json.dumps(escape(content))}}}\n'.encode("ascii")
         return
-    yield f'{head[:-1]},"content":"'.encode("ascii")
-    for start in range(0, len(content), SLICE_CHARACTERS):
-        yield json.dumps(escape(content[start : start + SLICE_CHARACTERS]))[1:-1].encode("ascii")
+    octets = sum(len(to_utf8(piece)) for piece in _slices(content))
+    if sum(map(len, _escaped(content))) <= octets * 4 / 3:
+        yield f'{head[:-1]},"content":"'.encode("ascii")
+        yield from _escaped(content)
+    else:
+        yield f'{head[:-1]},"content":null,"content_base64":"'.encode("ascii")
+        yield from _base64(content)
     yield b'"}\n'
+
+
+def _slices(content: str) -> Iterator[str]:
+    return (content[start : start + SLICE_CHARACTERS] for start in range(0, len(content), SLICE_CHARACTERS))
+
+
+def _escaped(content: str) -> Iterator[bytes]:
+    """Yield a content as the inside of a JSON string: up to ten times its bytes, if all of it has to be escaped."""
+    return (json.dumps(escape(piece))[1:-1].encode("ascii") for piece in _slices(content))
+
+
+def _base64(content: str) -> Iterator[bytes]:
+    """Yield the UTF-8 of a content in Base64, which bounds the length of a line whatever is in it."""
+    rest = b""
+    for piece in _slices(content):
+        data = rest + to_utf8(piece)
+        whole = len(data) - len(data) % 3
+        yield base64.b64encode(data[:whole])
+        rest = data[whole:]
+    yield base64.b64encode(rest)
 
 
 def _line(fields: dict[str, Any]) -> bytes:

@@ -5,7 +5,8 @@ transaction, each item with the job to index it.
 
 Promises: a file that is damaged, cut off or at odds with what is there changes nothing. What is there is never changed:
 rows that are known are left out, so that the same file again does nothing and an import that was broken off can be
-repeated; what was forgotten or deleted here stays so. Memory is bounded by a page, or by the longest line.
+repeated; what was forgotten or deleted here stays so. Memory is bounded by a page, or by the longest line. A line has a
+limit, which any item fits that `exporting` writes.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from memory_context.errors import ConflictError
 from memory_context.escaping import escape, is_plain, to_utf8, unescape
@@ -23,20 +24,45 @@ from ..database import Database
 from ..pool import Statement
 from ..provenance import imported_origin
 from ..sqlfiles import load_queries
-from .records import Header, unescape_long
+from .records import Header, item_content
 from .tables import ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
 
-__all__ = ["ImportReport", "ReadLines", "import_lines"]
+__all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
 
 _QUERIES = load_queries("transfer")
 _ITEMS = load_queries("agent_memories")
 
+LINE_LIMIT_BYTES = 400_000_000  # an item of 256 MiB in Base64, and room for the rest of its line
+_PIECE_BYTES = 1_000_000
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
 _CONFLICTS_SHOWN = 3
+_CONTENT_FIELDS = ("content", "content_base64")
 
 ReadLines = Callable[[], Iterable[bytes]]
 """Reads a file from its beginning, line by line."""
+
+
+def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
+    """Yield the lines of a file, from the one with this number on; no more than the limit of one is read at a time.
+
+    Raises:
+        TransferError: A line is longer.
+    """
+    number, pieces, octets = first, list[bytes](), 0
+    while piece := file.readline(_PIECE_BYTES):
+        pieces.append(piece)
+        octets += len(piece)
+        if octets > LINE_LIMIT_BYTES:
+            raise TransferError(
+                f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes, which no item needs: the file is damaged or hostile"
+            )
+        if piece.endswith(b"\n"):
+            yield b"".join(pieces)
+            pieces.clear()
+            number, octets = number + 1, 0
+    if pieces:
+        yield b"".join(pieces)
 
 
 @dataclass(frozen=True)
@@ -138,6 +164,8 @@ class _File:
             if has_ended:
                 raise TransferError(f"line {number}: something comes after the last line")
             octets = len(data)
+            if octets > LINE_LIMIT_BYTES:
+                raise TransferError(f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes")
             line = read_line(number, data)
             del data
             if line.table is None:
@@ -229,8 +257,11 @@ def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
     sizes: list[int] = []
     records: list[dict[str, Any]] = []
     for place, line in enumerate(lines, 1):
-        records.append({"place": place, **{name: value for name, value in line.fields.items() if name != "content"}})
-        content = None if line.fields["content"] is None else unescape_long(line.fields["content"])
+        records.append(
+            {"place": place, **{name: value for name, value in line.fields.items() if name not in _CONTENT_FIELDS}}
+        )
+        given = line.fields["content"], line.fields.get("content_base64")
+        content = None if given == (None, None) else item_content(*given)
         data = b"" if content is None else to_utf8(content)
         is_text = content is None or is_plain(content)
         contents.append(content if is_text else None)

@@ -28,6 +28,7 @@ __all__ = [
     "Step",
     "ThreadRow",
     "UIUserRow",
+    "item_content",
     "unescape_long",
 ]
 
@@ -49,6 +50,17 @@ def unescape_long(text: str) -> str:
         pieces.append(unescape(text[start:end]))
         start = end
     return "".join(pieces)
+
+
+def item_content(escaped: str | None, in_base64: str | None) -> str:
+    """Return the content of an item's line, which has it in one of two forms.
+
+    Raises:
+        ValueError: It is neither Base64 nor text in it.
+    """
+    if escaped is not None:
+        return unescape_long(escaped)
+    return base64.b64decode(in_base64 or "", validate=True).decode("utf-8", "surrogatepass")
 
 
 def _at_most(octets: int) -> AfterValidator:
@@ -145,15 +157,18 @@ class Item(Record):
     last_used_at: _Time
     content_sha256: _Sha256 | None
     content: str | None
+    content_base64: str | None = None
 
     def check(self) -> None:
         """Raise `ValueError` if content and hash do not belong together."""
         if not self.is_active:
-            if self.content is not None or self.content_sha256 is not None:
+            if (self.content, self.content_base64, self.content_sha256) != (None, None, None):
                 raise ValueError("a forgotten item has no content")
-        elif self.content is None or self.content_sha256 is None:
-            raise ValueError("the content or its hash is missing")
-        elif hashlib.sha256(to_utf8(unescape_long(self.content))).hexdigest() != self.content_sha256:
+        elif (self.content is None) == (self.content_base64 is None) or self.content_sha256 is None:
+            raise ValueError("the content or its hash is missing, or it is there twice")
+        elif (
+            hashlib.sha256(to_utf8(item_content(self.content, self.content_base64))).hexdigest() != self.content_sha256
+        ):
             raise ValueError("the content has not the hash beside it: the file was changed or damaged")
 
 
