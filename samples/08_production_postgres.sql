@@ -1,4 +1,4 @@
--- What a database administrator runs once, as a superuser: Postgres 15 or newer, pgvector 0.8 or newer.
+-- What a database administrator runs once, as a superuser: Postgres 15 or newer, pgvector 0.8 or newer (recommended: 0.8.4).
 -- Take passwords of your own.
 
 -- The owner migrates and nothing else. The application's login has no rights but those of this group.

@@ -57,6 +57,7 @@ def _described(found: "StoreStatus") -> list[tuple[str, object]]:
     fields: list[tuple[str, object]] = [
         ("store", found.where),
         ("server", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}"),
+        *([("warning", found.vector_advice)] if found.vector_advice else []),
         ("schema", _schema(found)),
         ("size", _size(found.database_bytes or 0)),
     ]
@@ -126,7 +127,10 @@ def migrate(
         return await store.upkeep.migrations()
 
     async def apply(store: "MemoryStore") -> list[str]:
-        return await store.upkeep.migrate()
+        applied = await store.upkeep.migrate()
+        if advice := await store.upkeep.vector_advice():
+            say(f"warning: {advice}")
+        return applied
 
     if only_status or check:
         states = run(look, url)

@@ -5,6 +5,7 @@ that any number of processes may start at once; a file that changed after it ran
 is said in the `SchemaError`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -15,12 +16,13 @@ from .connection import Connection
 from .location import OWNER_URL_ENV
 from .sqlfiles import load_migrations, load_queries
 
-__all__ = ["is_current", "migrate"]
+__all__ = ["is_current", "migrate", "vector_advice"]
 
 _QUERIES = load_queries("schema")
 _TRANSACTIONS = load_queries("transactions")
 _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
+_SOUND_VECTOR = (0, 8, 4)
 
 
 async def migrate(connection: Connection, where: str, seconds: float) -> None:
@@ -122,5 +124,21 @@ async def _fetch_server(connection: Connection) -> dict[str, Any]:
     return row
 
 
+def vector_advice(version: str | None, indexes: Sequence[str]) -> str | None:
+    """Return what to do about a pgvector whose vacuum could damage HNSW indexes; None if it is recent enough.
+
+    Args:
+        version: Of the extension; None if it is not installed.
+        indexes: The HNSW indexes in the schema.
+    """
+    if version is None or _version(version) >= _SOUND_VECTOR:
+        return None
+    rebuild = "".join(f" REINDEX INDEX CONCURRENTLY memory_context.{name};" for name in indexes)
+    return (
+        f"pgvector {version} could damage HNSW indexes on vacuum, so that search misses passages: install 0.8.4 or "
+        f"newer, then run as the owner ALTER EXTENSION vector UPDATE;{rebuild}"
+    )
+
+
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2])
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())

@@ -24,6 +24,13 @@ FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE nspname = 'memory_context' AND relkind = 'r'
 ORDER BY total_bytes DESC, relname;
 
+-- name: select_vector_indexes :many
+-- The indexes of embeddings, one for each model.
+SELECT relname::text AS name
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace JOIN pg_am ON pg_am.oid = relam
+WHERE nspname = 'memory_context' AND amname = 'hnsw'
+ORDER BY relname;
+
 -- name: select_applied_migrations :many
 -- The migrations this database has seen.
 SELECT version, name, checksum, applied_at FROM memory_context.schema_migrations ORDER BY version;

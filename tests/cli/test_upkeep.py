@@ -141,6 +141,22 @@ def test_migrate_uses_the_owners_address(
     assert run("status", "--url", url)[0] == 0
 
 
+@pytest.mark.parametrize(("version", "is_sound"), [("0.8.3", False), ("0.8.4", True), ("0.10.0", True)])
+def test_status_and_migrate_warn_of_a_pgvector_that_damages_indexes(
+    run: Run, database_url: str, server: Server, version: str, is_sound: bool
+):
+    """With the commands that mend it, for each index."""
+    database = database_of(database_url)
+    server.execute("SELECT memory_context.ensure_embedding_index('m/3', 3)", database)
+    server.execute(f"UPDATE pg_extension SET extversion = '{version}' WHERE extname = 'vector'", database)
+    ((index,),) = server.execute("SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%hnsw%'", database)
+    said = f"ALTER EXTENSION vector UPDATE; REINDEX INDEX CONCURRENTLY memory_context.{index};"
+    _, out, _ = run("status", "--url", database_url)
+    assert (f"pgvector {version} could damage" in out, said in out) == (not is_sound, not is_sound)
+    ended, out, err = run("migrate", "--url", database_url)
+    assert (ended, out, said in err) == (0, "up to date\n", not is_sound)
+
+
 # --- prune
 
 

@@ -55,7 +55,7 @@ def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
         octets += len(piece)
         if octets > LINE_LIMIT_BYTES:
             raise TransferError(
-                f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes, which no item needs: the file is damaged or hostile"
+                f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes, which no item needs: the file is damaged"
             )
         if piece.endswith(b"\n"):
             yield b"".join(pieces)

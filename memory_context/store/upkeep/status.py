@@ -16,11 +16,12 @@ from psycopg.rows import DictRow
 from ..failures import driver_errors
 from ..limits import StoreLimits
 from ..location import Location
+from ..migrations import vector_advice
 from ..pool import ConnectionPool, Statement
 from ..preparation import is_set_up, reach_server
 from ..sqlfiles import load_migrations, load_queries
 
-__all__ = ["MigrationState", "StoreStatus", "fetch_status", "migration_states"]
+__all__ = ["MigrationState", "StoreStatus", "fetch_status", "fetch_vector_advice", "migration_states"]
 
 _SCHEMA = load_queries("schema")
 _TRANSACTIONS = load_queries("transactions")
@@ -55,6 +56,7 @@ class StoreStatus:
         is_set_up: False if that was never started in this folder; there is nothing then.
         server_version: Of Postgres.
         vector_version: Of pgvector; None if it is not installed.
+        vector_advice: How to upgrade a pgvector that could damage indexes, and which to rebuild; None if it is sound.
         schema_version: The last migration that ran here; 0 for none.
         known_schema_version: The last migration of this version of memory_context.
         pending_migrations: Names of those that did not run yet.
@@ -76,6 +78,7 @@ class StoreStatus:
     is_set_up: bool = True
     server_version: str | None = None
     vector_version: str | None = None
+    vector_advice: str | None = None
     schema_version: int = 0
     known_schema_version: int = 0
     pending_migrations: tuple[str, ...] = ()
@@ -119,21 +122,32 @@ async def fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
     if not is_set_up(location):
         return StoreStatus(**same, is_set_up=False, pending_migrations=tuple(one.name for one in known))
     async with _looking(location, limits) as ask:
-        (server,), (database,), tables = await ask(
-            *(Statement(_SCHEMA[name]) for name in ("fetch_server", "fetch_database", "select_table_sizes"))
-        )
+        names = ("fetch_server", "fetch_database", "select_table_sizes", "select_vector_indexes")
+        (server,), (database,), tables, indexes = await ask(*(Statement(_SCHEMA[name]) for name in names))
         states = _states(await _applied(ask))
         sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
         return StoreStatus(
             **same,
             server_version=database["server_version"].split()[0],
             vector_version=server["vector_version"],
+            vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
             schema_version=max((one.version for one in states if one.state != "pending"), default=0),
             pending_migrations=tuple(one.name for one in states if one.state == "pending"),
             database_bytes=database["database_bytes"],
             table_bytes=sizes,
             **await _counts(ask, sizes),
         )
+
+
+async def fetch_vector_advice(location: Location, limits: StoreLimits) -> str | None:
+    """Return what to do about a pgvector that could damage indexes; None if it is sound.
+
+    Raises:
+        StoreError: The database failed.
+    """
+    async with _looking(location, limits) as ask:
+        (server,), indexes = await ask(Statement(_SCHEMA["fetch_server"]), Statement(_SCHEMA["select_vector_indexes"]))
+    return vector_advice(server["vector_version"], [row["name"] for row in indexes])
 
 
 _Ask = Callable[..., Awaitable[list[list[DictRow]]]]

@@ -10,7 +10,7 @@ from ..sqlfiles import load_queries
 from ..users import every_user
 from .exporting import export_lines
 from .importing import ImportReport, ReadLines, import_lines
-from .status import MigrationState, StoreStatus, fetch_status, migration_states
+from .status import MigrationState, StoreStatus, fetch_status, fetch_vector_advice, migration_states
 
 __all__ = ["Upkeep"]
 
@@ -54,6 +54,14 @@ class Upkeep:
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
         await self._database.ready(is_patient=True)
         return pending
+
+    async def vector_advice(self) -> str | None:
+        """Return what to do about a pgvector that could damage indexes; None if it is recent enough.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return await fetch_vector_advice(self._database.location)
 
     async def retry_set_aside(self) -> int:
         """Let the index try again what it gave up, of all users; return how many items those are.
