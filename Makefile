@@ -24,6 +24,7 @@ help:
 	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs beside other contexts,"
 	@echo "             CHART=<file> draws that as .png or .svg, RETRIEVAL=<folder> also asks questions with known answers)"
 	@echo "make mutate  put N small faults into the package, one at a time: do the tests notice? (N=150 SEED=<a number>)"
+	@echo "             and 50,000 forged calls of a second user, of which none may bring back a text of the first"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 
@@ -48,6 +49,7 @@ format: $(VENV)/.for-dev
 bench: $(VENV)/.for-bench
 	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks $(if $(TRACES),--traces "$(abspath $(TRACES))") \
 	  $(if $(CHART),--chart "$(abspath $(CHART))") $(if $(RETRIEVAL),--retrieval "$(abspath $(RETRIEVAL))")
+	@cd "$(ROOT)" && "$(BIN)/python" -m benchmarks.leaks
 
 mutate: $(VENV)/.for-mutation
 	@cd "$(ROOT)" && "$(BIN)/python" -m tests.mutation --mutants $(N) $(if $(SEED),--seed $(SEED))

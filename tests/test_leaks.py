@@ -1,0 +1,24 @@
+"""Of one user's texts nothing comes back to another who knows all ids, whatever way they read."""
+
+import asyncio
+
+from benchmarks.leaks import LeakReport, run
+from memory_context import MemoryStore
+from tests.embeddings.fakes import FakeEmbedder
+
+CALLS = 1000
+WITHOUT_TEXTS = {"AgentMemory.not_found", "inventory.kinds", "inventory.transcripts", "web chat", "CLI explain"}
+
+
+def test_forged_calls_of_another_user_bring_nothing_back(database_url: str) -> None:
+    """On every path that reads; the first user's own calls show that the texts would have been found."""
+
+    async def attack() -> tuple[LeakReport, LeakReport]:
+        async with MemoryStore(database_url, FakeEmbedder()) as store:
+            return await run(store, database_url, CALLS, seed=20)
+
+    attacked, own = asyncio.run(attack())
+    assert attacked.leaks == {}, attacked.example
+    assert attacked.calls.total() == CALLS
+    assert attacked.calls.keys() == own.calls.keys()
+    assert {name for name in own.calls if not own.leaks[name]} == WITHOUT_TEXTS
