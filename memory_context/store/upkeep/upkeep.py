@@ -61,7 +61,7 @@ class Upkeep:
         Raises:
             StoreError: The database failed.
         """
-        return await fetch_vector_advice(self._database.location)
+        return await fetch_vector_advice(self._database.location, self._database.limits)
 
     async def retry_set_aside(self) -> int:
         """Let the index try again what it gave up, of all users; return how many items those are.
