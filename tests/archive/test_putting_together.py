@@ -1,0 +1,232 @@
+"""A session from its batches, whole or mended; what was said before its history came; and when a batch is written."""
+
+import asyncio
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from autogen_core.models import UserMessage
+
+from memory_context.archive.reading import later_keys, restored
+from memory_context.archive.resuming import said_meanwhile
+from memory_context.archive.timing import Timer
+from memory_context.messages import Address
+from memory_context.references import MemoryRef
+from memory_context.store import Archived, StoredBatch
+from memory_context.transcript import Cleared, Offloaded, Part, PlannedCompaction, Stored, Transcript, save_events
+
+from ..context.steps import a_turn_of_the_loop
+
+BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+TEXT = Address("text", 0)
+
+
+def transcript_of(count: int, first: int = 0) -> Transcript:
+    transcript = Transcript()
+    for number in range(first, first + count):
+        message = UserMessage(content=f"message {number}", source="user")
+        transcript.append(message, BEGAN + timedelta(seconds=number)).measure([Part(TEXT, 5)])
+    return transcript
+
+
+def batch(number: int, body: dict[str, Any], *, begins_anew: bool = False, is_intact: bool = True) -> StoredBatch:
+    return StoredBatch(
+        sequence=number,
+        body=body,
+        message_count=len(body.get("entries", ())),
+        begins_anew=begins_anew,
+        memory_keys=(),
+        chat_ids=(),
+        started_at=BEGAN,
+        ended_at=BEGAN,
+        sha256="",
+        is_intact=is_intact,
+        archived_at=BEGAN + timedelta(minutes=number),
+    )
+
+
+def batches_of(transcript: Transcript, *ends: int) -> list[StoredBatch]:
+    """Return batches that each end before one of these positions."""
+    found: list[StoredBatch] = []
+    begin = 0
+    for number, end in enumerate(ends):
+        body = save_events(transcript, begin, len(transcript.log))
+        found.append(batch(number, {**body, "entries": body["entries"][: end - begin]}))
+        begin = end
+    return found
+
+
+def archived(*batches: StoredBatch, head: int | None = None, **others: Any) -> Archived:
+    head = batches[-1].sequence if head is None else head
+    return Archived(tuple(batches), head, **{"branches": (), "later_items": (), "session": None, **others})
+
+
+def said(transcript: Transcript) -> list[object]:
+    return [entry.message.content for entry in transcript.entries(0)]
+
+
+MESSAGES = [f"message {number}" for number in range(6)]
+
+
+def test_batches_without_a_gap_give_the_transcript_as_it_was():
+    found = restored(archived(*batches_of(transcript_of(6), 2, 4, 6), branches=("b",), later_items=(("k", 7),)))
+    assert (said(found.transcript), found.is_mended) == (MESSAGES, False)
+    report = found.report
+    assert (report.outcome, report.messages, report.batches) == ("resumed", 6, 3)
+    assert report.archived_at == BEGAN + timedelta(minutes=2)
+    assert (report.missing_batches, report.missing_messages, report.damaged_batches) == ((), 0, ())
+    assert (report.branches, report.later_keys) == (("b",), ("k",))
+
+
+@pytest.mark.parametrize(
+    ("kept", "missing", "said_to_be"),
+    [
+        (
+            (1, 2),
+            (0,),
+            ["[2 messages of this session are missing here: the archive does not have them.]", *MESSAGES[2:]],
+        ),
+        (
+            (0, 2),
+            (1,),
+            [
+                *MESSAGES[:2],
+                "[2 messages of this session are missing here: the archive does not have them.]",
+                *MESSAGES[4:],
+            ],
+        ),
+        ((0, 1), (2,), MESSAGES[:4]),
+    ],
+    ids=["the first", "one between", "the last"],
+)
+def test_missing_batch_is_said_in_its_place_and_counted(
+    kept: tuple[int, ...], missing: tuple[int, ...], said_to_be: list[str]
+):
+    """How much the last one held nobody knows."""
+    batches = batches_of(transcript_of(6), 2, 4, 6)
+    found = restored(archived(*(batches[number] for number in kept), head=2))
+    assert (said(found.transcript), found.is_mended) == (said_to_be, True)
+    assert found.report.missing_batches == missing
+    assert found.report.missing_messages == (0 if missing == (2,) else 2)
+
+
+def test_what_begins_anew_misses_nothing_before_it():
+    """Nor does a batch that holds everything again."""
+    whole = batch(5, save_events(transcript_of(4), 0, 0), begins_anew=True)
+    later = batch(6, save_events(transcript_of(6), 4, 0))
+    found = restored(archived(whole, later))
+    assert (said(found.transcript), found.report.missing_batches) == (MESSAGES, ())
+    found = restored(archived(whole, later, head=7))
+    assert found.report.missing_batches == (7,)
+
+
+def test_damaged_batch_is_left_out_and_named_and_a_whole_one_that_cannot_be_read_is_an_error():
+    """A newer version wrote that: nothing of it may be taken for lost."""
+    first, second, third = batches_of(transcript_of(6), 2, 4, 6)
+    broken = replace(second, body={"entries": "nonsense"}, is_intact=False)
+    found = restored(archived(first, broken, third))
+    assert said(found.transcript)[:2] == MESSAGES[:2]
+    assert said(found.transcript)[-2:] == MESSAGES[4:]
+    assert (found.is_mended, found.report.damaged_batches, found.report.missing_messages) == (True, (1,), 2)
+    changed = replace(second, is_intact=False)  # its hash only: it can be read
+    found = restored(archived(first, changed, third))
+    assert (said(found.transcript), found.is_mended, found.report.damaged_batches) == (MESSAGES, False, (1,))
+    with pytest.raises(ValueError, match="version 99"):
+        restored(archived(replace(first, body={**first.body, "version": 99}), second, third))
+
+
+def test_cleared_messages_stay_in_the_archive_only():
+    transcript = transcript_of(6)
+    transcript.decide(Cleared(4))
+    found = restored(archived(batch(0, save_events(transcript, 0, 0))))
+    assert (found.transcript.first, found.transcript.standing.start, found.transcript.end) == (4, 4, 6)
+    assert found.report.messages == 2
+
+
+def test_items_of_messages_after_the_last_batch_are_later():
+    """Messages are numbered from 1: number 6 is the last of six."""
+    whole = archived(batch(0, {}), later_items=(("known", 6), ("later", 7), ("last", 9)))
+    assert later_keys(whole, 6) == ("later", "last")
+
+
+def test_messages_said_before_the_history_came_are_added_once_and_clears_stay_in_place():
+    history = transcript_of(2)
+    meanwhile = transcript_of(4, first=1)  # 1 is in the history already
+    told = said_meanwhile(meanwhile, 0, history)
+    assert [(one[0].content, one[1]) if one else None for one in told] == [
+        (f"message {number}", BEGAN + timedelta(seconds=number)) for number in (2, 3, 4)
+    ]
+    assert said_meanwhile(meanwhile, 3, history) == told[2:]
+    meanwhile.decide(Cleared(2))
+    assert said_meanwhile(meanwhile, 0, history) == [told[0], None, *told[1:]]
+    assert said_meanwhile(meanwhile, 3, history) == [None, told[2]]
+    meanwhile.decide(Cleared(4))
+    assert said_meanwhile(meanwhile, 0, history) == [*told, None]
+
+
+def test_message_said_before_the_history_came_refers_to_what_only_the_store_has():
+    meanwhile = transcript_of(2, first=5)
+    stored = Stored((MemoryRef("key", "an item", 5),), "the reference", 5)
+    meanwhile.decide(Offloaded(0, TEXT, stored))
+    meanwhile.decide(Offloaded(1, TEXT, stored))
+    meanwhile.decide(PlannedCompaction(((0, TEXT),), "budget"))
+    told = said_meanwhile(meanwhile, 0, Transcript())
+    assert [one[0].content for one in told if one] == ["the reference", "message 6"]
+
+
+# --- when
+
+
+async def test_timer_calls_once_at_the_soonest_time_that_was_said():
+    calls: list[float] = []
+    is_called = asyncio.Event()
+
+    def on_time() -> None:
+        calls.append(time.monotonic())
+        is_called.set()
+
+    timer, loop = Timer(on_time), asyncio.get_running_loop()
+    began = time.monotonic()
+    for seconds in (3600, 0.02, 7200):
+        timer.plan(loop, began + seconds)
+    await asyncio.wait_for(is_called.wait(), 10)
+    assert calls[0] >= began + 0.02 - 0.001
+    for _ in range(20):
+        await a_turn_of_the_loop()
+    assert len(calls) == 1
+    is_called.clear()
+    timer.plan(loop, time.monotonic())
+    await asyncio.wait_for(is_called.wait(), 10)
+
+
+async def test_cancelled_timer_does_not_call_and_can_be_planned_anew():
+    calls: list[str] = []
+    timer, loop = Timer(lambda: calls.append("called")), asyncio.get_running_loop()
+    timer.cancel()
+    timer.plan(loop, time.monotonic())
+    timer.cancel()
+    for _ in range(20):
+        await a_turn_of_the_loop()
+    assert calls == []
+    timer.plan(loop, time.monotonic())
+    for _ in range(20):
+        await a_turn_of_the_loop()
+    assert calls == ["called"]
+
+
+def test_timer_planned_in_a_loop_that_has_ended_is_planned_in_the_next():
+    """However much sooner it was to be there."""
+    is_called = asyncio.Event()
+    timer = Timer(is_called.set)
+
+    async def plan(seconds: float) -> None:
+        timer.plan(asyncio.get_running_loop(), time.monotonic() + seconds)
+
+    async def plan_and_wait() -> None:
+        await plan(0.2)
+        await asyncio.wait_for(is_called.wait(), 10)
+
+    asyncio.run(plan(0.1))
+    asyncio.run(plan_and_wait())
