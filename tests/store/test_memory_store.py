@@ -9,8 +9,9 @@ import pytest
 
 from memory_context import errors
 from memory_context.store import MemoryStore, NewMemory, ReadScope
-from memory_context.store.pool import Statement
+from memory_context.store.pool import Connection, Statement
 from tests.conftest import Server, database_of
+from tests.context.steps import a_turn_of_the_loop
 
 
 def memory(key: str, content: str = "content", **place: str) -> NewMemory:
@@ -192,6 +193,49 @@ async def test_no_prepared_statement_stays_on_a_connection(database_url: str) ->
             current_setting('memory_context.user_id', true) AS user_id"""
         ((row,),) = await pool.run(login, [Statement(query)], 5)
         assert row == {"prepared": 0, "user_id": ""}
+
+
+async def test_connections_that_nobody_needs_are_closed_after_a_while(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that was used last is used first, so that the others grow old."""
+    async with MemoryStore(database_url, pool_size=3) as store:
+        await asyncio.gather(*(store.select_keys("alice") for _ in range(3)))
+        pool, _ = await store._database.ready()
+        opened = set(pool._open)
+        assert len(opened) == 3
+        used: set[object] = set()
+        take = pool._take_idle
+
+        def taking() -> Connection | None:
+            taken = take()
+            used.add(taken)
+            return taken
+
+        monkeypatch.setattr(pool, "_take_idle", taking)
+        for _ in range(3):
+            await store.select_keys("alice")
+        assert len(used) == 1
+        assert pool._open == opened
+        monkeypatch.setattr("memory_context.store.pool.IDLE_SECONDS", 0)
+        await store.select_keys("alice")
+        assert pool._open == used
+        assert [connection.closed for connection in opened - used] == [True, True]
+
+
+async def test_connection_in_use_when_the_store_closes_is_closed_after_it(database_url: str) -> None:
+    """The operation ends as if nothing had happened."""
+    store = MemoryStore(database_url)
+    await store.insert_memories("alice", [memory("k")])
+    pool, _ = await store._database.ready()
+    (connection,) = pool._open
+    reading = asyncio.create_task(store.select_keys("alice"))
+    while pool._idle:
+        await a_turn_of_the_loop()
+    await store.close()
+    assert await reading == ["k"]
+    assert connection.closed
+    assert not pool._open
 
 
 def test_several_event_loops_one_after_the_other(server: Server, database_url: str) -> None:
