@@ -15,6 +15,7 @@ import pytest
 
 from memory_context.errors import SessionBusyError, StoreUnavailableError
 from memory_context.sessions import RedisClaims, RedisStates, SessionCache, SessionKey
+from memory_context.sessions.redis.server import name_of
 from tests.conftest import StartPython, needs
 
 from .fakes import Archive, key_of, soon
@@ -24,6 +25,7 @@ KEY = key_of("s")
 HOLD_UNTIL_ASKED = """
 import asyncio
 from memory_context.sessions import RedisClaims, RedisStates, SessionCache, SessionKey
+from memory_context.sessions.redis.server import name_of
 from tests.sessions.fakes import Archive
 
 KEY = SessionKey("alice", "coder", "s")
@@ -245,6 +247,43 @@ async def test_claims_that_cannot_be_renewed_are_lost(redis_server: RedisServer)
         await claims.release(KEY)
     await claims.claim(KEY, 5)
     await claims.close()
+
+
+async def test_only_claims_that_another_has_by_now_are_lost(
+    claims: RedisClaims, others: RedisClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it stands among those that are renewed together."""
+    monkeypatch.setattr("memory_context.sessions.redis.claims._RENEWED_AT_ONCE", 2)
+    keys = [key_of(str(number)) for number in range(5)]
+    lost: list[SessionKey] = []
+    claims.watch(lambda _: None, lost.append)
+    for key in keys:
+        await claims.claim(key, 0)
+    for key in (keys[1], keys[2]):
+        await claims._server.client.delete(claims._key(name_of(key)))
+        await others.claim(key, 0)
+    await claims._renew()
+    assert lost == [keys[1], keys[2]]
+    for key in (keys[0], keys[3], keys[4]):
+        with pytest.raises(SessionBusyError):
+            await others.claim(key, 0)
+    await claims.release(keys[1])  # which is another's by now
+    with pytest.raises(SessionBusyError):
+        await claims.claim(keys[1], 0)
+
+
+async def test_process_that_was_held_up_longer_than_its_leases_takes_its_claims_for_lost(claims: RedisClaims) -> None:
+    """Without asking: another process may have had a session meanwhile, and have let go of it again."""
+    lost: list[SessionKey] = []
+    claims.watch(lambda _: None, lost.append)
+    await claims.claim(KEY, 0)
+    claims._renewed_at -= 0.7 * claims._lease_seconds
+    await claims._renew()
+    assert lost == []
+    claims._renewed_at -= 0.9 * claims._lease_seconds
+    await claims._renew()
+    assert lost == [KEY]
+    await claims.claim(KEY, 0)
 
 
 async def test_a_restarted_redis_loses_the_claims_at_once(redis_server: RedisServer) -> None:
