@@ -15,9 +15,10 @@ from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop
-from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Transcript
+from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Repeated, Transcript
 from .hints import hint_for, result_of
 from .parts import Packer, Piece
+from .repeats import may_repeat, repeated, sources_before
 from .summaries import Summariser
 
 __all__ = ["Offloader", "restore_texts"]
@@ -139,6 +140,7 @@ class Offloader:
             and part.stored is None
             and part.address.kind != "image"
             and (entry.position, part.address) not in self._inline_for_good
+            and (entry.position, part.address) not in self._transcript.standing.repeated
         ]
 
     # --- storing
@@ -172,6 +174,7 @@ class Offloader:
 
     async def _try_to_store(self, entries: Sequence[Entry]) -> bool:
         """Store what waits in these entries and record it; False if the store failed, which is logged."""
+        await self._leave_repeats(entries)
         packed = await self._packed(entries)
         try:
             try:
@@ -189,6 +192,26 @@ class Offloader:
         for entry in entries:
             self._waiting.pop(entry.position, None)
         return True
+
+    async def _leave_repeats(self, entries: Sequence[Entry]) -> None:
+        """Record which large texts repeat what is stored; they are not stored again."""
+        work = [
+            (entry, part, text, sources)
+            for entry in entries
+            for part in self._large_parts(entry)
+            if may_repeat(entry, part, self._policy)
+            and (text := entry.text(part.address)) is not None
+            and (sources := sources_before(self._transcript, entry.position))
+        ]
+
+        def compare_all() -> list[list[str] | None]:
+            return [repeated(text, sources) for _, _, text, sources in work]
+
+        size = sum(len(text) + sum(len(one.text) for one in sources) for _, _, text, sources in work)
+        found = await asyncio.to_thread(compare_all) if size > _OFF_LOOP_CHARACTERS else compare_all()
+        for (entry, part, _, _), keys in zip(work, found, strict=True):
+            if keys is not None:
+                self._transcript.decide(Repeated(entry.position, part.address, tuple(keys)))
 
     async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
         """Pack every large part; off the event loop when that takes long. What cannot be packed stays inline."""

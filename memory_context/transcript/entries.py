@@ -27,6 +27,7 @@ __all__ = [
     "PartId",
     "PlannedCompaction",
     "Redelivered",
+    "Repeated",
     "Retained",
     "RetainedBy",
     "Shortened",
@@ -311,6 +312,30 @@ class Withdrawn:
     kind: Literal["withdrawn"] = "withdrawn"
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """A large text repeats what is stored, and is no item itself: it stays in the transcript.
+
+    Attributes:
+        keys: The items it repeats, as far as they are known.
+    """
+
+    position: int
+    address: Address
+    keys: tuple[str, ...]
+    kind: Literal["repeated"] = "repeated"
+
+
 Decision = (
-    Offloaded | Shown | Retained | PlannedCompaction | Folded | Shortened | Expanded | Withdrawn | Cleared | Redelivered
+    Offloaded
+    | Shown
+    | Retained
+    | PlannedCompaction
+    | Folded
+    | Shortened
+    | Expanded
+    | Withdrawn
+    | Cleared
+    | Redelivered
+    | Repeated
 )

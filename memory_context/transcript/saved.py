@@ -13,7 +13,19 @@ from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
 from ..messages import Address, message_from_json, message_to_json, with_texts
-from .entries import Cleared, Decision, Entry, Offloaded, Part, PartId, PlannedCompaction, Redelivered, Retained, Shown
+from .entries import (
+    Cleared,
+    Decision,
+    Entry,
+    Offloaded,
+    Part,
+    PartId,
+    PlannedCompaction,
+    Redelivered,
+    Repeated,
+    Retained,
+    Shown,
+)
 from .transcript import Transcript
 
 __all__ = [
@@ -98,7 +110,7 @@ def _last_choices(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple
     return [
         (at, one)
         for at, one in log
-        if not (isinstance(one, (Offloaded, Retained)) and one.position < first)
+        if not (isinstance(one, (Offloaded, Retained, Repeated)) and one.position < first)
         and (not isinstance(one, Retained) or one is last[one.position, one.address])
     ]
 
@@ -159,7 +171,7 @@ def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
 
 def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
     """Return what holds for entries from `first` on after the move; None for the rest, and for what is decided anew."""
-    if isinstance(decision, (Offloaded, Retained, Cleared)):
+    if isinstance(decision, (Offloaded, Retained, Cleared, Repeated)):
         return replace(decision, position=decision.position + shift) if decision.position + shift >= first else None
     if isinstance(decision, Redelivered) and decision.again_at is not None:
         moved = replace(decision, position=decision.position + shift, again_at=decision.again_at + shift)

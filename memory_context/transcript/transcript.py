@@ -23,6 +23,7 @@ from .entries import (
     PartId,
     PlannedCompaction,
     Redelivered,
+    Repeated,
     Retained,
     RetainedBy,
     Shortened,
@@ -53,6 +54,7 @@ class Standing:
         retained: Parts of which it was chosen what they are compacted to, with who chose last.
         fold: The fold in force.
         redelivered: Positions of messages that came again; views show the copies.
+        repeated: Parts that repeat what is stored, and are not stored themselves.
         expanded: The expansions that are shown, by their places.
         unseen: Those of them that no view has shown yet.
     """
@@ -70,6 +72,7 @@ class Standing:
     retained: dict[PartId, RetainedBy] = field(default_factory=dict[PartId, RetainedBy])
     fold: Folded | None = None
     redelivered: set[int] = field(default_factory=set[int])
+    repeated: set[PartId] = field(default_factory=set[PartId])
     expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
@@ -231,6 +234,8 @@ class Transcript:
             self._withdraw(decision.places)
         elif isinstance(decision, Cleared):
             self._clear(decision.position)
+        elif isinstance(decision, Repeated):
+            standing.repeated.add((decision.position, decision.address))
         elif decision.again_at is not None:
             standing.redelivered.add(decision.position)
             # what was opened for it is decided again with the copy

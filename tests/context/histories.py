@@ -624,11 +624,15 @@ class Life:
             assert len(self.light.prompts) <= self.questions + 1, "asked twice for one view"
 
     def check_transcript(self) -> None:
-        """While the store is up, what is large is stored at once; what of it is shown first keeps its limit."""
+        """While the store is up, what is large and no repeat is stored at once; what is shown first keeps its limit."""
         transcript, policy = self.context.transcript, self.context.policy
         for entry in transcript.entries():
             for part in entry.measured:
                 if part.tokens > policy.offload_threshold_tokens and part.address.kind in ("result", "text", "thought"):
+                    if (entry.position, part.address) in transcript.standing.repeated:
+                        assert part.stored is None
+                        assert part.address not in entry.dropped, "a repeat is whole in the transcript"
+                        continue
                     assert part.stored is not None, "a large part was not stored"
                     if part.is_result and part.stored.excerpt is not None:
                         placeholder = part.stored.compacted_tokens
