@@ -26,11 +26,12 @@ _PIECE = 500
 _ITEMS_AT_ONCE = 50
 _INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname = 'memory_context' AND indexdef LIKE '%USING hnsw%'"
 _COLUMNS = {
-    "agent_memories": "user_id, id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, "
-    "content_bytes, token_count, content_sha256, tags, content_metadata",
-    "agent_memory_chunks": "user_id, memory_id, chunk_number, start_char, end_char, start_line, end_line, text",
-    "agent_memory_terms": "user_id, term, memory_id, postings",
-    "agent_memory_embeddings": "user_id, embedding_model, memory_id, chunk_number, embedding",
+    "agent_memory_contents": "user_id, id, content, content_bytes, content_sha256",
+    "agent_memories": "user_id, id, memory_key, agent_id, session_id, memory_type, source, origin, summary, "
+    "content_id, content_bytes, token_count, tags, content_metadata",
+    "agent_memory_chunks": "user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text",
+    "agent_memory_terms": "user_id, term, content_id, postings",
+    "agent_memory_embeddings": "user_id, embedding_model, content_id, chunk_number, embedding",
 }
 
 
@@ -102,6 +103,9 @@ class Filler:
         chunks = [(item.memory_id, chunk) for _, item in items for chunk in item.chunks]
         vectors = await embed_checked(self._embedder, [chunk.text for _, chunk in chunks], "document")
         model = model_of(self._embedder)
+        await self._write(
+            "agent_memory_contents", (_content_row(user_id, item.memory_id, content) for content, item in items)
+        )
         await self._write("agent_memories", (_item_row(user_id, item.memory_id, content) for content, item in items))
         await self._write(
             "agent_memory_chunks",
@@ -136,8 +140,12 @@ class Filler:
                 await copy.write_row(row)
 
 
-def _item_row(user_id: str, memory_id: int, content: str) -> tuple[Any, ...]:
+def _content_row(user_id: str, content_id: int, content: str) -> tuple[Any, ...]:
     data = content.encode()
+    return (user_id, content_id, content, len(data), sha256(data + content_id.to_bytes(8, "big")).digest())
+
+
+def _item_row(user_id: str, memory_id: int, content: str) -> tuple[Any, ...]:
     key = f"custom_{memory_id}"
-    digest = sha256(data).digest()
-    return (user_id, memory_id, key, "", "", "custom", "custom", "tool", key, content, len(data), 0, digest, [], "{}")
+    size = len(content.encode())
+    return (user_id, memory_id, key, "", "", "custom", "custom", "tool", key, memory_id, size, 0, [], "{}")

@@ -177,7 +177,7 @@ async def _by_meaning(
     }
     statements = PassageSearch._by_meaning(vector, False, params, is_approximate)
     rows = (await store._database.read(user, *statements))[-1]
-    return [(row["memory_id"], row["chunk_number"]) for row in rows]
+    return [(row["content_id"], row["chunk_number"]) for row in rows]
 
 
 async def _vector(embedder: WordLlamaEmbedder, query: str) -> QueryVector:

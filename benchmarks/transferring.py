@@ -35,16 +35,25 @@ STORED_PART = 10  # of the items, stored one way, are enough to compare with
 _BATCH = 100
 
 _FILL = """
+WITH contents AS (
+    INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256)
+    SELECT %s, text, octet_length(text), sha256(convert_to(text, 'UTF8'))
+    FROM generate_series(1, %s::int) AS i, LATERAL (SELECT i || repeat(' the build went well', 49)) AS made (text)
+    RETURNING user_id, id, content_bytes, split_part(content, ' ', 1) AS i
+)
 INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_bytes,
-    token_count, content_sha256, tags, content_metadata
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+    token_count, tags, content_metadata
 )
 SELECT
-    %s, 'run_shell_' || i, 'coder', 's' || i %% 100, 'command_output', 'run_shell', 'tool', 'output of run ' || i, text,
-    octet_length(text), 250, sha256(convert_to(text, 'UTF8')), '{build}', '{"message": 7, "call_id": "call_1"}'
-FROM generate_series(1, %s::int) AS i, LATERAL (SELECT i || repeat(' the build went well', 49)) AS made (text)
+    user_id, 'run_shell_' || i, 'coder', 's' || i::int %% 100, 'command_output', 'run_shell', 'tool',
+    'output of run ' || i, id, content_bytes, 250, '{build}', '{"message": 7, "call_id": "call_1"}'
+FROM contents
 """
-_READ = "SELECT * FROM memory_context.agent_memories WHERE user_id = %s"
+_READ = (
+    "SELECT * FROM memory_context.agent_memories AS item JOIN memory_context.agent_memory_contents AS content "
+    "ON content.user_id = item.user_id AND content.id = item.content_id WHERE item.user_id = %s"
+)
 
 
 async def measure_transferring(items: int = ITEMS) -> list[Measured]:

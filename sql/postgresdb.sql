@@ -6,7 +6,7 @@
 --     exception, an index, says whose a thread is.
 --   * Row-level security keeps users apart. A transaction begins with memory_context.act_as(user); without it no row
 --     is visible and none can be written. The pool logs in as a member of memory_context_app, which owns nothing.
---   * Content is kept exactly: as text, or as bytes where text refuses it.
+--   * Content is kept exactly, as text, or as bytes where text refuses it, and once for each user.
 --   * No triggers, no domain types; constraints are named.
 
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -24,8 +24,36 @@ CREATE TABLE memory_context.schema_migrations (
     CONSTRAINT schema_migrations_pkey PRIMARY KEY (version)
 );
 
--- The items. "C" collation: these columns are compared for equality only, and a new C library cannot make their indexes wrong.
--- The octet limits keep every index row under the 2,704 bytes of a B-tree entry.
+-- What is stored, once for each user, however many items have it. It is read only through an item within reach, and goes
+-- with the last one. "C" collation, here and below: such columns are compared for equality only, and a new C library cannot
+-- make their indexes wrong.
+CREATE TABLE memory_context.agent_memory_contents (
+    user_id text COLLATE "C" NOT NULL,
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    content text,
+    content_raw bytea,
+    content_bytes bigint NOT NULL,
+    content_sha256 bytea NOT NULL,
+    named_by bigint,
+    CONSTRAINT agent_memory_contents_pkey PRIMARY KEY (user_id, id),
+    CONSTRAINT agent_memory_contents_sha256_unique UNIQUE (user_id, content_sha256),
+    CONSTRAINT agent_memory_contents_user_id_named CHECK (user_id <> ''),
+    CONSTRAINT agent_memory_contents_one_form CHECK (num_nonnulls(content, content_raw) = 1),
+    CONSTRAINT agent_memory_contents_size CHECK (content_bytes >= 0),
+    CONSTRAINT agent_memory_contents_sha256_length CHECK (octet_length(content_sha256) = 32)
+);
+COMMENT ON TABLE memory_context.agent_memory_contents IS
+    'what is stored, once for each user; read only through an item within reach, and gone with the last one';
+COMMENT ON COLUMN memory_context.agent_memory_contents.content IS 'the content, when Postgres text takes it as it is';
+COMMENT ON COLUMN memory_context.agent_memory_contents.content_raw IS
+    'any other content (NUL, lone surrogates): its UTF-8 with surrogates in their three-byte form';
+COMMENT ON COLUMN memory_context.agent_memory_contents.content_bytes IS 'bytes of the UTF-8 form';
+COMMENT ON COLUMN memory_context.agent_memory_contents.content_sha256 IS 'of the UTF-8 form';
+COMMENT ON COLUMN memory_context.agent_memory_contents.named_by IS
+    'the item whose names its terms hold, as earlier versions indexed them; NULL if they hold none';
+
+-- The items, each of a content: which agent stored it, where, and as what. The octet limits keep every index row under the
+-- 2,704 bytes of a B-tree entry.
 CREATE TABLE memory_context.agent_memories (
     user_id text COLLATE "C" NOT NULL,
     id bigint GENERATED ALWAYS AS IDENTITY,
@@ -34,54 +62,61 @@ CREATE TABLE memory_context.agent_memories (
     session_id text COLLATE "C" NOT NULL,
     memory_type text COLLATE "C" NOT NULL,
     source text COLLATE "C" NOT NULL,
+    origin text COLLATE "C" NOT NULL,
     summary text NOT NULL,
-    content text,
-    content_raw bytea,
+    model_summary text,
+    content_id bigint,
     content_bytes bigint NOT NULL,
     token_count bigint NOT NULL,
-    content_sha256 bytea NOT NULL,
     tags text[] NOT NULL,
+    related_to text[] NOT NULL DEFAULT '{}',
     content_metadata jsonb NOT NULL,
+    is_private boolean NOT NULL DEFAULT false,
+    shared_with text[] NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     last_used_at timestamptz NOT NULL DEFAULT now(),
     is_active boolean NOT NULL DEFAULT true,
-    related_to text[] NOT NULL DEFAULT '{}',
-    is_private boolean NOT NULL DEFAULT false,
-    model_summary text,
-    origin text COLLATE "C" NOT NULL,
     CONSTRAINT agent_memories_pkey PRIMARY KEY (user_id, id),
     CONSTRAINT agent_memories_content_unique
-        UNIQUE (user_id, agent_id, session_id, memory_type, source, content_sha256, origin),
+        UNIQUE (user_id, agent_id, session_id, memory_type, source, origin, content_id),
     CONSTRAINT agent_memories_key_unique UNIQUE (user_id, memory_key),
+    CONSTRAINT agent_memories_content FOREIGN KEY (user_id, content_id)
+        REFERENCES memory_context.agent_memory_contents (user_id, id),
     CONSTRAINT agent_memories_user_id_named CHECK (user_id <> ''),
     CONSTRAINT agent_memories_lengths CHECK (
         octet_length(user_id) <= 512 AND octet_length(agent_id) <= 512 AND octet_length(session_id) <= 512
         AND octet_length(source) <= 512 AND octet_length(memory_type) <= 64 AND octet_length(memory_key) <= 64
     ),
-    CONSTRAINT agent_memories_one_content CHECK (NOT is_active OR num_nonnulls(content, content_raw) = 1),
+    CONSTRAINT agent_memories_one_content CHECK (is_active = (content_id IS NOT NULL)),
     CONSTRAINT agent_memories_sizes CHECK (content_bytes >= 0 AND token_count >= 0),
-    CONSTRAINT agent_memories_sha256_length CHECK (octet_length(content_sha256) = 32),
     CONSTRAINT agent_memories_origins CHECK (
         origin IN ('user_words', 'user_edit', 'application', 'agent', 'tool', 'import', 'consolidation')
     )
 );
+-- The items of a content.
+CREATE INDEX agent_memories_of_content ON memory_context.agent_memories (user_id, content_id);
 -- The order of a session, in which neighbouring items support each other's ranking.
 CREATE INDEX agent_memories_session_order ON memory_context.agent_memories (user_id, session_id, agent_id, id);
 -- What a search leaves out, without a look at all that is not private.
 CREATE INDEX agent_memories_private ON memory_context.agent_memories (user_id, session_id, agent_id, id)
     WHERE is_private AND is_active;
+-- What one agent was given by another.
+CREATE INDEX agent_memories_shared ON memory_context.agent_memories (user_id, id) WHERE shared_with <> '{}';
 COMMENT ON COLUMN memory_context.agent_memories.session_id IS 'empty when the item belongs to no session';
-COMMENT ON COLUMN memory_context.agent_memories.content IS 'the content, when Postgres text takes it as it is';
-COMMENT ON COLUMN memory_context.agent_memories.content_raw IS
-    'any other content (NUL, lone surrogates): its UTF-8 with surrogates in their three-byte form';
-COMMENT ON COLUMN memory_context.agent_memories.content_bytes IS 'bytes of the UTF-8 form';
-COMMENT ON COLUMN memory_context.agent_memories.content_sha256 IS 'of the UTF-8 form';
-COMMENT ON COLUMN memory_context.agent_memories.is_private IS 'read by the agent and session that stored it only';
 COMMENT ON COLUMN memory_context.agent_memories.origin IS 'whose words it holds; set by the code path that stored it';
 COMMENT ON COLUMN memory_context.agent_memories.model_summary IS
     'a summary of the content by a model, escaped like short columns; NULL if there is none';
+COMMENT ON COLUMN memory_context.agent_memories.content_id IS 'NULL once it was forgotten';
+COMMENT ON COLUMN memory_context.agent_memories.content_bytes IS 'bytes of the UTF-8 form';
+COMMENT ON COLUMN memory_context.agent_memories.token_count IS 'as the agent counts that stored it';
+COMMENT ON COLUMN memory_context.agent_memories.is_private IS 'read by the agent and session that stored it only';
+COMMENT ON COLUMN memory_context.agent_memories.shared_with IS 'agents that read it wherever it is from';
 
+ALTER TABLE memory_context.agent_memory_contents ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_contents_own_rows ON memory_context.agent_memory_contents
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
 ALTER TABLE memory_context.agent_memories ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_memories_own_rows ON memory_context.agent_memories
     USING (user_id = current_setting('memory_context.user_id', true))
@@ -132,48 +167,60 @@ COMMENT ON COLUMN memory_context.index_jobs.is_text_done IS 'passages and terms 
 COMMENT ON COLUMN memory_context.index_jobs.due_at IS 'not before; a claim moves it to the end of its lease';
 COMMENT ON COLUMN memory_context.index_jobs.claim IS 'of the worker that has the lease; only it may finish the job';
 
--- Passages: an item's content from its beginning, in pieces that follow each other. The text is escaped like short columns.
+-- Passages: a content from its beginning, in pieces that follow each other. The text is escaped like short columns.
 CREATE TABLE memory_context.agent_memory_chunks (
     user_id text COLLATE "C" NOT NULL,
-    memory_id bigint NOT NULL,
+    content_id bigint NOT NULL,
     chunk_number integer NOT NULL,
     start_char integer NOT NULL,
     end_char integer NOT NULL,
     start_line integer NOT NULL,
     end_line integer NOT NULL,
     text text NOT NULL,
-    CONSTRAINT agent_memory_chunks_pkey PRIMARY KEY (user_id, memory_id, chunk_number),
-    CONSTRAINT agent_memory_chunks_item FOREIGN KEY (user_id, memory_id)
-        REFERENCES memory_context.agent_memories (user_id, id) ON DELETE CASCADE
+    CONSTRAINT agent_memory_chunks_pkey PRIMARY KEY (user_id, content_id, chunk_number),
+    CONSTRAINT agent_memory_chunks_content FOREIGN KEY (user_id, content_id)
+        REFERENCES memory_context.agent_memory_contents (user_id, id) ON DELETE CASCADE
 );
 COMMENT ON COLUMN memory_context.agent_memory_chunks.start_char IS 'from 0, in the original content';
 COMMENT ON COLUMN memory_context.agent_memory_chunks.start_line IS 'from 1, in the original content';
 
--- Which passages of an item hold a term, and how often. Equality on text is leakproof, so that row-level security and
+-- Which passages of a content hold a term, and how often. Equality on text is leakproof, so that row-level security and
 -- the index work together, which the operators of full-text search are not. The index alone says how frequent a term is.
--- No foreign key to the item: there are some ninety rows for a passage, and each would pay for a check. Nothing is left
--- behind without it: an item stays when it is forgotten, and its terms are deleted by the statement that says so.
+-- No foreign key to the content: there are some ninety rows for a passage, and each would pay for a check. The statement
+-- that deletes a content deletes its terms.
 CREATE TABLE memory_context.agent_memory_terms (
     user_id text COLLATE "C" NOT NULL,
     term text COLLATE "C" NOT NULL,
-    memory_id bigint NOT NULL,
+    content_id bigint NOT NULL,
     postings integer[] NOT NULL,
     passages integer NOT NULL GENERATED ALWAYS AS (cardinality(postings)) STORED,
-    CONSTRAINT agent_memory_terms_pkey PRIMARY KEY (user_id, term, memory_id) INCLUDE (passages)
+    CONSTRAINT agent_memory_terms_pkey PRIMARY KEY (user_id, term, content_id) INCLUDE (passages)
 );
 COMMENT ON COLUMN memory_context.agent_memory_terms.postings IS
     'one for each passage: its number * 65536 + occurrences (at most 255) * 256 + length code';
+
+-- What an item is called, apart from its content: whoever cannot read the item does not find the content by its names.
+CREATE TABLE memory_context.agent_memory_names (
+    user_id text COLLATE "C" NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    content_id bigint NOT NULL,
+    memory_id bigint NOT NULL,
+    posting integer NOT NULL,
+    CONSTRAINT agent_memory_names_pkey PRIMARY KEY (user_id, term, content_id, memory_id) INCLUDE (posting)
+);
+COMMENT ON COLUMN memory_context.agent_memory_names.term IS 'of key, description, source and tags, if not of the first passage';
+COMMENT ON COLUMN memory_context.agent_memory_names.posting IS 'one occurrence in the first passage, as in agent_memory_terms';
 
 -- Embeddings, of one or several models side by side. The index of each model is made by ensure_embedding_index.
 CREATE TABLE memory_context.agent_memory_embeddings (
     user_id text COLLATE "C" NOT NULL,
     embedding_model text COLLATE "C" NOT NULL,
-    memory_id bigint NOT NULL,
+    content_id bigint NOT NULL,
     chunk_number integer NOT NULL,
     embedding halfvec NOT NULL,
-    CONSTRAINT agent_memory_embeddings_pkey PRIMARY KEY (user_id, embedding_model, memory_id, chunk_number),
-    CONSTRAINT agent_memory_embeddings_chunk FOREIGN KEY (user_id, memory_id, chunk_number)
-        REFERENCES memory_context.agent_memory_chunks (user_id, memory_id, chunk_number) ON DELETE CASCADE
+    CONSTRAINT agent_memory_embeddings_pkey PRIMARY KEY (user_id, embedding_model, content_id, chunk_number),
+    CONSTRAINT agent_memory_embeddings_chunk FOREIGN KEY (user_id, content_id, chunk_number)
+        REFERENCES memory_context.agent_memory_chunks (user_id, content_id, chunk_number) ON DELETE CASCADE
 );
 
 -- How many passages a user has, which the ranking needs.
@@ -193,6 +240,10 @@ CREATE POLICY agent_memory_chunks_own_rows ON memory_context.agent_memory_chunks
     WITH CHECK (user_id = current_setting('memory_context.user_id', true));
 ALTER TABLE memory_context.agent_memory_terms ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_memory_terms_own_rows ON memory_context.agent_memory_terms
+    USING (user_id = current_setting('memory_context.user_id', true))
+    WITH CHECK (user_id = current_setting('memory_context.user_id', true));
+ALTER TABLE memory_context.agent_memory_names ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_memory_names_own_rows ON memory_context.agent_memory_names
     USING (user_id = current_setting('memory_context.user_id', true))
     WITH CHECK (user_id = current_setting('memory_context.user_id', true));
 ALTER TABLE memory_context.agent_memory_embeddings ENABLE ROW LEVEL SECURITY;
@@ -236,37 +287,99 @@ CREATE FUNCTION memory_context.meets(
 $$;
 
 -- Whether somebody may read an item: by its key, if only some keys may be read; else if it is within reach (NULL for no
--- bound) and not private to somebody else. Inlined by the planner.
+-- bound) and not private to somebody else, or was shared with the reader. Inlined by the planner.
 CREATE FUNCTION memory_context.may_read(
     item memory_context.agent_memories, reader_agent text, reader_session text,
     within_agent text, within_session text, only_keys text[]
 ) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN only_keys IS NOT NULL THEN item.memory_key = ANY(only_keys)
-        ELSE (within_agent IS NULL OR item.agent_id = within_agent)
-            AND (within_session IS NULL OR item.session_id = within_session)
-            AND (NOT item.is_private OR (item.agent_id = reader_agent AND item.session_id = reader_session))
+        ELSE (
+                (within_agent IS NULL OR item.agent_id = within_agent)
+                AND (within_session IS NULL OR item.session_id = within_session)
+                AND (NOT item.is_private OR (item.agent_id = reader_agent AND item.session_id = reader_session))
+            )
+            OR (item.shared_with <> '{}' AND reader_agent = ANY(item.shared_with))
         END
 $$;
 
--- Store an item, and for a new one the job to index it. The same content of the same origin in the same place again answers
--- with the key it already has; stored for all once, it is for all. A key of another content is a unique_violation.
+-- The items that are private to others. There are few, and none for most, so that these are left out of a search rather
+-- than everything else looked up. Inlined by the planner.
+CREATE FUNCTION memory_context.hidden_items(of_user text, reader_agent text, reader_session text)
+RETURNS TABLE (memory_id bigint) LANGUAGE sql STABLE AS $$
+    SELECT item.id FROM memory_context.agent_memories AS item
+    WHERE item.user_id = of_user
+        AND item.is_private AND item.is_active
+        AND NOT (item.agent_id = reader_agent AND item.session_id = reader_session)
+        AND NOT reader_agent = ANY(item.shared_with)
+$$;
+
+-- The contents of these items, unless another item makes them known to the reader, which is so once it is indexed: an item
+-- is not found sooner for its content being there already. Inlined by the planner.
+CREATE FUNCTION memory_context.hidden_contents(of_user text, reader_agent text, reader_session text)
+RETURNS TABLE (content_id bigint) LANGUAGE sql STABLE AS $$
+    SELECT hidden.content_id FROM memory_context.agent_memories AS hidden
+    WHERE hidden.user_id = of_user
+        AND hidden.is_private AND hidden.is_active
+        AND NOT (hidden.agent_id = reader_agent AND hidden.session_id = reader_session)
+        AND NOT reader_agent = ANY(hidden.shared_with)
+        AND NOT EXISTS (
+            SELECT FROM memory_context.agent_memories AS known
+            WHERE known.user_id = of_user
+                AND known.content_id = hidden.content_id
+                AND known.memory_type <> 'user_secret'
+                AND (
+                    NOT known.is_private
+                    OR (known.agent_id = reader_agent AND known.session_id = reader_session)
+                    OR reader_agent = ANY(known.shared_with)
+                )
+                AND NOT EXISTS (
+                    SELECT FROM memory_context.index_jobs AS job
+                    WHERE job.user_id = of_user AND job.memory_id = known.id AND NOT job.is_text_done
+                )
+        )
+$$;
+
+-- Store a content that is not there yet; it stays at least until the transaction ends. All contents of a transaction come
+-- before its items and in one order, so that nobody waits for each other.
+CREATE FUNCTION memory_context.store_content(
+    of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    LOOP
+        INSERT INTO memory_context.agent_memory_contents (user_id, content, content_raw, content_bytes, content_sha256)
+        VALUES (of_user, its_content, its_content_raw, its_bytes, its_sha256)
+        ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO NOTHING;
+        EXIT WHEN FOUND;
+        PERFORM FROM memory_context.agent_memory_contents
+        WHERE user_id = of_user AND content_sha256 = its_sha256
+        FOR KEY SHARE;
+        EXIT WHEN FOUND; -- else somebody forgot its last item just now
+    END LOOP;
+END
+$$;
+
+-- Store an item of a content that is there, and for a new one the job to index it. The same content of the same origin in
+-- the same place again answers with the key it already has; stored for all once, it is for all. A key of another content is
+-- a unique_violation.
 -- Any conflict is waited for and nothing is done: with one constraint named, two who insert the same row at once can
 -- block each other for good between the two unique indexes.
 CREATE FUNCTION memory_context.store_memory(
     of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text,
-    its_summary text, its_content text, its_content_raw bytea, its_bytes bigint, its_tokens bigint, its_sha256 bytea,
-    its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean,
-    OUT stored_key text, OUT is_new boolean
+    its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[],
+    its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     stored_id bigint;
+    its_content_id bigint := (
+        SELECT id FROM memory_context.agent_memory_contents WHERE user_id = of_user AND content_sha256 = its_sha256
+    );
 BEGIN
     INSERT INTO memory_context.agent_memories (
-        user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_raw,
-        content_bytes, token_count, content_sha256, tags, related_to, content_metadata, is_private
+        user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+        token_count, tags, related_to, content_metadata, is_private
     ) VALUES (
-        of_user, its_key, its_agent, its_session, its_type, its_source, its_origin, its_summary, its_content,
-        its_content_raw, its_bytes, its_tokens, its_sha256, its_tags, its_related_to, its_metadata, its_is_private
+        of_user, its_key, its_agent, its_session, its_type, its_source, its_origin, its_summary, its_content_id,
+        its_bytes, its_tokens, its_tags, its_related_to, its_metadata, its_is_private
     )
     ON CONFLICT DO NOTHING
     RETURNING id, memory_key INTO stored_id, stored_key;
@@ -282,8 +395,8 @@ BEGIN
         AND memory.session_id = its_session
         AND memory.memory_type = its_type
         AND memory.source = its_source
-        AND memory.content_sha256 = its_sha256
         AND memory.origin = its_origin
+        AND memory.content_id = its_content_id
     RETURNING memory.memory_key INTO stored_key;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the key % is taken by another content', its_key USING ERRCODE = 'unique_violation';
@@ -347,20 +460,23 @@ $$;
 REVOKE ALL ON FUNCTION memory_context.act_as(text) FROM PUBLIC;
 GRANT USAGE ON SCHEMA memory_context TO memory_context_app;
 GRANT EXECUTE ON FUNCTION memory_context.act_as(text) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.store_content(text, bytea, text, bytea, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory_context.store_content(text, bytea, text, bytea, bigint) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_memory(
-    text, text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
+    text, text, text, text, text, text, text, text, bigint, bigint, bytea, text[], text[], jsonb, boolean
 ) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memory_context.store_memory(
-    text, text, text, text, text, text, text, text, text, bytea, bigint, bigint, bytea, text[], text[], jsonb, boolean
+    text, text, text, text, text, text, text, text, bigint, bigint, bytea, text[], text[], jsonb, boolean
 ) TO memory_context_app;
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.agent_memories TO memory_context_app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.agent_memories, memory_context.agent_memory_contents
+    TO memory_context_app;
 GRANT SELECT ON memory_context.schema_migrations TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.ensure_embedding_index(text, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memory_context.ensure_embedding_index(text, integer) TO memory_context_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory_context.memory_users TO memory_context_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     memory_context.index_jobs, memory_context.agent_memory_chunks, memory_context.agent_memory_terms,
-    memory_context.agent_memory_embeddings, memory_context.agent_memory_statistics
+    memory_context.agent_memory_names, memory_context.agent_memory_embeddings, memory_context.agent_memory_statistics
 TO memory_context_app;
 
 -- The audit trail: what happened to items beside being stored, which they tell themselves. Written in batches by the

@@ -135,6 +135,8 @@ def _print_items(items: "Iterable[StoredMemory | Tombstone]") -> None:
             remarks = [f"private to {one.agent_id or 'its session'}"] if one.is_private else []
             if said := caveat(one.memory_type, one.origin):
                 remarks.append(said)
+            if one.other_keys:
+                remarks.append(f"the same as {', '.join(one.other_keys)}")
             what = f"({'; '.join(remarks)}) {one.summary}" if remarks else one.summary
             row = (one.memory_key, one.memory_type, one.source, f"{one.token_count:,}", age(one.created_at), what)
         else:

@@ -11,16 +11,16 @@ class Candidate:
     """A passage that could answer a query, or stands beside one.
 
     Attributes:
-        memory_id: Its item.
-        chunk_number: Its number in the item.
+        content_id: What it is a passage of.
+        chunk_number: Its number there.
         lexical: BM25 of the query's terms; 0 if it has none of them.
         semantic: Cosine similarity of its embedding to the query's; None without one.
         length: Characters.
-        before: The passage before it: in its item, or of the item before it in its session; None if none is known.
+        before: The passage before it: in its content, or of the item before it in its session; None if none is known.
         after: The passage after it.
     """
 
-    memory_id: int
+    content_id: int
     chunk_number: int
     lexical: float
     semantic: float | None

@@ -15,6 +15,7 @@ from uuid import uuid4
 from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
+from ..identifiers import checked_identifier
 from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
 from ..store import (
     CallerOrigin,
@@ -243,6 +244,19 @@ class AgentMemory:
             raise ValueError(f"limit={limit!r} must be at least 1")
         found = search_items(self.memory_store, self.user_id, query, limit, criteria, self._scope)
         return await within(self.memory_store.limits.call_seconds, found)
+
+    async def share(self, key: str, agent_id: str) -> None:
+        """Let another of the user's agents read one item of the own scope, however isolated it is.
+
+        Raises:
+            ItemNotFoundError: This agent and session stored no such item.
+        """
+        checked_identifier("agent_id", agent_id)
+        is_own = KEY_PATTERN.fullmatch(key) and await self.memory_store.share_memory(
+            self.user_id, key, agent_id=self.agent_id, session_id=self.session_id, with_agent=agent_id
+        )
+        if not is_own:
+            raise await self.not_found(key)
 
     async def forget(self, key: str) -> bool:
         """Erase one item of the own scope (this agent and session); whether there was one.

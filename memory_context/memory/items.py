@@ -72,6 +72,7 @@ class MemoryItem:
         created_at: When it was stored first.
         is_private: Whether only the agent and session that stored it read it.
         origin: Whose words it holds.
+        other_keys: Found or listed: other items within reach that have the same content, the newest first.
     """
 
     ref: MemoryRef
@@ -88,6 +89,7 @@ class MemoryItem:
     created_at: datetime
     is_private: bool = False
     origin: Origin = "application"
+    other_keys: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -117,4 +119,5 @@ def item_of(stored: StoredMemory, content: str, is_whole: bool, label: str) -> M
         created_at=stored.created_at,
         is_private=stored.is_private,
         origin=stored.origin,
+        other_keys=stored.other_keys,
     )

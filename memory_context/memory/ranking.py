@@ -39,7 +39,7 @@ MOST_SUPPORT = 0.5
 """What each neighbour counts at most, so that both together never count more than the passage itself."""
 
 Place = tuple[int, int]
-"""A passage: the id of its item, and its number."""
+"""A passage: the id of its content, and its number."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
         Ranked(one, by_terms + by_meaning + neighbours[_place(one)], by_terms, by_meaning, neighbours[_place(one)])
         for one, by_terms, by_meaning in zip(candidates, lexical, semantic, strict=True)
     ]
-    return sorted(ranked, key=lambda one: (-one.total, -one.candidate.memory_id, one.candidate.chunk_number))
+    return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
 
 
 def _place(candidate: Candidate) -> Place:
-    return candidate.memory_id, candidate.chunk_number
+    return candidate.content_id, candidate.chunk_number
 
 
 def _by_terms(candidates: Sequence[Candidate], query: QueryProfile) -> list[float]:

@@ -127,7 +127,7 @@ class _Choice:
 
     @property
     def places(self) -> list[Place]:
-        return [(one.candidate.memory_id, one.candidate.chunk_number) for one in self.ranked]
+        return [(one.candidate.content_id, one.candidate.chunk_number) for one in self.ranked]
 
 
 async def search_items(
@@ -151,7 +151,7 @@ async def search_items(
     for start in range(0, len(choices), limit * _MORE):
         chosen = choices[start : start + limit * _MORE]
         places = [place for choice in chosen for place in choice.places if place[0] >= 0]
-        passages = unindexed | await store.fetch_passages(user_id, places, scope=scope)
+        passages = unindexed | await store.fetch_passages(user_id, places, criteria, scope=scope)
         for hit in await asyncio.to_thread(_hits, chosen, passages, seen, profile, middle):
             hits.setdefault(hit.item.key, hit)
         if len(hits) >= limit:
@@ -165,7 +165,7 @@ def _choose(
     """Return the best passages of each item, the best item first."""
     of_item: dict[int, list[Ranked]] = {}
     for one in rank([*candidates, *_as_candidates(unindexed, profile)], profile):
-        best = of_item.setdefault(one.candidate.memory_id, [])
+        best = of_item.setdefault(one.candidate.content_id, [])
         if len(best) < _PASSAGES_AN_ITEM:
             best.append(one)
     return [_Choice(tuple(ranked)) for ranked in of_item.values()]
@@ -194,7 +194,7 @@ def _hits(
 def _as_candidates(unindexed: Mapping[Place, StoredPassage], profile: QueryProfile) -> list[Candidate]:
     """Return what is not indexed yet, as far as it shares terms with the query, scored like what is."""
     candidates: list[Candidate] = []
-    for (memory_id, number), passage in unindexed.items():
+    for (content_id, number), passage in unindexed.items():
         memory = passage.memory
         names = "\n".join((memory.memory_key, memory.summary, memory.source, *memory.tags))
         occurrences = Counter([*terms_of(masked(passage.text)), *terms_of(names)])
@@ -206,7 +206,7 @@ def _as_candidates(unindexed: Mapping[Place, StoredPassage], profile: QueryProfi
             for term, frequency in profile.frequencies.items()
         )
         if score > 0:
-            candidates.append(Candidate(memory_id, number, score, None, len(passage.text), None, None))
+            candidates.append(Candidate(content_id, number, score, None, len(passage.text), None, None))
     return candidates
 
 

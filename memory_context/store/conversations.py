@@ -219,7 +219,7 @@ class ConversationArchive:
             (items,) = await self._database.read(user_id, Statement(_QUERIES["select_session_item_ids"], params))
             statements: list[Statement] = []
             if items:
-                statements = forgetting(user_id, [row["id"] for row in items])
+                statements = forgetting(user_id, items)
                 statements.append(Statement(_QUERIES["insert_session_deleted"], params))
             elif was_known:
                 break

@@ -1,8 +1,8 @@
 """Forgetting items, which leaves tombstones, and erasing a user, which leaves nothing.
 
-Both take what an item is found by away first, and lock in the order of those who store, index and archive: jobs, items,
-sessions, threads, the rest, the list of users at last. So nobody waits for each other, and a worker that holds a claim
-finds it gone.
+Both take what an item is found by away first, and lock in the order of those who store, index and archive: jobs,
+contents, items, sessions, threads, the rest, the list of users at last. So nobody waits for each other, and a worker
+that holds a claim finds it gone. A content goes with its last item.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,8 @@ _USERS = load_queries("index")
 _SESSIONS = load_queries("conversations")
 _THREADS = load_queries("threads")
 
-_UNFIND = ("subtract_statistics", "delete_chunks", "delete_terms", "delete_index_jobs")
+_LOCK = ("lock_jobs", "lock_contents")  # what others lock in this order too, before the items
+_UNFIND = ("delete_names", "delete_index_jobs")
 _PASSES = 10
 BATCH_ITEMS = 1000
 
@@ -44,16 +45,22 @@ async def forget_memories(
     kind: Kind = "batch" if memory_key is None else "call"
     (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params), kind=kind)
     keys: list[str] = []
-    for memory_ids in _batches(rows):
-        *_, forgotten = await database.write(user_id, *forgetting(user_id, memory_ids), kind=kind)
+    for items in _batches(rows):
+        *_, forgotten, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
         keys += [unescape(row["memory_key"]) for row in forgotten]
     return keys
 
 
-def forgetting(user_id: str, memory_ids: Sequence[int]) -> list[Statement]:
-    """Return the statements that forget items, in the order in which they lock."""
-    params: dict[str, object] = {"user_id": escape(user_id), "memory_ids": list(memory_ids)}
-    return _statements(("lock_jobs", "lock_memories", *_UNFIND, "update_memories_forgotten"), params)
+def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
+    """Return the statements that forget items, in the order in which they lock; the last but one returns the keys.
+
+    Args:
+        user_id: Whose items.
+        items: Their ids, with those of their contents, which go if no other item has them.
+    """
+    params: dict[str, object] = {"user_id": escape(user_id), **_ids(items)}
+    steps = (*_LOCK, "lock_memories", *_UNFIND, "update_memories_forgotten", "delete_orphaned_contents")
+    return _statements(steps, params)
 
 
 async def erase_user(database: Database, user_id: str) -> int:
@@ -66,10 +73,10 @@ async def erase_user(database: Database, user_id: str) -> int:
     erased = 0
     for _ in range(_PASSES):
         (rows,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params), kind="batch")
-        steps = ("lock_jobs", "lock_memories", *_UNFIND, "delete_memories")
-        for memory_ids in _batches(rows):
-            statements = _statements(steps, {**params, "memory_ids": memory_ids})
-            *_, gone = await database.write(user_id, *statements, kind="batch")
+        steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
+        for some in _batches(rows):
+            statements = _statements(steps, {**params, **_ids(some)})
+            *_, gone, _ = await database.write(user_id, *statements, kind="batch")
             erased += sum(row["is_active"] for row in gone)
         *_, items, sessions, threads = await database.write(
             user_id,
@@ -88,10 +95,15 @@ async def erase_user(database: Database, user_id: str) -> int:
     return erased
 
 
-def _batches(rows: Sequence[DictRow]) -> Iterator[list[int]]:
-    """Yield the ids of items, so many at a time that one transaction has them."""
+def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:
+    """Yield items, so many at a time that one transaction has them."""
     for start in range(0, len(rows), BATCH_ITEMS):
-        yield [row["id"] for row in rows[start : start + BATCH_ITEMS]]
+        yield rows[start : start + BATCH_ITEMS]
+
+
+def _ids(items: Sequence[DictRow]) -> dict[str, object]:
+    contents = {row["content_id"] for row in items} - {None}
+    return {"memory_ids": [row["id"] for row in items], "content_ids": sorted(contents)}
 
 
 def _statements(names: Sequence[str], params: dict[str, object]) -> list[Statement]:

@@ -1,16 +1,20 @@
-"""What an item is found by, as rows: its passages, and for each term the passages that hold it. Pure."""
+"""What an item is found by, as rows: its names, the passages of its content, and the terms of each. Pure."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from memory_context.credentials import masked_in_place
-from memory_context.escaping import escape
+from memory_context.escaping import escape, unescape
 from memory_context.indexing import Chunk, chunks_of, terms_of
 
-__all__ = ["IndexedItem", "index_item", "text_params", "vector_literal"]
+from .rows import content_of
+
+__all__ = ["IndexedItem", "index_claimed", "index_item", "vector_literal"]
+
+_Params = dict[str, Any]
 
 _MOST_OCCURRENCES = 255
 _MOST_LENGTH_CODE = 255
@@ -18,21 +22,25 @@ _MOST_LENGTH_CODE = 255
 
 @dataclass(frozen=True)
 class IndexedItem:
-    """An item's passages and terms.
+    """What an item is found by.
 
     Attributes:
         memory_id: The item.
-        chunks: Its passages.
-        postings: For each term a number for each passage that holds it, as the table says.
+        chunks: The passages of its content; none if they are there already.
+        postings: For each term of the content a number for each passage that holds it, as the table says.
+        names: Terms of what the item is called, as far as the first passage does not hold them.
+        name_posting: What stands for each of them.
     """
 
     memory_id: int
     chunks: list[Chunk]
     postings: dict[str, list[int]] = field(repr=False)
+    names: list[str]
+    name_posting: int
 
 
 def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_credentials: bool = True) -> IndexedItem:
-    """Return the passages and terms of a content.
+    """Return the passages and terms of a content, and what its item is called.
 
     Args:
         memory_id: The item.
@@ -46,36 +54,98 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
     postings: dict[str, list[int]] = {}
     for chunk in chunks:
         terms = terms_of(searched[chunk.start_char : chunk.end_char])
-        occurrences = Counter(terms)
-        if chunk.number == 0:
-            occurrences.update(set(terms_of("\n".join(names))))
         base = (chunk.number << 16) | _length_code(len(terms))
-        for term, count in occurrences.items():
+        for term, count in Counter(terms).items():
             postings.setdefault(term, []).append(base | (min(count, _MOST_OCCURRENCES) << 8))
-    return IndexedItem(memory_id, chunks, postings)
+    called = index_names(memory_id, searched[: chunks[0].end_char], names, masks_credentials=False)
+    return IndexedItem(memory_id, chunks, postings, called.names, called.name_posting)
 
 
-def text_params(items: Sequence[IndexedItem]) -> dict[str, Any]:
-    """Return the parameters of the statements that write passages and terms.
+def index_names(
+    memory_id: int, first_passage: str, names: Sequence[str], *, masks_credentials: bool = True
+) -> IndexedItem:
+    """Return what an item is called, whose content begins with this passage and is indexed already."""
+    terms = terms_of(masked_in_place(first_passage) if masks_credentials else first_passage)
+    called = set(terms_of("\n".join(names))) - set(terms)
+    return IndexedItem(memory_id, [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
+
+
+def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
+    """Return what claimed jobs write: of each content its passages and terms once, of each item its names.
+
+    Args:
+        jobs: As they are claimed.
+        masks: Whether credentials are no terms.
+    """
+    items: list[tuple[int, IndexedItem]] = []
+    named: list[tuple[int, int, IndexedItem]] = []
+    first_passages = {job["content_id"]: unescape(job["first_text"]) for job in jobs if job["first_text"] is not None}
+    for job in jobs:
+        memory_id, content_id = job["memory_id"], job["content_id"]
+        names = _names(job["memory_key"], job["summary"], job["source"], job["tags"])
+        if content_id in first_passages:
+            item = index_names(memory_id, first_passages[content_id], names, masks_credentials=masks)
+        else:
+            item = index_item(memory_id, content_of(job), names, masks_credentials=masks)
+            first_passages[content_id] = item.chunks[0].text
+        items.append((content_id, item))
+        if job["named_id"] is not None:
+            names = _names(job["named_key"], job["named_summary"], job["named_source"], job["named_tags"])
+            called = index_names(job["named_id"], first_passages[content_id], names, masks_credentials=masks)
+            named.append((memory_id, content_id, called))
+    return _text_params(items, named)
+
+
+def _names(*parts: Any) -> list[str]:
+    key, summary, source, tags = parts
+    return [unescape(text) for text in (key, summary, source, *tags)]
+
+
+def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple[int, int, IndexedItem]]) -> _Params:
+    """Return the parameters of the statements that write passages, terms and names.
 
     The terms are in the order of their index, and spelled out as Postgres reads arrays: there are so many that the
     driver would take longer for its lists than the server for the rows.
+
+    Args:
+        items: Items with the ids of their contents.
+        named: Further items whose names are written: the id of the job that does so, that of the content, the item.
     """
-    chunks = [(item.memory_id, chunk) for item in items for chunk in item.chunks]
-    terms = sorted((term, item.memory_id, numbers) for item in items for term, numbers in item.postings.items())
+    indexed = [(content_id, item) for content_id, item in items if item.chunks]
+    chunks = [(item.memory_id, content_id, chunk) for content_id, item in indexed for chunk in item.chunks]
+    terms = sorted(
+        (term, content_id, item.memory_id, numbers)
+        for content_id, item in indexed
+        for term, numbers in item.postings.items()
+    )
+    names = sorted(
+        (term, content_id, item.memory_id, job_id, item.name_posting)
+        for job_id, content_id, item in (*((item.memory_id, content_id, item) for content_id, item in items), *named)
+        for term in item.names
+    )
     return {
-        "memory_ids": [item.memory_id for item in items],
-        "chunk_counts": [len(item.chunks) for item in items],
-        "chunk_memory_ids": [memory_id for memory_id, _ in chunks],
-        "chunk_numbers": [chunk.number for _, chunk in chunks],
-        "start_chars": [chunk.start_char for _, chunk in chunks],
-        "end_chars": [chunk.end_char for _, chunk in chunks],
-        "start_lines": [chunk.start_line for _, chunk in chunks],
-        "end_lines": [chunk.end_line for _, chunk in chunks],
-        "texts": [escape(chunk.text) for _, chunk in chunks],
-        "term_memory_ids": _integers(memory_id for _, memory_id, _ in terms),
-        "terms": _strings(term for term, _, _ in terms),
-        "postings": _strings(_integers(numbers) for _, _, numbers in terms),
+        "memory_ids": [item.memory_id for _, item in items],
+        "content_ids": sorted({content_id for content_id, _ in items}),
+        "indexed_memory_ids": [item.memory_id for _, item in indexed],
+        "indexed_content_ids": [content_id for content_id, _ in indexed],
+        "chunk_counts": [len(item.chunks) for _, item in indexed],
+        "chunk_memory_ids": [memory_id for memory_id, _, _ in chunks],
+        "chunk_content_ids": [content_id for _, content_id, _ in chunks],
+        "chunk_numbers": [chunk.number for _, _, chunk in chunks],
+        "start_chars": [chunk.start_char for _, _, chunk in chunks],
+        "end_chars": [chunk.end_char for _, _, chunk in chunks],
+        "start_lines": [chunk.start_line for _, _, chunk in chunks],
+        "end_lines": [chunk.end_line for _, _, chunk in chunks],
+        "texts": [escape(chunk.text) for _, _, chunk in chunks],
+        "term_memory_ids": _integers(memory_id for _, _, memory_id, _ in terms),
+        "term_content_ids": _integers(content_id for _, content_id, _, _ in terms),
+        "terms": _strings(term for term, _, _, _ in terms),
+        "postings": _strings(_integers(numbers) for _, _, _, numbers in terms),
+        "name_memory_ids": [job_id for _, _, _, job_id, _ in names],
+        "name_content_ids": [content_id for _, content_id, _, _, _ in names],
+        "name_item_ids": [memory_id for _, _, memory_id, _, _ in names],
+        "names": _strings(term for term, _, _, _, _ in names),
+        "name_postings": [posting for _, _, _, _, posting in names],
     }
 
 

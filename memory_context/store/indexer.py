@@ -26,9 +26,8 @@ from memory_context.indexing import INDEXED_CHARACTERS
 
 from .background import Background
 from .database import Database
-from .index_rows import index_item, text_params, vector_literal
+from .index_rows import index_claimed, vector_literal
 from .pool import Statement
-from .rows import content_of
 from .sqlfiles import load_queries
 
 __all__ = ["IndexReport", "Indexer", "model_of"]
@@ -49,6 +48,11 @@ _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 2.0
 _PROBE_SECONDS = 10.0
 _USERS_PER_PAGE = 1000
+
+_WRITE_TEXT = (
+    *("lock_claimed", "lock_indexed_contents", "insert_terms", "insert_names", "add_statistics", "insert_chunks"),
+    "update_jobs_text_done",
+)
 
 _Row = dict[str, Any]
 
@@ -250,12 +254,14 @@ class _Work:
         self._database = database
         self._user_id = user_id
         self._same: dict[str, Any] = {"user_id": escape(user_id)}
+        self._content_ids: dict[int, int] = {}
         self._lease_ends = 0.0
         self._embedder_error: EmbeddingError | None = None  # why it is not asked again for the rest of these jobs
 
     async def do(self, claim: str, jobs: Sequence[_Row]) -> None:
         """Do the jobs of one claim."""
         self._same["claim"] = claim
+        self._content_ids = {job["memory_id"]: job["content_id"] for job in jobs}
         self._lease_ends = time.monotonic() + LEASE_SECONDS
         forgotten = [job["memory_id"] for job in jobs if not job["is_active"]]
         if forgotten:
@@ -283,9 +289,11 @@ class _Work:
         if not jobs:
             return
         await self._keep_lease()
-        params = self._same | await asyncio.to_thread(_index_items, jobs, self._indexer.masks_credentials)
-        names = ("lock_claimed", "insert_chunks", "insert_terms", "add_statistics", "update_jobs_text_done")
-        await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in names), kind="batch")
+        params = self._same | await asyncio.to_thread(index_claimed, jobs, self._indexer.masks_credentials)
+        steps = _WRITE_TEXT
+        if any(job["is_named"] for job in jobs):  # of contents that an earlier version indexed
+            steps = (*steps[:2], "delete_named_terms", *steps[2:-1], "update_contents_unnamed", steps[-1])
+        await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in steps), kind="batch")
 
     async def _embed_all(self, memory_ids: Sequence[int]) -> None:
         waiting = list(memory_ids)
@@ -320,7 +328,8 @@ class _Work:
         except StoreError as error:  # the database has no room for a further model: no other text fares better
             self._embedder_error = EmbeddingError(str(error))
             raise self._embedder_error from error
-        params = {**self._same, "memory_ids": list(memory_ids), "embedding_model": model}
+        content_ids = sorted({self._content_ids[memory_id] for memory_id in memory_ids})
+        params = {**self._same, "content_ids": content_ids, "embedding_model": model}
         (rows,) = await self._database.read(
             self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params), kind="batch"
         )
@@ -379,22 +388,9 @@ async def write_embeddings(
     params = {
         "user_id": escape(user_id),
         "embedding_model": model,
-        "chunk_memory_ids": [chunk["memory_id"] for chunk, _ in made],
+        "chunk_content_ids": [chunk["content_id"] for chunk, _ in made],
         "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
         "embeddings": [vector_literal(vector) for _, vector in made],
     }
     await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params), kind="batch")
     return len(made)
-
-
-def _index_items(jobs: Sequence[_Row], masks_credentials: bool) -> dict[str, Any]:
-    items = [
-        index_item(
-            job["memory_id"],
-            content_of(job),
-            [unescape(text) for text in (job["memory_key"], job["summary"], job["source"], *job["tags"])],
-            masks_credentials=masks_credentials,
-        )
-        for job in jobs
-    ]
-    return text_params(items)

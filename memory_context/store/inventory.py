@@ -182,18 +182,19 @@ class Inventory:
         ]
 
     async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
-        """Forget items by their keys, whichever agent and session stored them; return the keys of those there were.
+        """Forget what is behind keys: these items and all others with the same content; return their keys.
 
-        All in one transaction; each leaves a tombstone.
+        Whichever agent and session stored them: the user wants the content gone. All in one transaction; each leaves a
+        tombstone.
 
         Raises:
             StoreError: The database failed; nothing was forgotten.
         """
         params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_ids_of_keys"], params))
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_ids_of_contents"], params))
         if not rows:
             return []
-        *_, gone = await self._database.write(user_id, *forgetting(user_id, [row["id"] for row in rows]))
+        *_, gone, _ = await self._database.write(user_id, *forgetting(user_id, rows))
         return [unescape(row["memory_key"]) for row in gone]
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:

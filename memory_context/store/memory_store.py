@@ -14,7 +14,6 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, WordLlamaEmbedder, check_embedder
-from memory_context.escaping import escape
 from memory_context.indexing import Candidate, QueryProfile
 from memory_context.references import LookupRegister
 
@@ -29,21 +28,18 @@ from .indexer import Indexer, IndexReport
 from .inventory import Inventory
 from .limits import StoreLimits
 from .location import Location
-from .pool import Statement
 from .pruning import PruneProgress, PruneReport, prune
 from .reindexing import Progress, reindex
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage, embed_query
-from .sqlfiles import load_queries
-from .storing import insert_memories
+from .storing import insert_memories, share_memory, update_model_summary
 from .threads import ThreadStore
 from .upkeep import Upkeep
 from .users import every_user
 
 __all__ = ["MemoryStore"]
 
-_QUERIES = load_queries("agent_memories")
 _NOBODY = ReadScope()
 
 
@@ -255,6 +251,12 @@ class MemoryStore:
         """
         return await forget_memories(self._database, user_id, agent_id, session_id, memory_key)
 
+    async def share_memory(
+        self, user_id: str, memory_key: str, *, agent_id: str, session_id: str, with_agent: str
+    ) -> bool:
+        """Let an agent read one item of exactly this agent and session; whether it is there."""
+        return await share_memory(self._database, user_id, memory_key, agent_id, session_id, with_agent)
+
     async def erase_user(self, user_id: str) -> int:
         """Erase everything of a user, tombstones included, and the user; return how many items there were.
 
@@ -279,9 +281,7 @@ class MemoryStore:
 
     async def update_model_summary(self, user_id: str, memory_key: str, summary: str) -> bool:
         """Keep what a model said of an item, instead of what one said before; whether the item is there."""
-        params = {"user_id": escape(user_id), "memory_key": escape(memory_key), "model_summary": escape(summary)}
-        (rows,) = await self._database.write(user_id, Statement(_QUERIES["update_model_summary"], params))
-        return bool(rows)
+        return await update_model_summary(self._database, user_id, memory_key, summary)
 
     async def prune(
         self,
@@ -336,10 +336,10 @@ class MemoryStore:
         return await self._search.candidates(user_id, terms, await embed_query(self.embedder, query), criteria, scope)
 
     async def fetch_passages(
-        self, user_id: str, places: Sequence[Place], *, scope: ReadScope = _NOBODY
+        self, user_id: str, places: Sequence[Place], criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
     ) -> dict[Place, StoredPassage]:
-        """Return passages by item id and passage number; those of forgotten or unreadable items are left out."""
-        return await self._search.passages(user_id, places, scope)
+        """Return passages by content id and passage number, each with the newest item that meets criteria, if any."""
+        return await self._search.passages(user_id, places, criteria, scope)
 
     async def select_unindexed(
         self,
@@ -371,8 +371,8 @@ class MemoryStore:
     async def reindex(self, embedder: Embedder, *, progress: Progress | None = None) -> int:
         """Embed all passages of all users with another model, then search with it; return how many were embedded.
 
-        Meanwhile the store is written and searched as before. What was embedded stays, so after an interruption call it
-        again. Other processes go over to the model when they are started with it.
+        Meanwhile the store works as before. What was embedded stays: after an interruption call it again. Other
+        processes go over to the model when they are started with it.
 
         Args:
             embedder: The model to go over to.

@@ -50,7 +50,7 @@ class PruneReport:
         items: Items that are tombstones now.
         events: Events of the audit trail.
         sessions: Sessions whose archive is gone.
-        content_bytes: Bytes of the items' contents.
+        content_bytes: Bytes of the contents that went with their last items.
     """
 
     items: int = 0
@@ -69,7 +69,7 @@ class PruneProgress:
         items: Items that are tombstones now.
         events: Events that are gone.
         sessions: Sessions whose archive is gone.
-        bytes_freed: Bytes of the items' contents.
+        bytes_freed: Bytes of the contents that went with their last items.
     """
 
     users_done: int
@@ -160,15 +160,18 @@ class _Pruning:
             if not old:
                 return
             params["memory_ids"] = [row["id"] for row in old]
-            *_, (pruned,) = await self._database.write(
+            params["content_ids"] = sorted({row["content_id"] for row in old})
+            *_, pruned, freed = await self._database.write(
                 user_id,
                 Statement(_ITEMS["lock_jobs"], params),
+                Statement(_ITEMS["lock_contents"], params),
                 Statement(_ITEMS["lock_memories"], params),
                 Statement(_QUERIES["update_memories_pruned"], params),
+                Statement(_ITEMS["delete_orphaned_contents"], params),
                 kind="batch",
             )
-            self.items += pruned["items"]
-            self.content_bytes += pruned["content_bytes"]
+            self.items += len(pruned)
+            self.content_bytes += sum(row["content_bytes"] for row in freed)
             self.tell()
             params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
 

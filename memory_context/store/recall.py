@@ -38,7 +38,7 @@ class RecallCheck:
         """Take notice of an approximate ranking; now and then check it in the background."""
         self._searches += 1
         if (self._searches - 1) % CHECK_EVERY == 0:
-            found = {(row["memory_id"], row["chunk_number"]) for row in nearest}
+            found = {(row["content_id"], row["chunk_number"]) for row in nearest}
             task = asyncio.get_running_loop().create_task(self._check(user_id, params, found))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -60,7 +60,7 @@ class RecallCheck:
             _logger.debug("the index of embeddings was not checked: %s", error)
             return
         if exact:
-            hits = sum((row["memory_id"], row["chunk_number"]) in found for row in exact)
+            hits = sum((row["content_id"], row["chunk_number"]) in found for row in exact)
             self._recalls.append(hits / len(exact))
         mean = sum(self._recalls) / CHECKS_AVERAGED
         if len(self._recalls) == CHECKS_AVERAGED and mean < LEAST_RECALL:

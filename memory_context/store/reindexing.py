@@ -51,7 +51,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             params = {
                 "user_id": escape(user_id),
                 "embedding_model": model,
-                "after_memory_id": after[0],
+                "after_content_id": after[0],
                 "after_chunk_number": after[1],
                 "limit": EMBED_TEXTS,
             }
@@ -63,7 +63,7 @@ async def reindex(database: Database, indexer: Indexer, embedder: Embedder, prog
             embedded += await write_embeddings(
                 database, user_id, embedder, model, chunks, masks_credentials=indexer.masks_credentials
             )
-            after = (chunks[-1]["memory_id"], chunks[-1]["chunk_number"])
+            after = (chunks[-1]["content_id"], chunks[-1]["chunk_number"])
             done += len(chunks)
             if progress is not None:
                 progress(min(done, total), total)

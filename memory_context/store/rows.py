@@ -79,12 +79,14 @@ class StoredMemory(NewMemory):
         created_at: When it was first stored, in UTC.
         updated_at: When it was last stored again or changed, in UTC.
         is_active: False once it was forgotten; its content is then empty.
+        other_keys: In lists and searches: the reader's other items with the same content, the newest first, at most 20.
     """
 
     content_bytes: int = field(kw_only=True)
     created_at: datetime = field(kw_only=True)
     updated_at: datetime = field(kw_only=True)
     is_active: bool = field(kw_only=True)
+    other_keys: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
         created_at=row["created_at"].astimezone(timezone.utc),
         updated_at=row["updated_at"].astimezone(timezone.utc),
         is_active=row["is_active"],
+        other_keys=tuple(unescape(key) for key in row.get("other_keys", ())),
     )
 
 

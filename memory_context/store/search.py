@@ -31,6 +31,9 @@ __all__ = ["PassageSearch", "QueryVector", "StoredPassage", "embed_query"]
 _QUERIES = load_queries("search")
 _logger = logging.getLogger("memory_context")
 
+_COUNTS = ("fetch_statistics", "select_frequencies")
+_COUNTS_WITHIN = ("fetch_statistics_within", "select_frequencies_within")
+
 CANDIDATES = 200
 PASSAGES_AN_ITEM = 20  # of which one item may provide so many, that a long log does not crowd out the notes on it
 NEAREST = 2 * CANDIDATES  # asked of the index, which cannot tell items apart
@@ -45,7 +48,7 @@ _UNINDEXED_CHARACTERS = 2000
 _LIKE_SIGNS = re.compile(r"[\\%_]")
 
 Place = tuple[int, int]
-"""A passage: the id of its item, and its number."""
+"""A passage: the id of its content, and its number."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,8 @@ class PassageSearch:
             "embedding": None if vector is None else vector_literal(vector.values),
             "embedding_model": "" if vector is None else vector.model,
         }
-        statements = [
-            Statement(_QUERIES["fetch_statistics"], params),
-            Statement(_QUERIES["select_frequencies"], params),
-        ]
+        counts = _COUNTS_WITHIN if scope.is_narrow else _COUNTS
+        statements = [Statement(_QUERIES[name], params) for name in counts]
         is_approximate = vector is not None and not is_filtered and await self._is_approximate(user_id, vector)
         if vector is not None:
             statements += self._by_meaning(vector, is_filtered, params, is_approximate)
@@ -149,8 +150,8 @@ class PassageSearch:
                 statement = Statement(_QUERIES["rank_by_embedding_exact"], params)
                 (by_meaning,) = await self._database.read(user_id, statement)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
-        passages: int = statistics[0]["chunk_count"] if statistics else 0
-        self._remember(user_id, passages)
+        self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
+        passages: int = statistics[0]["known_count"] if statistics else 0
         profile = QueryProfile(passages=passages, frequencies={term: known.get(term, 0) for term in terms})
         if not statistics:
             return [], profile
@@ -158,7 +159,7 @@ class PassageSearch:
         name = "rank_by_terms_filtered" if is_filtered else "rank_by_terms"
         ranking = Statement(_QUERIES[name], {**params, **_of_terms(_rarest(known))})
         (by_terms,) = await self._database.read(user_id, ranking)
-        found = sorted({(row["memory_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
+        found = sorted({(row["content_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
         return await self._scored(user_id, found, known, params, criteria), profile
 
     async def _scored(
@@ -175,34 +176,36 @@ class PassageSearch:
         """
         (rows,) = await self._database.read(user_id, _of_places("select_neighbours", found, params))
         beside = {
-            (row["memory_id"], row["chunk_number"]): (_place(row, "before"), _place(row, "after")) for row in rows
+            (row["content_id"], row["chunk_number"]): (_place(row, "before"), _place(row, "after")) for row in rows
         }
         neighbours = {place for pair in beside.values() for place in pair if place is not None}
         if criteria.is_filter:
-            meeting = {memory_id for memory_id, _ in beside}
+            meeting = {content_id for content_id, _ in beside}
             neighbours = {place for place in neighbours if place[0] in meeting}
         pool = sorted(neighbours | beside.keys())
-        items = {"item_ids": sorted({memory_id for memory_id, _ in pool})}
+        items = {"given_contents": sorted({content_id for content_id, _ in pool})}
         lexical, semantic = await self._database.read(
             user_id,
             Statement(_QUERIES["select_scores_by_terms"], {**params, **_of_terms(known), **items}),
             _of_places("select_scores_by_embedding", pool, params),
         )
-        by_place = {(row["memory_id"], row["chunk_number"]): row["score"] for row in lexical}
+        by_place = {(row["content_id"], row["chunk_number"]): row["score"] for row in lexical}
         return [_candidate(row, by_place, beside) for row in semantic]
 
     async def stop(self) -> None:
         """End what runs beside the searches of this event loop."""
         await self._recall.stop()
 
-    async def passages(self, user_id: str, places: Sequence[Place], scope: ReadScope) -> dict[Place, StoredPassage]:
-        """Return passages by their places; those of items that were forgotten or may not be read are left out."""
+    async def passages(
+        self, user_id: str, places: Sequence[Place], criteria: MemoryCriteria, scope: ReadScope
+    ) -> dict[Place, StoredPassage]:
+        """Return passages by their places, each with an item that meets criteria; those of none are left out."""
         if not places:
             return {}
-        params = {"user_id": escape(user_id), **scope_params(scope)}
+        params = {"user_id": escape(user_id), **await self._filter_params(user_id, criteria, scope)}
         (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
         return {
-            (row["id"], row["chunk_number"]): StoredPassage(
+            (row["content_id"], row["chunk_number"]): StoredPassage(
                 memory_from_row(row),
                 unescape(row["text"]),
                 row["start_char"],
@@ -236,7 +239,8 @@ class PassageSearch:
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search: later ones learn it on their way
-            statement = Statement(_QUERIES["fetch_statistics"], {"user_id": escape(user_id)})
+            params = {"user_id": escape(user_id), **scope_params(ReadScope())}
+            statement = Statement(_QUERIES["fetch_statistics"], params)
             (rows,) = await self._database.read(user_id, statement)
             self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
         return self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
@@ -295,8 +299,8 @@ def _few_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     counts: Counter[int] = Counter()
     few: list[dict[str, Any]] = []
     for row in rows:
-        counts[row["memory_id"]] += 1
-        if counts[row["memory_id"]] <= PASSAGES_AN_ITEM:
+        counts[row["content_id"]] += 1
+        if counts[row["content_id"]] <= PASSAGES_AN_ITEM:
             few.append(row)
     return few[:CANDIDATES]
 
@@ -306,22 +310,22 @@ def _of_terms(known: dict[str, int]) -> dict[str, Any]:
 
 
 def _of_places(name: str, places: Sequence[Place], params: dict[str, Any]) -> Statement:
-    ids = {"memory_ids": [memory_id for memory_id, _ in places], "chunk_numbers": [number for _, number in places]}
+    ids = {"content_ids": [content_id for content_id, _ in places], "chunk_numbers": [number for _, number in places]}
     return Statement(_QUERIES[name], {**params, **ids})
 
 
 def _place(row: dict[str, Any], name: str) -> Place | None:
-    memory_id, number = row[f"{name}_id"], row[f"{name}_number"]
-    return None if memory_id is None or number is None else (memory_id, number)  # no number: it is not indexed yet
+    content_id, number = row[f"{name}_id"], row[f"{name}_number"]
+    return None if content_id is None or number is None else (content_id, number)  # no number: it is not indexed yet
 
 
 def _candidate(
     row: dict[str, Any], lexical: dict[Place, float], beside: dict[Place, tuple[Place | None, Place | None]]
 ) -> Candidate:
-    place = (row["memory_id"], row["chunk_number"])
+    place = (row["content_id"], row["chunk_number"])
     before, after = beside.get(place, (None, None))
     return Candidate(
-        memory_id=place[0],
+        content_id=place[0],
         chunk_number=place[1],
         lexical=lexical.get(place, 0.0),
         semantic=row["score"],

@@ -1,4 +1,4 @@
-"""Storing items: all or none in one transaction, each with the job to index it."""
+"""Storing items: all or none in one transaction, each with the job to index it; and what is changed of them later."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .provenance import refuse_secret
 from .rows import NewMemory, row_for
 from .sqlfiles import load_queries
 
-__all__ = ["Stored", "insert_memories"]
+__all__ = ["Stored", "insert_memories", "share_memory", "update_model_summary"]
 
 _QUERIES = load_queries("agent_memories")
 _HASH_IN_THREAD_CHARACTERS = 1_000_000  # a millisecond of SHA-256; more of it would hold up the event loop
@@ -51,15 +51,39 @@ async def insert_memories(database: Database, user_id: str, memories: Sequence[N
         rows = [row_for(user_id, memory) for memory in memories]
     # always in the same order, so that two transactions with the same items wait for, never block, each other
     order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
-    statements = [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
+    contents = {row["content_sha256"]: row for row in rows}
+    statements = [Statement(_QUERIES["upsert_content"], contents[digest]) for digest in sorted(contents)]
+    statements += [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
     statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": escape(user_id)}))
-    *stored, _ = await _write_twice(database, user_id, statements)
+    *stored, _ = (await _write_twice(database, user_id, statements))[len(contents) :]
     keys = [""] * len(rows)
     is_new = False
     for index, (row,) in zip(order, stored, strict=True):
         keys[index] = unescape(row["memory_key"])
         is_new |= row["is_new"]
     return Stored(keys, is_new)
+
+
+async def update_model_summary(database: Database, user_id: str, memory_key: str, summary: str) -> bool:
+    """Keep what a model said of an item; whether the item is there."""
+    params = {"user_id": escape(user_id), "memory_key": escape(memory_key), "model_summary": escape(summary)}
+    (rows,) = await database.write(user_id, Statement(_QUERIES["update_model_summary"], params))
+    return bool(rows)
+
+
+async def share_memory(
+    database: Database, user_id: str, memory_key: str, agent_id: str, session_id: str, with_agent: str
+) -> bool:
+    """Let an agent read one item of exactly this agent and session; whether it is there."""
+    params = {
+        "user_id": escape(user_id),
+        "memory_key": escape(memory_key),
+        "agent_id": escape(agent_id),
+        "session_id": escape(session_id),
+        "with_agent": escape(with_agent),
+    }
+    (rows,) = await database.write(user_id, Statement(_QUERIES["update_shared_with"], params))
+    return bool(rows)
 
 
 async def _write_twice(database: Database, user_id: str, statements: Sequence[Statement]) -> list[list[DictRow]]:

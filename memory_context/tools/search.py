@@ -19,6 +19,7 @@ _MOST_KEYS = 10  # named in what an answer collapses to
 _MOST_HITS = 20
 _MOST_OFFSET = 100
 _MOST_ITEMS = 100
+_MOST_OTHERS = 3  # keys of other items with the same content
 
 
 class _Filters(BaseModel):
@@ -209,4 +210,5 @@ def _keys(hits: list[SearchHit]) -> str:
 
 def _described(item: MemoryItem) -> str:
     caveat = f" ({item.caveat})" if item.caveat else ""
-    return f"{item.ref.render()} from {item.source}, {item.created_at:%Y-%m-%d %H:%M} UTC{caveat}"
+    others = f", the same as {', '.join(item.other_keys[:_MOST_OTHERS])}" if item.other_keys else ""
+    return f"{item.ref.render()} from {item.source}, {item.created_at:%Y-%m-%d %H:%M} UTC{caveat}{others}"

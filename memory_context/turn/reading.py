@@ -105,7 +105,7 @@ class Reader:
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
         hits = await self._answered(self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))) or []
-        hits = [hit for hit in hits if hit.is_relevant and hit.item.key not in left_out]
+        hits = [hit for hit in hits if hit.is_relevant and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))]
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
         why = f"recalled for {self._named(query)[:60]!r}"

@@ -1,11 +1,16 @@
 -- Items. Each block runs in a transaction that began with act_as, and names the user again, so that one index serves it.
 
+-- name: upsert_content :exec
+-- Store a content that is not there yet.
+SELECT memory_context.store_content(
+    %(user_id)s, %(content_sha256)b, %(content)s, %(content_raw)b, %(content_bytes)s
+);
+
 -- name: upsert_memory :one
--- Store an item, and for a new one the job to index it.
+-- Store an item of a content that is there, and for a new one the job to index it.
 SELECT stored_key AS memory_key, is_new FROM memory_context.store_memory(
     %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
-    %(content)s, %(content_raw)b, %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s,
-    %(is_private)s
+    %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s, %(is_private)s
 );
 
 -- name: upsert_pending_user :exec
@@ -18,7 +23,7 @@ DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
 
 -- name: select_own_ids :many
 -- Items of exactly this agent and session, or one of them: what may be forgotten there.
-SELECT id FROM memory_context.agent_memories
+SELECT id, content_id FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND agent_id = %(agent_id)s
     AND session_id = %(session_id)s
@@ -33,33 +38,51 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[])
 ORDER BY memory_id
 FOR UPDATE;
 
+-- name: lock_contents :exec
+-- Wait for whoever is storing or indexing these contents; until the transaction ends nobody else gives them an item.
+SELECT FROM memory_context.agent_memory_contents
+WHERE user_id = %(user_id)s AND id = ANY(%(content_ids)s::bigint[])
+ORDER BY id
+FOR UPDATE;
+
 -- name: update_memories_forgotten :many
--- Erase what they said and leave a tombstone. Its hash is no longer that of the content, which may be stored again.
+-- Erase what they said and leave a tombstone.
 UPDATE memory_context.agent_memories
-SET content = NULL, content_raw = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
-    content_metadata = '{}', content_sha256 = sha256(convert_to('forgotten ' || id, 'UTF8')), is_active = false,
-    model_summary = NULL, updated_at = now()
+SET content_id = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
+    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, updated_at = now()
 WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[]) AND is_active
 RETURNING memory_key;
 
--- name: subtract_statistics :exec
--- Take the passages of items out of their number; runs before they are deleted.
-UPDATE memory_context.agent_memory_statistics AS statistic
-SET chunk_count = statistic.chunk_count - gone.chunk_count
-FROM (
-    SELECT count(*) AS chunk_count FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[])
-) AS gone
-WHERE statistic.user_id = %(user_id)s;
+-- name: delete_orphaned_contents :many
+-- Those of some contents that no item has any more, with all they are found by. One statement, since what is orphaned is
+-- looked up once. It reads all terms of the user, since forgetting is rare and searching is not.
+WITH orphaned AS MATERIALIZED (
+    SELECT content.id FROM memory_context.agent_memory_contents AS content
+    WHERE content.user_id = %(user_id)s
+        AND content.id = ANY(%(content_ids)s::bigint[])
+        AND NOT EXISTS (
+            SELECT FROM memory_context.agent_memories AS item
+            WHERE item.user_id = %(user_id)s AND item.content_id = content.id
+        )
+), no_terms AS (
+    DELETE FROM memory_context.agent_memory_terms
+    WHERE user_id = %(user_id)s AND content_id IN (SELECT id FROM orphaned)
+), no_chunks AS (
+    DELETE FROM memory_context.agent_memory_chunks
+    WHERE user_id = %(user_id)s AND content_id IN (SELECT id FROM orphaned)
+    RETURNING content_id
+), no_count AS (
+    UPDATE memory_context.agent_memory_statistics
+    SET chunk_count = chunk_count - (SELECT count(*) FROM no_chunks)
+    WHERE user_id = %(user_id)s AND EXISTS (SELECT FROM no_chunks)
+)
+DELETE FROM memory_context.agent_memory_contents
+WHERE user_id = %(user_id)s AND id IN (SELECT id FROM orphaned)
+RETURNING content_bytes;
 
--- name: delete_chunks :exec
--- The passages of items, and with them their embeddings.
-DELETE FROM memory_context.agent_memory_chunks
-WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
-
--- name: delete_terms :exec
--- The terms of items; reads all terms of the user, since forgetting is rare and searching is not.
-DELETE FROM memory_context.agent_memory_terms
+-- name: delete_names :exec
+-- The names of items; reads all names of the user.
+DELETE FROM memory_context.agent_memory_names
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
 
 -- name: delete_index_jobs :exec
@@ -69,7 +92,7 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
 
 -- name: select_ids :many
 -- All items of a user, forgotten ones included: what is to be erased.
-SELECT id FROM memory_context.agent_memories WHERE user_id = %(user_id)s;
+SELECT id, content_id FROM memory_context.agent_memories WHERE user_id = %(user_id)s;
 
 -- name: lock_memories :exec
 -- Wait for whoever is changing these items.
@@ -107,10 +130,12 @@ WHERE user_id = %(user_id)s
 -- name: fetch_memory :one
 -- The item behind a key, if the reader may read it.
 SELECT
-    item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.content,
-    item.content_raw, item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata,
-    item.created_at, item.updated_at, item.is_active, item.is_private, item.origin, item.content_sha256
+    item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, content.content,
+    content.content_raw, item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata,
+    item.created_at, item.updated_at, item.is_active, item.is_private, item.origin, content.content_sha256
 FROM memory_context.agent_memories AS item
+LEFT JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
     AND memory_context.may_read(
@@ -125,8 +150,10 @@ WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
 
 -- name: select_contents :many
 -- The contents behind many keys at once, of those that the reader may read: for rendering a saved state again.
-SELECT item.memory_key, item.content, item.content_raw, item.content_sha256
+SELECT item.memory_key, content.content, content.content_raw, content.content_sha256
 FROM memory_context.agent_memories AS item
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = ANY(%(memory_keys)s::text[])
     AND item.is_active
@@ -149,12 +176,24 @@ ORDER BY item.id DESC
 LIMIT %(limit)s;
 
 -- name: select_memories :many
--- Items that meet criteria and that the reader may read, without their content.
+-- Items that meet criteria and that the reader may read, without their content. Of those with the same content the newest,
+-- which names the others.
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
-    item.content_bytes, item.content_sha256, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active, item.is_private, item.origin,
-    NULL::text AS content, NULL::bytea AS content_raw
+    item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
+    item.is_active, item.is_private, item.origin, NULL::text AS content, NULL::bytea AS content_raw,
+    ARRAY(
+        SELECT other.memory_key FROM memory_context.agent_memories AS other
+        WHERE other.user_id = %(user_id)s
+            AND other.content_id = item.content_id
+            AND other.id <> item.id
+            AND other.memory_type <> 'user_secret'
+            AND memory_context.may_read(
+                other, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+            )
+        ORDER BY other.id DESC
+        LIMIT 20
+    ) AS other_keys
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND memory_context.meets(
@@ -163,6 +202,19 @@ WHERE item.user_id = %(user_id)s
     )
     AND memory_context.may_read(
         item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    )
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memories AS newer
+        WHERE newer.user_id = %(user_id)s
+            AND newer.content_id = item.content_id
+            AND newer.id > item.id
+            AND memory_context.meets(
+                newer, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s,
+                %(session_id)s, %(related_to)s, %(related_keys)s
+            )
+            AND memory_context.may_read(
+                newer, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+            )
     )
 ORDER BY
     CASE WHEN %(oldest_first)s::boolean AND %(order_by)s::text = 'size' THEN item.token_count END,
@@ -190,4 +242,18 @@ WHERE item.user_id = %(user_id)s
 UPDATE memory_context.agent_memories
 SET model_summary = %(model_summary)s
 WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s AND is_active
+RETURNING memory_key;
+
+-- name: update_shared_with :many
+-- Let an agent read an item of exactly this agent and session.
+UPDATE memory_context.agent_memories
+SET shared_with = CASE
+    WHEN %(with_agent)s::text = ANY(shared_with) THEN shared_with
+    ELSE shared_with || %(with_agent)s::text
+END
+WHERE user_id = %(user_id)s
+    AND memory_key = %(memory_key)s
+    AND agent_id = %(agent_id)s
+    AND session_id = %(session_id)s
+    AND is_active
 RETURNING memory_key;

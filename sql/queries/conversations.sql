@@ -146,7 +146,7 @@ WHERE batch.user_id = %(user_id)s
 
 -- name: select_session_item_ids :many
 -- The items of a session and of its sub-agents, whose sessions begin with its name and a slash.
-SELECT id FROM memory_context.agent_memories
+SELECT id, content_id FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
     AND is_active;

@@ -7,7 +7,9 @@ SELECT user_id FROM memory_context.pending_users(%(after)s, %(with_set_aside)s, 
 -- name: claim_jobs :many
 -- Take the lease of the oldest due jobs. What a worker that was killed had claimed is due again when its lease ends; a job
 -- that was begun too often without an end is set aside, since it may be what kills its workers. While one is due that was
--- begun before, they are taken one by one: it shall not take others with it. Of large items fewer are taken, at least one.
+-- begun before, they are taken one by one: it shall not take others with it. Of large items fewer are taken, at least one. Of a
+-- content that is indexed already only the first passage comes, and of one indexed by an earlier version the item whose names
+-- its terms hold.
 WITH due AS (
     SELECT memory_id FROM memory_context.index_jobs
     WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside
@@ -18,8 +20,20 @@ WITH due AS (
     ) THEN 1 ELSE %(limit)s END
     FOR UPDATE SKIP LOCKED
 ), sized AS (
-    SELECT due.memory_id, sum(item.content_bytes) OVER (ORDER BY due.memory_id) - item.content_bytes AS bytes_before
-    FROM due JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = due.memory_id
+    SELECT
+        due.memory_id, content.id AS content_id, content.named_by, is_known,
+        sum(CASE WHEN is_known THEN 0 ELSE item.content_bytes END) OVER (ORDER BY due.memory_id)
+            - CASE WHEN is_known THEN 0 ELSE item.content_bytes END AS bytes_before
+    FROM due
+    JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = due.memory_id
+    LEFT JOIN memory_context.agent_memory_contents AS content
+        ON content.user_id = %(user_id)s AND content.id = item.content_id
+    CROSS JOIN LATERAL (
+        SELECT content.named_by IS NULL AND EXISTS (
+            SELECT FROM memory_context.agent_memory_chunks AS chunk
+            WHERE chunk.user_id = %(user_id)s AND chunk.content_id = content.id AND chunk.chunk_number = 0
+        ) AS is_known
+    ) AS known
 ), claimed AS (
     UPDATE memory_context.index_jobs AS job
     SET attempts = attempts + 1,
@@ -29,14 +43,29 @@ WITH due AS (
         last_error = CASE WHEN attempts >= %(attempts_limit)s THEN coalesce(last_error, 'its workers were killed') END
     FROM sized
     WHERE job.user_id = %(user_id)s AND job.memory_id = sized.memory_id AND sized.bytes_before < %(bytes_limit)s
-    RETURNING job.memory_id, job.is_text_done, job.attempts, job.is_set_aside
+    RETURNING
+        job.memory_id, job.is_text_done, job.attempts, job.is_set_aside, sized.content_id, sized.named_by, sized.is_known
 )
 SELECT
-    claimed.memory_id, claimed.is_text_done, claimed.attempts,
-    CASE WHEN NOT claimed.is_text_done THEN left(item.content, %(characters_limit)s) END AS content,
-    CASE WHEN NOT claimed.is_text_done THEN substring(item.content_raw FOR 4 * %(characters_limit)s) END AS content_raw,
-    item.memory_key, item.summary, item.source, item.tags, item.is_active
-FROM claimed JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = claimed.memory_id
+    claimed.memory_id, claimed.is_text_done, claimed.attempts, claimed.content_id, claimed.is_known,
+    claimed.named_by IS NOT NULL AS is_named,
+    CASE WHEN NOT claimed.is_text_done AND NOT claimed.is_known THEN left(content.content, %(characters_limit)s) END
+        AS content,
+    CASE WHEN NOT claimed.is_text_done AND NOT claimed.is_known
+        THEN substring(content.content_raw FOR 4 * %(characters_limit)s) END AS content_raw,
+    chunk.text AS first_text,
+    item.memory_key, item.summary, item.source, item.tags, item.is_active,
+    named.id AS named_id, named.memory_key AS named_key, named.summary AS named_summary, named.source AS named_source,
+    named.tags AS named_tags
+FROM claimed
+JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = claimed.memory_id
+LEFT JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
+LEFT JOIN memory_context.agent_memory_chunks AS chunk
+    ON chunk.user_id = %(user_id)s AND chunk.content_id = claimed.content_id AND chunk.chunk_number = 0
+    AND claimed.is_known AND NOT claimed.is_text_done
+LEFT JOIN memory_context.agent_memories AS named
+    ON named.user_id = %(user_id)s AND named.id = claimed.named_by AND named.id <> item.id AND named.is_active
 WHERE NOT claimed.is_set_aside
 ORDER BY claimed.memory_id;
 
@@ -47,38 +76,89 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND cl
 ORDER BY memory_id
 FOR UPDATE;
 
+-- name: lock_indexed_contents :exec
+-- Wait for whoever is indexing the same contents, after the jobs; who stores them again need not wait.
+SELECT FROM memory_context.agent_memory_contents
+WHERE user_id = %(user_id)s AND id = ANY(%(content_ids)s::bigint[])
+ORDER BY id
+FOR NO KEY UPDATE;
+
+-- name: delete_named_terms :exec
+-- Terms that hold the names of an item, as earlier versions made them; they are made again.
+DELETE FROM memory_context.agent_memory_terms AS term
+USING memory_context.agent_memory_contents AS content
+WHERE content.user_id = %(user_id)s
+    AND content.id = ANY(%(content_ids)s::bigint[])
+    AND content.named_by IS NOT NULL
+    AND term.user_id = %(user_id)s
+    AND term.content_id = content.id;
+
+-- name: insert_terms :exec
+-- Terms of contents that have none, with the passages that hold them; before the passages.
+INSERT INTO memory_context.agent_memory_terms (user_id, term, content_id, postings)
+SELECT %(user_id)s, made.term, made.content_id, made.postings::integer[]
+FROM unnest(
+    %(term_memory_ids)s::bigint[], %(term_content_ids)s::bigint[], %(terms)s::text[], %(postings)s::text[]
+) AS made (memory_id, content_id, term, postings)
+JOIN memory_context.index_jobs AS job
+    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = made.content_id
+LEFT JOIN memory_context.agent_memory_chunks AS chunk
+    ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = 0
+WHERE chunk.content_id IS NULL OR content.named_by IS NOT NULL
+ON CONFLICT ON CONSTRAINT agent_memory_terms_pkey DO NOTHING;
+
+-- name: insert_names :exec
+-- What items are called, beside what their contents begin with.
+INSERT INTO memory_context.agent_memory_names (user_id, term, content_id, memory_id, posting)
+SELECT %(user_id)s, called.term, called.content_id, called.item_id, called.posting
+FROM unnest(
+    %(name_memory_ids)s::bigint[], %(name_content_ids)s::bigint[], %(name_item_ids)s::bigint[], %(names)s::text[],
+    %(name_postings)s::integer[]
+) AS called (memory_id, content_id, item_id, term, posting)
+JOIN memory_context.index_jobs AS job
+    ON job.user_id = %(user_id)s AND job.memory_id = called.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
+JOIN memory_context.agent_memories AS item
+    ON item.user_id = %(user_id)s AND item.id = called.item_id AND item.content_id = called.content_id
+ON CONFLICT ON CONSTRAINT agent_memory_names_pkey DO NOTHING;
+
+-- name: add_statistics :exec
+-- What contents that were not indexed add to the number of the user's passages; before the passages.
+INSERT INTO memory_context.agent_memory_statistics AS statistic (user_id, chunk_count)
+SELECT %(user_id)s, sum(made.chunk_count)
+FROM unnest(%(indexed_memory_ids)s::bigint[], %(indexed_content_ids)s::bigint[], %(chunk_counts)s::bigint[])
+    AS made (memory_id, content_id, chunk_count)
+JOIN memory_context.index_jobs AS job
+    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
+LEFT JOIN memory_context.agent_memory_chunks AS chunk
+    ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = 0
+WHERE chunk.content_id IS NULL
+HAVING count(*) > 0
+ON CONFLICT ON CONSTRAINT agent_memory_statistics_pkey DO UPDATE
+SET chunk_count = statistic.chunk_count + excluded.chunk_count;
+
 -- name: insert_chunks :exec
--- Passages of claimed items.
+-- Passages of contents that have none.
 INSERT INTO memory_context.agent_memory_chunks (
-    user_id, memory_id, chunk_number, start_char, end_char, start_line, end_line, text
+    user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text
 )
-SELECT %(user_id)s, made.* FROM unnest(
-    %(chunk_memory_ids)s::bigint[], %(chunk_numbers)s::integer[], %(start_chars)s::integer[], %(end_chars)s::integer[],
-    %(start_lines)s::integer[], %(end_lines)s::integer[], %(texts)s::text[]
-) AS made (memory_id, chunk_number, start_char, end_char, start_line, end_line, text)
+SELECT
+    %(user_id)s, made.content_id, made.chunk_number, made.start_char, made.end_char, made.start_line, made.end_line,
+    made.text
+FROM unnest(
+    %(chunk_memory_ids)s::bigint[], %(chunk_content_ids)s::bigint[], %(chunk_numbers)s::integer[],
+    %(start_chars)s::integer[], %(end_chars)s::integer[], %(start_lines)s::integer[], %(end_lines)s::integer[],
+    %(texts)s::text[]
+) AS made (memory_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text)
 JOIN memory_context.index_jobs AS job
     ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
 ON CONFLICT ON CONSTRAINT agent_memory_chunks_pkey DO NOTHING;
 
--- name: insert_terms :exec
--- Terms of claimed items, with the passages that hold them.
-INSERT INTO memory_context.agent_memory_terms (user_id, term, memory_id, postings)
-SELECT %(user_id)s, made.term, made.memory_id, made.postings::integer[]
-FROM unnest(%(term_memory_ids)s::bigint[], %(terms)s::text[], %(postings)s::text[]) AS made (memory_id, term, postings)
-JOIN memory_context.index_jobs AS job
-    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
-ON CONFLICT ON CONSTRAINT agent_memory_terms_pkey DO NOTHING;
-
--- name: add_statistics :exec
--- What claimed items add to the number of the user's passages.
-INSERT INTO memory_context.agent_memory_statistics AS statistic (user_id, chunk_count)
-SELECT %(user_id)s, sum(made.chunk_count)
-FROM unnest(%(memory_ids)s::bigint[], %(chunk_counts)s::bigint[]) AS made (memory_id, chunk_count)
-JOIN memory_context.index_jobs AS job
-    ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
-HAVING count(*) > 0
-ON CONFLICT ON CONSTRAINT agent_memory_statistics_pkey DO UPDATE
-SET chunk_count = statistic.chunk_count + excluded.chunk_count;
+-- name: update_contents_unnamed :exec
+-- From here on the terms of these contents hold no names.
+UPDATE memory_context.agent_memory_contents SET named_by = NULL
+WHERE user_id = %(user_id)s AND id = ANY(%(content_ids)s::bigint[]) AND named_by IS NOT NULL;
 
 -- name: update_jobs_text_done :exec
 -- From here on text finds these items; embeddings are still missing.
@@ -86,28 +166,28 @@ UPDATE memory_context.index_jobs SET is_text_done = true
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND claim = %(claim)s;
 
 -- name: select_chunks_to_embed :many
--- The passages of items whose embeddings are missing; those made before an interruption are not made again.
-SELECT chunk.memory_id, chunk.chunk_number, chunk.text
+-- The passages of contents whose embeddings are missing; those made before an interruption are not made again.
+SELECT chunk.content_id, chunk.chunk_number, chunk.text
 FROM memory_context.agent_memory_chunks AS chunk
 WHERE chunk.user_id = %(user_id)s
-    AND chunk.memory_id = ANY(%(memory_ids)s::bigint[])
+    AND chunk.content_id = ANY(%(content_ids)s::bigint[])
     AND NOT EXISTS (
         SELECT FROM memory_context.agent_memory_embeddings AS embedded
         WHERE embedded.user_id = %(user_id)s
             AND embedded.embedding_model = %(embedding_model)s
-            AND embedded.memory_id = chunk.memory_id
+            AND embedded.content_id = chunk.content_id
             AND embedded.chunk_number = chunk.chunk_number
     )
-ORDER BY chunk.memory_id, chunk.chunk_number;
+ORDER BY chunk.content_id, chunk.chunk_number;
 
 -- name: insert_embeddings :exec
 -- Embeddings of one model; passages that were erased meanwhile, or are being erased, are left out.
-INSERT INTO memory_context.agent_memory_embeddings (user_id, embedding_model, memory_id, chunk_number, embedding)
-SELECT %(user_id)s, %(embedding_model)s, made.memory_id, made.chunk_number, made.embedding::halfvec
-FROM unnest(%(chunk_memory_ids)s::bigint[], %(chunk_numbers)s::integer[], %(embeddings)s::text[])
-    AS made (memory_id, chunk_number, embedding)
+INSERT INTO memory_context.agent_memory_embeddings (user_id, embedding_model, content_id, chunk_number, embedding)
+SELECT %(user_id)s, %(embedding_model)s, made.content_id, made.chunk_number, made.embedding::halfvec
+FROM unnest(%(chunk_content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(embeddings)s::text[])
+    AS made (content_id, chunk_number, embedding)
 JOIN memory_context.agent_memory_chunks AS chunk
-    ON chunk.user_id = %(user_id)s AND chunk.memory_id = made.memory_id AND chunk.chunk_number = made.chunk_number
+    ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = made.chunk_number
 FOR KEY SHARE OF chunk
 ON CONFLICT ON CONSTRAINT agent_memory_embeddings_pkey DO NOTHING;
 
@@ -173,18 +253,18 @@ SELECT memory_context.ensure_embedding_index(%(embedding_model)s, %(dimensions)s
 
 -- name: select_chunks_without_embedding :many
 -- The next passages that a model has not embedded; the index of jobs does what is not chunked yet.
-SELECT chunk.memory_id, chunk.chunk_number, chunk.text
+SELECT chunk.content_id, chunk.chunk_number, chunk.text
 FROM memory_context.agent_memory_chunks AS chunk
 WHERE chunk.user_id = %(user_id)s
-    AND (chunk.memory_id, chunk.chunk_number) > (%(after_memory_id)s, %(after_chunk_number)s)
+    AND (chunk.content_id, chunk.chunk_number) > (%(after_content_id)s, %(after_chunk_number)s)
     AND NOT EXISTS (
         SELECT FROM memory_context.agent_memory_embeddings AS embedded
         WHERE embedded.user_id = %(user_id)s
             AND embedded.embedding_model = %(embedding_model)s
-            AND embedded.memory_id = chunk.memory_id
+            AND embedded.content_id = chunk.content_id
             AND embedded.chunk_number = chunk.chunk_number
     )
-ORDER BY chunk.memory_id, chunk.chunk_number
+ORDER BY chunk.content_id, chunk.chunk_number
 LIMIT %(limit)s;
 
 -- name: fetch_embedding_counts :one

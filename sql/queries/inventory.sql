@@ -23,10 +23,14 @@ WHERE user_id = %(user_id)s
 ORDER BY updated_at DESC, id DESC
 LIMIT %(limit)s;
 
--- name: select_ids_of_keys :many
--- The items behind keys, as far as they are not forgotten.
-SELECT id FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND is_active;
+-- name: select_ids_of_contents :many
+-- The items behind keys and all others with the same content, as far as they are not forgotten.
+SELECT id, content_id FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND content_id IN (
+        SELECT content_id FROM memory_context.agent_memories
+        WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND is_active
+    );
 
 -- name: sum_items_by_kind :many
 -- How much is stored of each type and source, of one session or of all; what takes most first.

@@ -3,7 +3,7 @@
 -- name: select_old_items :many
 -- A page of a user's items of some types that were neither stored nor used since a time, the oldest first. Of user memory
 -- what the user did not say and the application did not store.
-SELECT id, created_at FROM memory_context.agent_memories
+SELECT id, content_id, created_at FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND is_active
     AND created_at < %(cutoff)s
@@ -17,10 +17,10 @@ WHERE user_id = %(user_id)s
 ORDER BY created_at, id
 LIMIT %(limit)s;
 
--- name: update_memories_pruned :one
+-- name: update_memories_pruned :many
 -- Forget those of some items that are still old and that no active session has: as its own, as a sub-agent's, or in what
 -- was archived of it. They are locked already, so that none is used meanwhile; hence one statement, which also takes away
--- what they are found by.
+-- their names and jobs. Their contents go in the next one, where no other item has them.
 WITH active AS MATERIALIZED (
     SELECT session_id FROM memory_context.agent_sessions
     WHERE user_id = %(user_id)s AND last_activity_at >= %(cutoff)s AND deleted_at IS NULL
@@ -30,7 +30,7 @@ WITH active AS MATERIALIZED (
     JOIN memory_context.recent_conversation_history AS batch
         ON batch.user_id = %(user_id)s AND batch.session_id = active.session_id AND batch.kind = 'transcript'
 ), prunable AS (
-    SELECT item.id, item.content_bytes FROM memory_context.agent_memories AS item
+    SELECT item.id FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.id = ANY(%(memory_ids)s::bigint[])
         AND item.is_active
@@ -42,31 +42,18 @@ WITH active AS MATERIALIZED (
             OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
         )
         AND item.memory_key NOT IN (SELECT memory_key FROM referred)
-), pruned AS (
-    UPDATE memory_context.agent_memories AS item
-    SET content = NULL, content_raw = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}',
-        related_to = '{}', content_metadata = '{}',
-        content_sha256 = sha256(convert_to('forgotten ' || item.id, 'UTF8')), is_active = false, model_summary = NULL,
-        updated_at = now()
-    FROM prunable
-    WHERE item.user_id = %(user_id)s AND item.id = prunable.id
-    RETURNING item.id, prunable.content_bytes
 ), no_jobs AS (
     DELETE FROM memory_context.index_jobs
     WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
-), no_terms AS (
-    DELETE FROM memory_context.agent_memory_terms
+), no_names AS (
+    DELETE FROM memory_context.agent_memory_names
     WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
-), no_chunks AS (
-    DELETE FROM memory_context.agent_memory_chunks
-    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
-    RETURNING memory_id
-), no_count AS (
-    UPDATE memory_context.agent_memory_statistics
-    SET chunk_count = chunk_count - (SELECT count(*) FROM no_chunks)
-    WHERE user_id = %(user_id)s AND EXISTS (SELECT FROM no_chunks)
 )
-SELECT count(*) AS items, coalesce(sum(content_bytes), 0)::bigint AS content_bytes FROM pruned;
+UPDATE memory_context.agent_memories
+SET content_id = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
+    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, updated_at = now()
+WHERE user_id = %(user_id)s AND id IN (SELECT id FROM prunable)
+RETURNING id;
 
 -- name: count_prunable :one
 -- What pruning would take of a user: the same conditions, nothing locked or changed.

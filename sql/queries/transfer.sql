@@ -48,17 +48,20 @@ WITH page AS (
     SELECT id, sum(content_bytes) OVER (ORDER BY id) - content_bytes AS bytes_before FROM page
 )
 SELECT
-    item.id AS after_memory_id, item.content, item.content_raw, item.is_active,
+    item.id AS after_memory_id, content.content, content.content_raw, item.is_active,
     (
         SELECT row_to_json(picked) FROM (
             SELECT
                 item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary,
                 item.model_summary, item.tags, item.related_to, item.content_metadata, item.token_count, item.is_private,
-                item.origin, item.is_active, item.created_at, item.updated_at, item.last_used_at,
-                CASE WHEN item.is_active THEN encode(item.content_sha256, 'hex') END AS content_sha256
+                item.origin, item.shared_with, item.is_active, item.created_at, item.updated_at, item.last_used_at,
+                encode(content.content_sha256, 'hex') AS content_sha256
         ) AS picked
     )::text AS record
-FROM sized JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = sized.id
+FROM sized
+JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = sized.id
+LEFT JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = item.content_id
 WHERE sized.bytes_before < %(bytes_limit)s
 ORDER BY item.id;
 
@@ -247,7 +250,7 @@ SELECT
     CASE
         WHEN there.is_active <> given.is_active THEN 'kept'
         WHEN NOT there.is_active THEN 'known'
-        WHEN there.content_sha256 = decode(given.content_sha256, 'hex')
+        WHEN content.content_sha256 = decode(given.content_sha256, 'hex')
             AND there.agent_id = given.agent_id
             AND there.session_id = given.session_id
             AND there.memory_type = given.memory_type
@@ -259,9 +262,13 @@ SELECT
 FROM given
 JOIN memory_context.agent_memories AS there
     ON there.user_id = %(user_id)s AND there.memory_key = given.memory_key
+LEFT JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.id = there.content_id
 UNION ALL
 SELECT given.place, 'elsewhere', there.memory_key
 FROM given
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = %(user_id)s AND content.content_sha256 = decode(given.content_sha256, 'hex')
 JOIN memory_context.agent_memories AS there
     ON there.user_id = %(user_id)s
     AND there.agent_id = given.agent_id
@@ -269,7 +276,7 @@ JOIN memory_context.agent_memories AS there
     AND there.memory_type = given.memory_type
     AND there.source = given.source
     AND there.origin = given.origin
-    AND there.content_sha256 = decode(given.content_sha256, 'hex')
+    AND there.content_id = content.id
     AND there.memory_key <> given.memory_key
     AND given.is_active;
 
@@ -359,31 +366,40 @@ WHERE there.element_id IS NOT NULL
     OR thread.deleted_at IS NOT NULL
     OR memory_context.ui_thread_owner(given.thread_id) <> %(user_id)s;
 
+-- name: insert_transferred_contents :exec
+-- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
+-- it away before the items come.
+INSERT INTO memory_context.agent_memory_contents AS known (user_id, content, content_raw, content_bytes, content_sha256)
+SELECT DISTINCT ON (given.content_sha256)
+    %(user_id)s, content.plain, content.raw, content.bytes, decode(given.content_sha256, 'hex')
+FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, content_sha256 text)
+JOIN unnest(%(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[])
+    WITH ORDINALITY AS content (plain, raw, bytes, place) ON content.place = given.place
+WHERE given.content_sha256 IS NOT NULL
+ORDER BY given.content_sha256, given.place
+ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO UPDATE SET content_bytes = known.content_bytes;
+
 -- name: insert_transferred_items :one
--- Store items as they were, in their order, each with the job to index it. A tombstone gets a hash made from its key, which
--- no other row of the user has.
+-- Store items as they were, in their order, each with the job to index it.
 WITH stored AS (
     INSERT INTO memory_context.agent_memories (
         user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, model_summary, tags, related_to,
-        content_metadata, token_count, is_private, is_active, created_at, updated_at, last_used_at, content_sha256,
-        content, content_raw, content_bytes
+        content_metadata, token_count, is_private, shared_with, is_active, created_at, updated_at, last_used_at,
+        content_id, content_bytes
     )
     SELECT
         %(user_id)s, given.memory_key, given.agent_id, given.session_id, given.memory_type, given.source, given.origin,
         given.summary, given.model_summary, given.tags, given.related_to, given.content_metadata, given.token_count,
-        given.is_private, given.is_active, given.created_at, given.updated_at, given.last_used_at,
-        coalesce(
-            decode(given.content_sha256, 'hex'), sha256(convert_to('forgotten key ' || given.memory_key, 'UTF8'))
-        ),
-        content.plain, content.raw, content.bytes
+        given.is_private, coalesce(given.shared_with, '{}'), given.is_active, given.created_at, given.updated_at,
+        given.last_used_at, content.id, coalesce(content.content_bytes, 0)
     FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
         place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text, origin text,
         summary text, model_summary text, tags text[], related_to text[], content_metadata jsonb, token_count bigint,
-        is_private boolean, is_active boolean, created_at timestamptz, updated_at timestamptz, last_used_at timestamptz,
-        content_sha256 text
+        is_private boolean, shared_with text[], is_active boolean, created_at timestamptz, updated_at timestamptz,
+        last_used_at timestamptz, content_sha256 text
     )
-    JOIN unnest(%(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[])
-        WITH ORDINALITY AS content (plain, raw, bytes, place) ON content.place = given.place
+    LEFT JOIN memory_context.agent_memory_contents AS content
+        ON content.user_id = %(user_id)s AND content.content_sha256 = decode(given.content_sha256, 'hex')
     ORDER BY given.place
     ON CONFLICT DO NOTHING
     RETURNING id, is_active
@@ -391,6 +407,19 @@ WITH stored AS (
     INSERT INTO memory_context.index_jobs (user_id, memory_id) SELECT %(user_id)s, id FROM stored WHERE is_active
 )
 SELECT count(*) AS stored FROM stored;
+
+-- name: delete_unused_contents :exec
+-- Contents whose items were not stored after all, since they were known, or are forgotten here.
+DELETE FROM memory_context.agent_memory_contents AS content
+WHERE content.user_id = %(user_id)s
+    AND content.content_sha256 IN (
+        SELECT decode(given.content_sha256, 'hex')
+        FROM jsonb_to_recordset(%(records)s::jsonb) AS given (content_sha256 text)
+    )
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_memories AS item
+        WHERE item.user_id = %(user_id)s AND item.content_id = content.id
+    );
 
 -- name: insert_transferred_sessions :one
 -- Sessions, still without messages. One below a session that was deleted here is deleted, too.

@@ -531,15 +531,19 @@ def test_export_does_not_write_through_a_link_in_the_place_of_its_part(run: Run,
 
 
 MANY = """
+WITH contents AS (
+    INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256)
+    SELECT {user}, text, octet_length(text), sha256(convert_to(text, 'UTF8'))
+    FROM generate_series(1, {items}) AS i, LATERAL (SELECT 'text ' || i || repeat(' and more', 50)) AS made (text)
+    RETURNING id, content, content_bytes
+)
 INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_bytes,
-    token_count, content_sha256, tags, content_metadata
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+    token_count, tags, content_metadata
 )
 SELECT
-    {user}, 'k' || i, '', '', 'custom', '', 'tool', '', text, octet_length(text), 1,
-    sha256(convert_to(text, 'UTF8')), '{{}}',
-    '{{}}'
-FROM generate_series(1, {items}) AS i, LATERAL (SELECT 'text ' || i || repeat(' and more', 50)) AS made (text)
+    {user}, 'k' || split_part(content, ' ', 2), '', '', 'custom', '', 'tool', '', id, content_bytes, 1, '{{}}', '{{}}'
+FROM contents
 """
 
 

@@ -269,7 +269,7 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
 
     from memory_context.store import indexer
 
-    monkeypatch.setattr(indexer, "_index_items", fails)
+    monkeypatch.setattr(indexer, "index_claimed", fails)
     monkeypatch.setattr(indexer, "ATTEMPTS_LIMIT", 1)
     store_items(database_url, "alice", "odd")
     ended, out, err = run("reindex", "--url", database_url)

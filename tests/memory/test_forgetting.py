@@ -10,7 +10,10 @@ from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
-TABLES = ("agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings", "index_jobs")
+TABLES = (
+    *("agent_memory_contents", "agent_memory_names", "agent_memory_chunks", "agent_memory_terms"),
+    *("agent_memory_embeddings", "index_jobs"),
+)
 
 
 @pytest.fixture
@@ -62,6 +65,8 @@ async def test_a_forgotten_item_is_gone_and_says_when(
     text = server.execute(
         """SELECT (SELECT string_agg(memory::text, '') FROM memory_context.agent_memories AS memory)
         || (SELECT string_agg(chunk::text, '') FROM memory_context.agent_memory_chunks AS chunk)
+        || (SELECT string_agg(content::text, '') FROM memory_context.agent_memory_contents AS content)
+        || coalesce((SELECT string_agg(name::text, '') FROM memory_context.agent_memory_names AS name), '')
         || (SELECT string_agg(term::text, '') FROM memory_context.agent_memory_terms AS term)""",
         database_of(database_url),
     )[0][0]

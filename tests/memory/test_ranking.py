@@ -30,7 +30,7 @@ def session(scores: list[float]) -> list[Candidate]:
 
 
 def order(candidates: list[Candidate], query: QueryProfile = QUERY) -> list[int]:
-    return [one.candidate.memory_id for one in rank(candidates, query)]
+    return [one.candidate.content_id for one in rank(candidates, query)]
 
 
 def test_rare_terms_tell_more():
@@ -43,7 +43,7 @@ def test_rare_terms_tell_more():
 def test_more_of_the_terms_ranks_first():
     """The share of what the query's terms could say."""
     best, worst = rank([passage(1, lexical=1.0), passage(2, lexical=MOST / 2)], QUERY)
-    assert best.candidate.memory_id == 2
+    assert best.candidate.content_id == 2
     assert math.isclose(best.lexical, 0.5)
     assert best.semantic == best.neighbours == worst.semantic == 0.0
 
@@ -54,7 +54,7 @@ def test_nearer_in_meaning_ranks_first():
         scale = 1 - low
         candidates = [passage(number, semantic=low + scale * share) for number, share in enumerate((0.1, 0.6, 0.2))]
         best = rank(candidates, QUERY)
-        assert [one.candidate.memory_id for one in best] == [1, 2, 0]
+        assert [one.candidate.content_id for one in best] == [1, 2, 0]
         assert math.isclose(best[0].semantic, 0.5 * 0.5 * 1000 / 1200)
 
 
@@ -76,7 +76,7 @@ def test_a_query_in_unknown_words_is_left_to_meaning():
 def test_a_passage_without_an_embedding_is_neither_near_nor_far():
     """As is one whose similarity is no number."""
     ranked = rank([passage(1, 0, 0.9), passage(2), passage(3, 0, math.nan), passage(4, 0, 0.1)], QUERY)
-    assert [one.candidate.memory_id for one in ranked] == [1, 3, 2, 4]
+    assert [one.candidate.content_id for one in ranked] == [1, 3, 2, 4]
     assert ranked[1].semantic == ranked[2].semantic == 0.0
 
 
@@ -100,18 +100,18 @@ def test_neighbours_do_not_count_where_they_have_nothing_to_do_with_each_other()
 def test_a_link_in_one_direction_is_as_good_as_in_both():
     """Of the neighbours of what was found, the store does not know the neighbours."""
     candidates = session([score for best in (1, 2, 3, 4, 5, 6) for score in (0.1, best / 2, best, best / 2, 0.0)])
-    found = {one.memory_id for one in candidates if one.lexical >= 1.0}
-    beside = next(one for one in candidates if one.memory_id not in found and one.memory_id - 1 in found)
-    alone = replace(beside, memory_id=1000, before=None, after=None)
-    pool = [one if one.memory_id in found else replace(one, before=None, after=None) for one in [*candidates, alone]]
-    gains = {one.candidate.memory_id: one.neighbours for one in rank(pool, QUERY)}
-    assert gains[beside.memory_id] > 0.0 == gains[1000]
+    found = {one.content_id for one in candidates if one.lexical >= 1.0}
+    beside = next(one for one in candidates if one.content_id not in found and one.content_id - 1 in found)
+    alone = replace(beside, content_id=1000, before=None, after=None)
+    pool = [one if one.content_id in found else replace(one, before=None, after=None) for one in [*candidates, alone]]
+    gains = {one.candidate.content_id: one.neighbours for one in rank(pool, QUERY)}
+    assert gains[beside.content_id] > 0.0 == gains[1000]
 
 
 def test_of_equal_passages_the_newer_comes_first():
     """Then the earlier one of an item."""
     candidates = [Candidate(memory_id, number, 1.0, None, 9, None, None) for memory_id in (1, 2) for number in (0, 1)]
-    places = [(one.candidate.memory_id, one.candidate.chunk_number) for one in rank(candidates, QUERY)]
+    places = [(one.candidate.content_id, one.candidate.chunk_number) for one in rank(candidates, QUERY)]
     assert places == [(2, 0), (2, 1), (1, 0), (1, 1)]
 
 
@@ -126,7 +126,7 @@ candidates_ = st.lists(
         st.none() | places,
         st.none() | places,
     ),
-    unique_by=lambda one: (one.memory_id, one.chunk_number),
+    unique_by=lambda one: (one.content_id, one.chunk_number),
     max_size=20,
 )
 

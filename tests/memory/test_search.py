@@ -334,7 +334,7 @@ async def test_gaps_in_a_session_do_not_break_the_search(store: MemoryStore, mon
     found = await keys(talk, "harbour")
     assert set(found) == {ref.key for number, ref in enumerate(refs) if number not in (1, 4, 5)}
     candidates, _ = await store.search_candidates("alice", "harbour", ["harbour"], MemoryCriteria())
-    by_id = {one.memory_id: one for one in candidates}
+    by_id = {one.content_id: one for one in candidates}
     order = sorted(by_id)
     assert [by_id[one].after for one in order[:-1]] == [(other, 0) for other in order[1:]]
     assert [by_id[one].before for one in order[1:]] == [(other, 0) for other in order[:-1]]
@@ -349,8 +349,9 @@ async def test_an_unindexed_item_in_the_midst_of_a_session_does_not_break_the_se
     await store.flush_index()
     name = database_of(database_url)
     middle = f"(SELECT id FROM memory_context.agent_memories WHERE memory_key = '{refs[1].key}')"
+    content = middle.replace("id", "content_id", 1)
     for table in ("agent_memory_chunks", "agent_memory_terms"):
-        server.execute(f"DELETE FROM memory_context.{table} WHERE memory_id = {middle}", name)
+        server.execute(f"DELETE FROM memory_context.{table} WHERE content_id = {content}", name)
     server.execute(f"INSERT INTO memory_context.index_jobs (user_id, memory_id) SELECT 'alice', {middle}", name)
     assert set(await keys(talk, "harbour")) == {ref.key for ref in refs}
 

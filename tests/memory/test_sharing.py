@@ -129,7 +129,9 @@ async def test_what_is_private_does_not_crowd_out_the_rest(
             embedder.fail_with = RuntimeError("away")
         terms = ["harbour"] if ranking == "terms" else []
         (one,), _ = await store.search_candidates("alice", "harbour", terms, criteria, scope=lead._scope)
-        (passage,) = (await store.fetch_passages("alice", [(one.memory_id, one.chunk_number)])).values()
+        (passage,) = (
+            await store.fetch_passages("alice", [(one.content_id, one.chunk_number)], MemoryCriteria())
+        ).values()
         assert passage.memory.memory_key == right.key
         assert (one.lexical > 0) == (ranking == "terms")
 
@@ -139,16 +141,16 @@ async def test_a_private_neighbour_supports_nothing(store: MemoryStore, server: 
     shared, private = (AgentMemory(store, "alice", "r", "s", sharing=sharing) for sharing in ("shared", "read_only"))
     keys = [(await memory.store(f"the harbour {n}")).key for n, memory in enumerate((shared, private, shared))]
     await store.flush_index()
-    rows = server.execute("SELECT memory_key, id FROM memory_context.agent_memories", database_of(database_url))
+    rows = server.execute("SELECT memory_key, content_id FROM memory_context.agent_memories", database_of(database_url))
     ids = dict(rows)
     for memory, seen in ((lead_of(store), [keys[0], keys[2]]), (private, keys)):
         candidates, _ = await store.search_candidates(
             "alice", "harbour", ["harbour"], MemoryCriteria(), scope=memory._scope
         )
-        assert sorted(one.memory_id for one in candidates) == sorted(ids[key] for key in seen)  # type: ignore[type-var]
-        first = next(one for one in candidates if one.memory_id == ids[keys[0]])
+        assert sorted(one.content_id for one in candidates) == sorted(ids[key] for key in seen)  # type: ignore[type-var]
+        first = next(one for one in candidates if one.content_id == ids[keys[0]])
         assert first.after == (ids[seen[1]], 0)
-    assert await store.fetch_passages("alice", [(ids[keys[1]], 0)]) == {}  # type: ignore[list-item]
+    assert await store.fetch_passages("alice", [(ids[keys[1]], 0)], MemoryCriteria()) == {}  # type: ignore[list-item]
 
 
 async def test_private_duplicates_hide_nothing(store: MemoryStore) -> None:

@@ -22,36 +22,42 @@ SELECT setseed(0.5);
 CREATE TEMPORARY TABLE crowd AS
 SELECT * FROM unnest(%(users)s::text[], %(items)s::int[], %(chunks)s::int[]) AS crowd (user_id, items, chunks);
 INSERT INTO memory_context.memory_users (user_id) SELECT user_id FROM crowd;
+INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256)
+SELECT user_id, 'text', 4, sha256(convert_to(i::text, 'UTF8')) FROM crowd, generate_series(1, items) AS i;
 INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content, content_bytes,
-    token_count, content_sha256, tags, content_metadata
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+    token_count, tags, content_metadata
 )
-SELECT user_id, 'k' || i, 'agent', 'session' || i %% 10, CASE i %% 2 WHEN 0 THEN 'custom' ELSE 'article' END, 'made',
-    'tool', '', 'text', 4, 1, sha256(convert_to(i::text, 'UTF8')), ARRAY['t' || i %% 3], '{}'
-FROM crowd, generate_series(1, items) AS i;
+SELECT crowd.user_id, 'k' || i, 'agent', 'session' || i %% 10, CASE i %% 2 WHEN 0 THEN 'custom' ELSE 'article' END,
+    'made', 'tool', '', content.id, 4, 1, ARRAY['t' || i %% 3], '{}'
+FROM crowd CROSS JOIN generate_series(1, items) AS i
+JOIN memory_context.agent_memory_contents AS content
+    ON content.user_id = crowd.user_id AND content.content_sha256 = sha256(convert_to(i::text, 'UTF8'));
 INSERT INTO memory_context.ui_threads (user_id, thread_id)
 SELECT user_id, user_id || '-' || i FROM crowd, generate_series(1, least(items, 50)) AS i;
 INSERT INTO memory_context.agent_memory_chunks
 SELECT user_id, id, number, number * 100, number * 100 + 100, number + 1, number + 1, 'text of ' || id
-FROM crowd JOIN memory_context.agent_memories USING (user_id), generate_series(0, chunks - 1) AS number
+FROM crowd JOIN memory_context.agent_memory_contents USING (user_id), generate_series(0, chunks - 1) AS number
 ORDER BY user_id, id, number;
 INSERT INTO memory_context.agent_memory_terms
-SELECT user_id, term, memory_id, array_agg(chunk_number * 65536 + 256 + 80)
+SELECT user_id, term, content_id, array_agg(chunk_number * 65536 + 256 + 80)
 FROM (
-    SELECT DISTINCT user_id, memory_id, chunk_number, 'w' || floor(power(%(words)s, random()))::int AS term
+    SELECT DISTINCT user_id, content_id, chunk_number, 'w' || floor(power(%(words)s, random()))::int AS term
     FROM memory_context.agent_memory_chunks, generate_series(1, 4) AS word
-) AS occurrence GROUP BY user_id, term, memory_id ORDER BY user_id, term, memory_id;
+) AS occurrence GROUP BY user_id, term, content_id ORDER BY user_id, term, content_id;
 CREATE TEMPORARY TABLE topics AS
 SELECT topic, array_agg(random() - 0.5 ORDER BY place) AS middle
 FROM generate_series(1, %(topics)s) AS topic, generate_series(1, %(dimensions)s) AS place GROUP BY topic;
 INSERT INTO memory_context.agent_memory_embeddings
 SELECT
-    user_id, %(model)s, memory_id, chunk_number,
+    user_id, %(model)s, content_id, chunk_number,
     array_agg(value + 0.5 * (random() - 0.5) ORDER BY place)::real[]::halfvec
 FROM memory_context.agent_memory_chunks
-JOIN topics ON topic = 1 + (memory_id * 31 + chunk_number) %% %(topics)s,
+JOIN topics ON topic = 1 + (content_id * 31 + chunk_number) %% %(topics)s,
     unnest(middle) WITH ORDINALITY AS part (value, place)
-GROUP BY user_id, memory_id, chunk_number;
+GROUP BY user_id, content_id, chunk_number;
+INSERT INTO memory_context.agent_memory_names
+SELECT user_id, 'k' || 1 + id %% 100, content_id, id, 336 FROM memory_context.agent_memories;
 INSERT INTO memory_context.agent_memory_statistics
 SELECT user_id, items * chunks FROM crowd;
 """

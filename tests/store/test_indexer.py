@@ -50,8 +50,13 @@ class Database:
     def check(self, items: int, *, embedded: bool = True) -> None:
         """Assert that every item is indexed, once and whole."""
         assert self.count("index_jobs") == 0
-        assert self("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_chunks") == [(items,)]
-        assert self("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_terms") == [(items,)]
+        assert self("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(items,)]
+        assert self(
+            """SELECT count(DISTINCT content_id) FROM (
+                SELECT content_id FROM memory_context.agent_memory_terms
+                UNION SELECT content_id FROM memory_context.agent_memory_names
+            ) AS found"""
+        ) == [(items,)]
         chunks = self.count("agent_memory_chunks")
         assert self("SELECT sum(chunk_count) FROM memory_context.agent_memory_statistics") == [(chunks,)]
         if embedded:
@@ -59,7 +64,7 @@ class Database:
         # passages follow each other without gap, and no posting is there twice
         assert self(
             """SELECT count(*) FROM (SELECT start_char, lag(end_char, 1, 0) OVER (
-                PARTITION BY user_id, memory_id ORDER BY chunk_number) AS before
+                PARTITION BY user_id, content_id ORDER BY chunk_number) AS before
             FROM memory_context.agent_memory_chunks) AS chunk WHERE start_char <> before"""
         ) == [(0,)]
         assert self(
@@ -155,7 +160,7 @@ async def check_spans(database: Database, contents: dict[str, str]) -> None:
     """Assert that each passage is where it says, and that they make up the content."""
     rows = database(
         """SELECT memory_key, start_char, end_char, start_line, end_line, text FROM memory_context.agent_memory_chunks
-        JOIN memory_context.agent_memories ON id = memory_id ORDER BY memory_key, chunk_number"""
+        JOIN memory_context.agent_memories USING (user_id, content_id) ORDER BY memory_key, chunk_number"""
     )
     whole = dict.fromkeys(contents, "")
     for key, start, end, first, last, escaped in rows:
@@ -190,8 +195,8 @@ async def test_every_passage_is_exactly_where_it_says(store: MemoryStore, databa
 )
 async def test_any_content_is_cut_exactly(store: MemoryStore, database: Database, contents: list[str]) -> None:
     """Any characters, repeated to any length."""
-    for table in ("agent_memories", "agent_memory_terms", "agent_memory_statistics"):
-        database(f"TRUNCATE memory_context.{table} CASCADE")
+    for table in ("memories", "memory_contents", "memory_terms", "memory_names", "memory_statistics"):
+        database(f"TRUNCATE memory_context.agent_{table} CASCADE")
     made = {f"k{number}": content for number, content in enumerate(contents)}
     await store.insert_memories("alice", [memory(key, content) for key, content in made.items()])
     assert await store.flush_index() == IndexReport(0, 0)
@@ -230,13 +235,15 @@ async def test_of_a_huge_content_the_first_two_million_characters_are_indexed(
 
 
 async def test_an_empty_content_is_found_by_its_names(store: MemoryStore) -> None:
-    """Two of them too: that both say nothing does not make them the same."""
+    """Of two items with it the newer is shown, which names the other; names of either find it."""
     agent = AgentMemory(store, "alice")
     first = await agent.store("", description="the empty harbour report", source="one")
     second = await agent.store("", description="another empty harbour report", source="two")
     for _ in range(2):
-        assert set(await keys_found(store, "harbour report")) == {first.key, second.key}
+        (hit,) = await agent.search("harbour report")
+        assert (hit.item.key, hit.item.other_keys) == (second.key, (first.key,))
         await store.flush_index()
+    assert [hit.item.key for hit in await agent.search("one")] == [second.key]
 
 
 # --- several workers
@@ -385,7 +392,7 @@ async def test_an_item_that_kills_its_workers_is_set_aside_and_takes_no_other_wi
             database("UPDATE memory_context.index_jobs SET due_at = now() WHERE NOT is_set_aside")
     assert await store.flush_index() == IndexReport(0, 1)
     assert await store.index_failures("alice") == [("killer", "its workers were killed")]
-    assert database("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_chunks") == [(4,)]
+    assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(4,)]
     assert len(claimed[0]) == 5
     assert all(len(jobs) == 1 for jobs in claimed[2:])
     assert await keys_found(store, "words of killer", types=("custom",)) != []
@@ -536,21 +543,21 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are indexed at once; it is tried again, and still found by its first lines."""
-    index_item = indexer.index_item
+    index_item = index_rows.index_item
 
     def picky(memory_id: int, content: str, names: Sequence[str], **how: bool) -> Any:
         if "poison" in content:
             raise ValueError("cannot be cut")
         return index_item(memory_id, content, names, **how)
 
-    monkeypatch.setattr(indexer, "index_item", picky)
+    monkeypatch.setattr(index_rows, "index_item", picky)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
         await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
         for _ in range(indexer.ATTEMPTS_LIMIT - 1):
             assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(1, 0)
-            assert database("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_chunks") == [(9,)]
+            assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(9,)]
             assert await store.index_failures("alice") == []
             database(MAKE_DUE)
         for _ in range(2):

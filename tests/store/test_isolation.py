@@ -104,6 +104,7 @@ async def test_one_session_of_two_users_is_two_sessions(store: MemoryStore, data
 INDEX_TABLES = [
     "agent_memory_chunks",
     "agent_memory_terms",
+    "agent_memory_names",
     "agent_memory_embeddings",
     "agent_memory_statistics",
     "index_jobs",
@@ -128,6 +129,20 @@ async def indexed(store: MemoryStore, server: Server, database: str) -> None:
     server.execute(
         "INSERT INTO memory_context.index_jobs SELECT user_id, id FROM memory_context.agent_memories", database
     )
+
+
+def test_the_contents_of_one_user_are_hidden_from_others(pooled: psycopg.Connection, indexed: None) -> None:
+    """Read and changed by nobody else; while an item has one nobody deletes it."""
+    rows = b"SELECT DISTINCT user_id FROM memory_context.agent_memory_contents"
+    assert pooled.execute(rows).fetchall() == []
+    with pooled.transaction(force_rollback=True):
+        act_as(pooled, "alice")
+        assert pooled.execute(rows).fetchall() == [("alice",)]
+        assert pooled.execute(b"DELETE FROM memory_context.agent_memory_contents WHERE user_id = 'bob'").rowcount == 0
+        with pytest.raises(psycopg.errors.ForeignKeyViolation), pooled.transaction():
+            pooled.execute(b"DELETE FROM memory_context.agent_memory_contents")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            pooled.execute(b"UPDATE memory_context.agent_memory_contents SET user_id = 'bob'")
 
 
 @pytest.mark.parametrize("table", INDEX_TABLES)
@@ -269,8 +284,8 @@ def test_pool_login_makes_at_most_sixteen_embedding_indexes(
     "statement",
     [
         """INSERT INTO memory_context.agent_memories (user_id, memory_key, agent_id, session_id, memory_type, source,
-        origin, summary, content, content_bytes, token_count, content_sha256, tags, content_metadata)
-        VALUES ('bob', 'new', '', '', '', '', 'tool', '', '', 0, 0, sha256(''), '{}', '{}')""",
+        origin, summary, content_bytes, token_count, tags, content_metadata, is_active)
+        VALUES ('bob', 'new', '', '', '', '', 'tool', '', 0, 0, '{}', '{}', false)""",
         "UPDATE memory_context.agent_memories SET user_id = 'bob'",
     ],
     ids=["insert", "update"],

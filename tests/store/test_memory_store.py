@@ -146,7 +146,7 @@ async def test_forgotten_items_give_no_content(store: MemoryStore, server: Serve
     """They are told apart from items that never were."""
     await store.insert_memories("alice", [memory("a", "one")])
     name = database_of(database_url)
-    server.execute("UPDATE memory_context.agent_memories SET is_active = false, content = NULL", name)
+    server.execute("UPDATE memory_context.agent_memories SET is_active = false, content_id = NULL", name)
     stored = await store.fetch_memory("alice", "a")
     assert stored is not None
     assert (stored.is_active, stored.content) == (False, "")

@@ -76,9 +76,11 @@ async def test_each_path_sets_its_own_origin(store: MemoryStore) -> None:
     ]
     for message in messages:
         await context.add_message(message)
-    await context.store("own", "x", source="stored")
-    await AgentMemory(store, "alice").store("own", source="low", origin="tool")
-    await PostgresMemory("alice", memory_store=store).add(MemoryContent(content="own", mime_type=MemoryMimeType.TEXT))
+    await context.store("own, stored", "x", source="stored")
+    await AgentMemory(store, "alice").store("own, lowered", source="low", origin="tool")
+    await PostgresMemory("alice", memory_store=store).add(
+        MemoryContent(content="own, added", mime_type=MemoryMimeType.TEXT)
+    )
     async with connected(store) as client:
         key_of(await client.call_tool("store_memory", {"content": "kept", "description": "kept"}))
     assert await origins(store) == {

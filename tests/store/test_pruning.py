@@ -97,7 +97,7 @@ async def test_what_nobody_used_is_forgotten(store: MemoryStore, execute: Execut
     }
     assert counts == {"agent_memory_chunks": 1, "agent_memory_embeddings": 1}
     assert execute("SELECT chunk_count FROM memory_context.agent_memory_statistics") == [(1,)]
-    assert execute("SELECT count(DISTINCT memory_id) FROM memory_context.agent_memory_terms") == [(1,)]
+    assert execute("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_terms") == [(1,)]
     assert await store.prune(PERIOD) == PruneReport()
 
 

@@ -153,7 +153,8 @@ async def test_the_store_is_written_and_searched_meanwhile(
     missing = server.execute(
         """SELECT count(*) FROM memory_context.agent_memory_chunks AS chunk WHERE NOT EXISTS (
             SELECT FROM memory_context.agent_memory_embeddings AS made WHERE embedding_model = 'new/40'
-            AND (made.user_id, made.memory_id, made.chunk_number) = (chunk.user_id, chunk.memory_id, chunk.chunk_number)
+            AND (made.user_id, made.content_id) = (chunk.user_id, chunk.content_id)
+            AND made.chunk_number = chunk.chunk_number
         )""",
         name,
     )

@@ -65,17 +65,19 @@ async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None
         await store.insert_memories("alice", [item])
     await store.flush_index()
     candidates, _ = await store.search_candidates("alice", "harbour", ["harbour"], MemoryCriteria(types=("article",)))
-    passages = await store.fetch_passages("alice", [(one.memory_id, one.chunk_number) for one in candidates])
+    passages = await store.fetch_passages(
+        "alice", [(one.content_id, one.chunk_number) for one in candidates], MemoryCriteria()
+    )
     assert {passage.memory.memory_key for passage in passages.values()} == {"s1", "s3", "s5"}
 
 
 async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore) -> None:
     """Places are no proof of a right to read."""
     (one, *_), _ = await store.search_candidates("alice", "common", ["common"], ANY)
-    place = (one.memory_id, one.chunk_number)
-    assert len(await store.fetch_passages("alice", [place, place, (0, 0), (one.memory_id, 99)])) == 1
-    assert await store.fetch_passages("bob", [place]) == {}
-    assert await store.fetch_passages("alice", []) == {}
+    place = (one.content_id, one.chunk_number)
+    assert len(await store.fetch_passages("alice", [place, place, (0, 0), (one.content_id, 99)], MemoryCriteria())) == 1
+    assert await store.fetch_passages("bob", [place], MemoryCriteria()) == {}
+    assert await store.fetch_passages("alice", [], MemoryCriteria()) == {}
 
 
 @pytest.mark.parametrize("ranking", ["exact", "filtered", "nearest"])
@@ -96,7 +98,7 @@ async def test_one_large_item_does_not_crowd_out_the_others(
         await store.flush_index()
         candidates, profile = await store.search_candidates("alice", "timeout", ["timeout"], ANY)
         assert profile.passages > 600
-        assert len({one.memory_id for one in candidates}) == 9
+        assert len({one.content_id for one in candidates}) == 9
         types = ("command_output",) if ranking == "filtered" else ()
         hits = await agent.search("timeout", limit=5, criteria=MemoryCriteria(types=types))
         assert len(hits) == 5

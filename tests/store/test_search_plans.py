@@ -18,7 +18,8 @@ from tests.store.test_sql import ACROSS_USERS, OF_USERS, login_of, params_of, st
 OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
 ANY = MemoryCriteria()
 BIG_TABLES = {
-    "agent_memories", "agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings", "index_jobs",
+    "agent_memories", "agent_memory_contents", "agent_memory_chunks", "agent_memory_terms", "agent_memory_names",
+     "agent_memory_embeddings", "index_jobs",
     "agent_memory_statistics", "memory_users", "agent_sessions", "recent_conversation_history",
 }  # fmt: skip
 
@@ -64,16 +65,21 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
             ids = [
                 row[0]
                 for row in server.execute(
-                    f"SELECT id FROM memory_context.agent_memories WHERE user_id = '{user}' LIMIT 60", "crowd"
+                    f"SELECT content_id FROM memory_context.agent_memories WHERE user_id = '{user}' LIMIT 60", "crowd"
                 )
             ]
+            named = ("name_memory_ids", "name_content_ids", "name_item_ids")
+            made = ("indexed_memory_ids", "indexed_content_ids", "chunk_memory_ids", "chunk_content_ids")
+            named = (*named, "term_memory_ids", "term_content_ids")
+            given = ("memory_ids", "content_ids", "given_contents")
             own = {
-                "user_id": user, "memory_ids": ids, "item_ids": ids, "chunk_numbers": [2] * 60, "chunk_memory_ids": ids,
-                "limit": 200, "chunk_count": 350, "texts": ["x"] * 60, "term_memory_ids": ids, "terms": ["w1", "w100"],
+                **dict.fromkeys((*given, *made, *named), ids), "user_id": user, "chunk_numbers": [2] * 60,
+                "names": ["x"] * 60, "name_postings": [336] * 60, "chunk_counts": [1] * 60,
+                "limit": 200, "chunk_count": 350, "texts": ["x"] * 60, "terms": ["w1", "w100"],
                 "related_to": None, "types": ["custom"], "tags": None, "agent_id": None, "session_id": None,
             }  # fmt: skip
             for file, name in OF_USERS:
-                if name == "upsert_memory" or name in ACROSS_USERS:
+                if name in ("upsert_memory", "upsert_content") or name in ACROSS_USERS:
                     continue
                 with connection.transaction(force_rollback=True):
                     connection.execute(load_queries("transactions")["act_as"], {"user_id": user})
@@ -113,7 +119,7 @@ async def nearest(store: MemoryStore, user: str, query: str) -> list[tuple[int, 
     """Return the 20 places nearest to a point, the nearest first."""
     candidates, _ = await store.search_candidates(user, query, [], ANY)
     best = sorted(candidates, key=lambda one: -(one.semantic or -1.0))[:20]
-    return [(one.memory_id, one.chunk_number) for one in best]
+    return [(one.content_id, one.chunk_number) for one in best]
 
 
 async def test_the_approximate_ranking_is_nearly_the_exact_one(
@@ -170,5 +176,5 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
                     candidates, profile = await store.search_candidates(user, query, ["w1", "w50"], criteria)
                     assert len(candidates) > 100
-                    assert {owner[one.memory_id] for one in candidates} == {user}
+                    assert {owner[one.content_id] for one in candidates} == {user}
                     assert profile.passages == CHUNKS * (OWN_ITEMS if user == "big" else SMALL_ITEMS)

@@ -124,7 +124,7 @@ async def test_a_secret_of_an_earlier_version_is_found_by_nothing(old: MemorySto
     database = database_of(old._database.location.url or "")
     assert server.execute("SELECT chunk_count FROM memory_context.agent_memory_statistics", database) == [(1,)]
     for table in ("agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings"):
-        count = f"SELECT count(DISTINCT memory_id) FROM memory_context.{table}"
+        count = f"SELECT count(DISTINCT content_id) FROM memory_context.{table}"
         assert server.execute(count, database) == [(1,)], table
 
 

@@ -30,7 +30,7 @@ TABLES = (
     "transfer",
 )
 OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES]
-FUNCTIONS = re.compile(rb"(store_memory|touch_session|append_batch|append_chat)\(\s*%\(user_id\)s")
+FUNCTIONS = re.compile(rb"(store_content|store_memory|touch_session|append_batch|append_chat)\(\s*%\(user_id\)s")
 ACROSS_USERS = (  # functions of the owner answer these
     "select_pending_users",
     "fetch_counts",
@@ -77,7 +77,18 @@ PARAMS: dict[str, Any] = {
     "created_after": None,
     "created_before": None,
     "memory_ids": [1, 2],
-    "item_ids": [1, 2],
+    "given_contents": [1, 2],
+    "content_ids": [1, 2],
+    "chunk_content_ids": [1, 2],
+    "term_content_ids": [1, 2],
+    "indexed_memory_ids": [1, 2],
+    "indexed_content_ids": [1, 2],
+    "name_memory_ids": [1, 2],
+    "name_content_ids": [1, 2],
+    "name_item_ids": [1, 2],
+    "names": ["w1", "w2"],
+    "name_postings": [336, 336],
+    "with_agent": "critic",
     "chunk_memory_ids": [1, 2],
     "chunk_numbers": [0, 1],
     "chunk_counts": [1, 1],
@@ -108,6 +119,7 @@ PARAMS: dict[str, Any] = {
     "error": "failed",
     "after": "",
     "after_memory_id": 0,
+    "after_content_id": 0,
     "after_chunk_number": 0,
     "after_session_id": "",
     "after_kind": "",

@@ -240,8 +240,9 @@ async def _store(database: Database, user_id: str, table: Table, lines: Sequence
     params = {"user_id": escape(user_id)} | await asyncio.to_thread(_params_of, table, lines)
     finish = Statement(_ITEMS["upsert_pending_user"], params)
     listed = Statement(_QUERIES["upsert_transferred_user"], params)
-    inserts = [Statement(_QUERIES[name], params) for name in table.insert]
-    *_, rows, _, _ = await database.write(user_id, *inserts, listed, finish, kind="batch")
+    statements = [Statement(_QUERIES[name], params) for name in (*table.insert, *table.finish)]
+    results = await database.write(user_id, *statements, listed, finish, kind="batch")
+    rows = results[len(table.insert) - 1]
     stored = int(rows[0]["stored"])
     if stored < len(lines) and (conflicts := _conflicts(lines, await _compare(database, user_id, table, lines))):
         raise ConflictError(f"{conflicts[0]}, since the import began; what came before stays: import it again")

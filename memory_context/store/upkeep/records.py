@@ -151,6 +151,7 @@ class Item(Record):
     content_metadata: dict[str, Any]
     token_count: _Count
     is_private: bool
+    shared_with: list[_Name] = Field(default_factory=list[str])
     is_active: bool
     created_at: _Time
     updated_at: _Time

@@ -77,6 +77,7 @@ class Table:
         compare: The statement that tells which rows are there already, by their `identity`.
         identity: The fields it compares.
         insert: The statements that store rows; the last says how many it stored.
+        finish: Statements that run after these.
         refers: Fields that name a row which has to come before: the kind of record, and its field.
     """
 
@@ -87,6 +88,7 @@ class Table:
     compare: str
     identity: tuple[str, ...]
     insert: tuple[str, ...]
+    finish: tuple[str, ...] = ()
     refers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
 
@@ -97,7 +99,8 @@ ITEMS = Table(
     select="select_item_page",
     compare="compare_items",
     identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "origin", "content_sha256", "is_active"),
-    insert=("insert_transferred_items",),
+    insert=("insert_transferred_contents", "insert_transferred_items"),
+    finish=("delete_unused_contents",),
 )
 
 TABLES = (
