@@ -20,6 +20,7 @@ from typing_extensions import Self
 from .errors import MemoryContextError
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
+from .outages import outages_of
 from .references import one_line
 from .store import CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
@@ -34,6 +35,7 @@ _QUERY_CHARACTERS = 2000
 _SEARCH_SECONDS = 5.0
 _STEP_SECONDS = 1.0  # of one transaction: a store that answers is waited for longer than one that does not
 _RETRY_SECONDS = 30.0
+_SEARCHING = "searching for memories"
 
 
 @runtime_checkable
@@ -202,11 +204,14 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             return []
         try:
             with at_most(_STEP_SECONDS):
-                return await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
+                found = await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
         except (MemoryContextError, asyncio.TimeoutError) as error:
             self._closed_until = time.monotonic() + _RETRY_SECONDS
-            _logger.warning("going on without memories for now: %s", str(error) or "the store did not answer in time")
+            why = str(error) or "the store did not answer in time"
+            outages_of(self._memory.memory_store).failed(_SEARCHING, "going on without memories for now: %s", why)
             return []
+        outages_of(self._memory.memory_store).worked(_SEARCHING)
+        return found
 
     def _is_own(self, source: Any, content: Any) -> bool:
         """Whether this memory has shown a message."""

@@ -5,7 +5,6 @@ pending ─▶ settled: the archive was read, a state was loaded, or there is no
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -15,13 +14,12 @@ from autogen_core.models import LLMMessage
 
 from ..errors import StoreError
 from ..messages import with_texts
+from ..outages import OutageLog
 from ..transcript import Entry, Transcript
 from .report import ResumeReport
 from .taking_up import TakenUp
 
 __all__ = ["Resumption", "said_meanwhile"]
-
-_logger = logging.getLogger("memory_context")
 
 _AGAIN_SECONDS = 5.0  # between attempts that nobody waits for
 
@@ -55,6 +53,7 @@ class Resumption:
         self._retry_seconds = retry_seconds
         self._retry_at = self._tried_at = 0.0
         self._task: asyncio.Task[None] | None = None
+        self._outages = OutageLog()
 
     @property
     def is_pending(self) -> bool:
@@ -78,7 +77,8 @@ class Resumption:
             await asyncio.wait_for(self.now(identity), self._timeout_seconds)
         except (StoreError, asyncio.TimeoutError) as error:
             self._retry_at = time.monotonic() + self._retry_seconds
-            _logger.warning(
+            self._outages.failed(
+                "reading the history of the session",
                 "going on without the history of the session, which is added when the store is there: %s",
                 str(error) or f"it did not answer in {self._timeout_seconds:g} s",
             )

@@ -13,6 +13,7 @@ from ..compaction import Compactors, Hint, Result
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
+from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Repeated, Transcript
@@ -27,6 +28,7 @@ _logger = logging.getLogger("memory_context")
 
 _OFF_LOOP_CHARACTERS = 20_000
 _RESTORE_SECONDS = 5.0
+_STORING = "storing content"
 
 _Packed = tuple[Entry, Part, list[Piece]]
 
@@ -69,6 +71,7 @@ class Offloader:
         }
         self._attempt: asyncio.Task[bool] | None = None
         self._closed_until = 0.0
+        self._outages = outages_of(memory.memory_store)
         self.transactions = 0
 
     @property
@@ -154,7 +157,9 @@ class Offloader:
             if not done:
                 # the attempt goes on; if it succeeds later, its decisions come then
                 self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-                _logger.warning("content was not stored within %.1f s; it stays inline for now", timeout_seconds)
+                self._outages.failed(
+                    _STORING, "content was not stored within %.1f s; it stays inline for now", timeout_seconds
+                )
                 return
             if attempt.cancelled() or not attempt.result():
                 return
@@ -186,8 +191,9 @@ class Offloader:
                 await self._store_one_by_one(packed)
         except StoreError as error:
             self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-            _logger.warning("content stays inline for now: %s", error)
+            self._outages.failed(_STORING, "content stays inline for now: %s", error)
             return False
+        self._outages.worked(_STORING)
         self._closed_until = 0.0
         for entry in entries:
             self._waiting.pop(entry.position, None)

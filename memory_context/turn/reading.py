@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..credentials import masked
 from ..errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, MemoryItem, SearchHit
+from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..store import SECRET_TYPE, at_most
 from ..transcript import Entry, Opened, Transcript
@@ -22,6 +23,8 @@ __all__ = ["Found", "Reader"]
 _logger = logging.getLogger("memory_context")
 
 _MORE_HITS = 50  # asked for beyond what is shown, since some may be in sight
+
+_READING = "reading what messages ask for"
 
 _Answer = TypeVar("_Answer")
 
@@ -74,7 +77,9 @@ class Reader:
     def fail(self, why: str) -> None:
         """Ask the store for nothing for a while."""
         self._closed_until = time.monotonic() + self._policy.store_retry_seconds
-        _logger.warning("what this message asks for is not all brought back: %s", why)
+        outages_of(self._memory.memory_store).failed(
+            _READING, "what this message asks for is not all brought back: %s", why
+        )
 
     async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[Found]:
         """Return the items of these keys that are there and not in sight, until there are so many."""
@@ -126,12 +131,16 @@ class Reader:
     async def _answered(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
         """Return what the store answers; None if it does not, in time."""
         try:
-            return await self._in_time(call)
+            answer = await self._in_time(call)
         except ItemDamagedError as error:  # not the store's fault: what else is asked of it comes
             _logger.error("an item is not brought back: %s", error)
+            return None
         except MemoryContextError as error:
             self.fail(str(error))
-        return None
+            return None
+        if answer is not None:
+            outages_of(self._memory.memory_store).worked(_READING)
+        return answer
 
     async def _in_time(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
         left = self.deadline - time.monotonic()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from memory_context.store import embedded
 from memory_context.transcript import PlannedCompaction
 
 from ..agents.scripted import calls, model, report, seen, text_of
-from ..conftest import Server
+from ..conftest import Server, database_of
 from ..store.test_outages import hanging
 from .steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 
@@ -40,6 +41,45 @@ async def test_an_agent_finishes_its_run_while_the_store_is_down(caplog: pytest.
     assert len(warnings) == 1, "said once, not at every step"
     assert "stays inline" in warnings[0]
     await context.close()
+
+
+async def test_outage_is_logged_once_however_often_it_is_met(
+    database_url: str, server: Server, caplog: pytest.LogCaptureFixture
+):
+    """Once for each consequence, by all contexts of a store together; and once more in the next outage."""
+    caplog.set_level(logging.INFO, logger="memory_context")
+    name = database_of(database_url)
+
+    def warnings() -> Counter[str]:
+        said = [one for one in caplog.records if one.name == "memory_context" and one.levelno >= logging.WARNING]
+        return Counter(str(one.msg) for one in said if "stays inline" in one.msg or "brought back" in one.msg)
+
+    async with MemoryStore(database_url) as store:
+        policy = ContextPolicy(store_retry_seconds=0, archive={"enabled": False})
+        contexts = [MemoryContext("alice", f"agent{n}", memory_store=store, policy=policy) for n in range(2)]
+
+        async def go_on(topic: str) -> None:
+            for context in contexts:
+                for number in range(3):
+                    await context.add_message(
+                        UserMessage(content=f"What about {topic} {number} last time?", source="user")
+                    )
+                    await add_step(context, report(f"{topic} {number} {context.agent_id}"))
+                    await context.get_messages()
+
+        for outage in range(1, 3):
+            server.execute("ALTER DATABASE {name} ALLOW_CONNECTIONS false", name=name)
+            server.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+            await go_on(f"away {outage}")
+            found = warnings()
+            assert found
+            assert set(found.values()) == {outage}, found
+            server.execute("ALTER DATABASE {name} ALLOW_CONNECTIONS true", name=name)
+            await go_on(f"back {outage}")
+        assert "storing content again" in caplog.messages
+        assert warnings() == found
+        for context in contexts:
+            await context.close()
 
 
 async def test_content_from_an_outage_is_stored_and_compacted_after_it(home: Path):
