@@ -14,6 +14,9 @@ PublicHostOption = Annotated[
 ]
 
 
+ConnectionsOption = Annotated[int, typer.Option(min=1, help="The most connections at a time.")]
+
+
 def serve(
     agent: Annotated[
         str | None,
@@ -43,6 +46,7 @@ def serve(
     token_env: Annotated[
         str | None, typer.Option(help="The environment variable with user:token pairs, for bearer tokens.")
     ] = None,
+    connections: ConnectionsOption = 512,
 ) -> None:
     """Serve a chat with an agent over HTTP.
 
@@ -72,6 +76,7 @@ def serve(
                 proxy_secret_header,
                 tuple(public_host or ()),
                 token_env,
+                connections,
             )
         )
     except UsageError as error:
@@ -95,6 +100,7 @@ def mcp(
     ] = None,
     public_host: PublicHostOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that stores.")] = False,
+    connections: ConnectionsOption = 512,
 ) -> None:
     """Serve a memory to clients of the Model Context Protocol.
 
@@ -108,6 +114,10 @@ def mcp(
         raise Failure(f"{error}; the server needs more: pip install 'memory-context[mcp]'") from error
     try:
         public_hosts = tuple(public_host or ())
-        serve_memory(McpOptions(url, user, agent, session, transport, host, port, token_env, public_hosts, read_only))
+        serve_memory(
+            McpOptions(
+                url, user, agent, session, transport, host, port, token_env, public_hosts, read_only, connections
+            )
+        )
     except UsageError as error:
         raise Failure(str(error), ASKED_WRONGLY) from error

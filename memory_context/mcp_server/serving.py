@@ -19,7 +19,7 @@ from mcp.server.lowlevel import Server
 
 from ..access import Tokens, UsageError, is_loopback
 from ..errors import MemoryContextError
-from ..http_server import bounded_config, serve_until_stopped
+from ..http_server import ConnectionLimits, bounded_config, serve_until_stopped
 from ..store import MemoryStore
 from .http import create_app
 from .served import ServedMemory
@@ -46,6 +46,7 @@ class McpOptions:
         token_env: The environment variable with `user:token` pairs.
         public_hosts: Names under which clients reach it over HTTP, beside those of this machine.
         read_only: Whether nothing can be stored.
+        connections: The most connections at a time over HTTP.
     """
 
     url: str | None = None
@@ -58,6 +59,7 @@ class McpOptions:
     token_env: str | None = None
     public_hosts: tuple[str, ...] = ()
     read_only: bool = False
+    connections: int = ConnectionLimits.connections
 
 
 def serve(options: McpOptions) -> None:
@@ -102,7 +104,9 @@ async def _serve_stdio(options: McpOptions) -> None:
 async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
     store, server_for = _made(options)
     app = create_app(store, lambda user: server_for(user or options.user or None), tokens, options.public_hosts)
-    server = uvicorn.Server(bounded_config(app, host=options.host, port=options.port))
+    server = uvicorn.Server(
+        bounded_config(app, ConnectionLimits(options.connections), host=options.host, port=options.port)
+    )
     async with _opening(store):
         await serve_until_stopped(server)
 

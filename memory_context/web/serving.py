@@ -17,7 +17,7 @@ from fastapi import HTTPException, Request
 
 from ..access import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from ..context import MemoryContext
-from ..http_server import bounded_config, serve_until_stopped
+from ..http_server import ConnectionLimits, bounded_config, serve_until_stopped
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
 from .app import create_app
@@ -49,6 +49,7 @@ class ServeOptions:
         proxy_secret_header: The header with that secret.
         public_hosts: Names under which people reach the server, beside those of this machine.
         token_env: The environment variable with `user:token` pairs.
+        connections: The most connections at a time.
     """
 
     agent: str | None = None
@@ -66,6 +67,7 @@ class ServeOptions:
     proxy_secret_header: str = "X-Proxy-Secret"
     public_hosts: tuple[str, ...] = ()
     token_env: str | None = None
+    connections: int = ConnectionLimits.connections
 
 
 def serve(options: ServeOptions) -> None:
@@ -99,6 +101,7 @@ async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user:
         )
         config = bounded_config(
             app,
+            ConnectionLimits(options.connections),
             host=options.host,
             port=options.port,
             proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide where the proxy connects from

@@ -156,6 +156,16 @@ async def test_a_server_that_is_stopped_archives_what_is_buffered(starter: Start
     assert said == ["hello", "answer to hello", "more"]
 
 
+async def test_a_server_has_as_many_connections_as_it_is_told(starter: Starter):
+    """The one that asked nothing makes room; of a server that was told nothing, 512 may stay."""
+    server = await starter.serve("--connections", "1")
+    reader, writer = await asyncio.open_connection(server.client.base_url.host, server.client.base_url.port)
+    assert (await server.client.get("/health")).status_code == 200
+    assert await reader.read() == b""
+    writer.close()
+    assert ServeOptions().connections == 512
+
+
 async def test_who_asks_is_said_by_a_header_or_a_token(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
     """Nobody else is let in; each has sessions of their own."""
     async with start_chat(user=user_dependency(ServeOptions(user_header="X-Person"))) as client:
