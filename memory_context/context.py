@@ -147,7 +147,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             self.token_counter,
             self._light_model,
             lambda key: folded_text(transcript, tag, key),
-            lambda: self._offloader.is_store_away,
+            lambda offloader=self._offloader: offloader.is_store_away,  # not self: a dropped context is gone at once
         )
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, tag)
