@@ -142,7 +142,7 @@ def _sort_of(name: bytes) -> str | None:
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
         words.pop()
-    if not words or words[0] == b"on":  # of nothing, or of a handler such as onPassword
+    if not words or words[0] == b"on" or b"public" in words:  # of nothing, a handler such as onPassword, a public key
         return None
     last, before = words[-1], words[-2] if len(words) > 1 else b""
     if last in _PASSWORDS or last.endswith((b"password", b"passwd", b"passphrase")):

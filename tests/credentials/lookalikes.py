@@ -95,7 +95,7 @@ LOOK_ALIKES: Mapping[str, Callable[[Chance], str]] = {
         f"cache_key={c.hex(40)}\nkey: user:{c.randint(1, 9999)}:profile\nprimary_key: {c.hex(24)}\nCACHE_KEY={c.hex(32)}\n"
     ),
     "public keys": lambda c: (
-        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{c.base64(30)} ada@laptop\npublic_key: {c.base64(32)}\n"
+        f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{c.base64(30)} ada@laptop\npublic_key: {c.base64(32)}\npublicKeyToken="{c.hex(16)}"\n'
     ),
     "certificate": lambda c: (
         f"-----BEGIN CERTIFICATE-----\n{c.base64(48)}\n{c.base64(48)}\n-----END CERTIFICATE-----\n"
