@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--limit", type=float, default=60, metavar="SECONDS", help="of tests for one mutant, as recorded (default 60)"
     )
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="begin no further mutant after so long (default: no limit)"
+    )
     parser.add_argument("--only-record", action="store_true", help="record which lines the tests run, and stop")
     parser.add_argument("--report", type=Path, default=REPOSITORY / "out/mutation/report.txt", help="where it goes")
     given = parser.parse_args(arguments)
@@ -53,11 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants = sample(REPOSITORY, modules_of(REPOSITORY, given.packages), given.mutants, seed)
     _say(f"{len(mutants)} mutants by seed {seed}, {len(covered.seconds)} tests")
     equivalents = read_equivalents((Path(__file__).parent / "equivalent.txt").read_text(encoding="utf-8"))
-    results = _try_all(mutants, covered, equivalents, given.workers, given.limit)
+    deadline = started + 60 * given.minutes
+    results = _try_all(mutants, covered, equivalents, given.workers, given.limit, deadline)
     share = killed_share(results)
     took = time.monotonic() - started
     report = (
-        f"{summarise(results)}\n\n{share:.1%} of N={len(mutants)} by seed {seed} are noticed, "
+        f"{summarise(results)}\n\n{share:.1%} of N={len(results)} by seed {seed} are noticed, "
         f"{LEAST_KILLED:.0%} is the least; {took:,.0f} s with {given.workers} workers"
     )
     given.report.parent.mkdir(parents=True, exist_ok=True)
@@ -72,8 +76,9 @@ def _try_all(
     equivalents: Sequence[Equivalent],
     workers: int,
     limit_seconds: float,
+    deadline: float,
 ) -> list[Result]:
-    """Return what became of each mutant, in the order they were drawn in."""
+    """Return what became of each mutant that was begun before a deadline, in the order they were drawn in."""
     reasons = {(one.module, one.diff): one.reason for one in equivalents}
     results: dict[int, Result] = {}
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -89,15 +94,19 @@ def _try_all(
     for result in results.values():
         _say(str(result))
     spaces = [Workspace(REPOSITORY, number) for number in range(workers)]
-    stopping = threading.Event()
+    stopping, broken = threading.Event(), list[Exception]()
 
     def work(space: Workspace) -> None:
-        while not stopping.is_set():
+        while not stopping.is_set() and time.monotonic() < deadline:
             try:
                 number = waiting.get_nowait()
             except queue.Empty:
                 return
-            results[number] = _try_one(space, mutants[number], covered, tests[number], limit_seconds)
+            try:
+                results[number] = _try_one(space, mutants[number], covered, tests[number], limit_seconds)
+            except Exception as error:
+                broken.append(error)
+                return
             if not stopping.is_set():
                 _say(f"[{len(results):>3}/{len(mutants)}] {results[number]}")
 
@@ -108,7 +117,10 @@ def _try_all(
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # so that an interruption is heard
-        return _controlled([results[number] for number in range(len(mutants))], spaces[0], covered)
+        if broken:
+            raise broken[0]
+        end = len(mutants) if waiting.empty() else waiting.get_nowait()  # of those behind it some need no tests
+        return _controlled([results[number] for number in range(end)], spaces[0], covered)
     finally:
         stopping.set()
         for space in spaces:
