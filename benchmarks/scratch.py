@@ -23,7 +23,12 @@ from memory_context.store import MemoryStore, embedded
 
 __all__ = ["RawTable", "UntouchedStore", "processor_seconds", "scratch_store"]
 
-_CREATE = "CREATE TABLE public.raw_memories (LIKE memory_context.agent_memories INCLUDING ALL)"
+_CREATE = """
+    CREATE TABLE public.raw_memories (
+        LIKE memory_context.agent_memories INCLUDING ALL, content text, content_raw bytea, content_sha256 bytea
+    );
+    ALTER TABLE public.raw_memories DROP CONSTRAINT agent_memories_one_content, ALTER origin SET DEFAULT 'tool';
+"""
 _COLUMNS = (
     "user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_raw, content_bytes, "
     "token_count, content_sha256, tags, related_to, content_metadata"

@@ -11,6 +11,7 @@ from memory_context.store import MemoryCriteria, NewMemory
 
 from ..conftest import Server, database_of
 
+CONTENT_OF = "id = (SELECT content_id FROM memory_context.agent_memories WHERE memory_key = '{key}')"
 GOOD, EVIL = "The deploy key is in vault 7.", "The deploy key is in vault 8."
 
 
@@ -19,7 +20,9 @@ async def key(store: MemoryStore, server: Server, database_url: str) -> str:
     """The key of an item whose content somebody changed in the database."""
     ref = await AgentMemory(store, "alice", "coder", "s").store(GOOD, description="where the key is", source="notes")
     await store.flush_index()
-    change = f"UPDATE memory_context.agent_memories SET content = '{EVIL}' WHERE memory_key = '{ref.key}'"
+    change = (
+        f"UPDATE memory_context.agent_memory_contents SET content = '{EVIL}' WHERE {CONTENT_OF.format(key=ref.key)}"
+    )
     server.execute(change, database_of(database_url))
     return ref.key
 
@@ -69,7 +72,9 @@ async def test_export_names_the_damaged_item(store: MemoryStore, key: str):
 async def test_bytes_that_are_no_text_are_damage(store: MemoryStore, server: Server, database_url: str):
     """Also where the content is kept as bytes, since it holds a NUL."""
     await store.insert_memories("alice", [NewMemory("raw", "a\0b", "", 1, "custom")])
-    change = r"UPDATE memory_context.agent_memories SET content_raw = '\xff00fe' WHERE memory_key = 'raw'"
+    change = r"UPDATE memory_context.agent_memory_contents SET content_raw = '\xff00fe' WHERE " + CONTENT_OF.format(
+        key="raw"
+    )
     server.execute(change, database_of(database_url))
     with pytest.raises(ItemDamagedError, match="'raw'"):
         await store.fetch_memory("alice", "raw")
