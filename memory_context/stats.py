@@ -137,11 +137,11 @@ class Meter:
         self._last = _Call()
         self._raw_before = 0
 
-    def add_view(self, transcript: Transcript, view: View) -> None:
-        """Count a view that is handed out, if it differs from the last one."""
+    def add_view(self, transcript: Transcript, view: View) -> bool:
+        """Count a view that is handed out, if it differs from the last one; whether it does."""
         before, last = self.views
-        if view.messages == last.messages:
-            return
+        if view.is_same(last):
+            return False
         if transcript.end != self._last.end:
             before = last
             self._views += 1
@@ -149,7 +149,7 @@ class Meter:
         else:  # an AutoGen Memory has looked before the model does: both are for the same call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
-        raw, stable = raw_tokens(transcript), stable_tokens(before, view)
+        raw, stable = _raw_tokens(transcript), stable_tokens(before, view)
         cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
         self._last = _Call(
             transcript.end,
@@ -162,6 +162,7 @@ class Meter:
         )
         self._sum = _added(self._sum, self._last, 1)
         self._peak = max(self._peak, view.tokens)
+        return True
 
     def _cached(self, stable: int) -> int:
         return stable if stable + self._reserved_tokens >= self._prices.least_prefix_tokens else 0
@@ -183,7 +184,7 @@ class Meter:
         summarising = summary_model or LightModelUsage()
         return ContextStats(
             views=self._views,
-            raw_tokens=raw_tokens(transcript),
+            raw_tokens=_raw_tokens(transcript),
             view_tokens=self.views[1].tokens,
             raw_tokens_total=self._sum.raw,
             view_tokens_total=self._sum.shown,
@@ -228,6 +229,6 @@ def _added(sums: _Call, call: _Call, sign: int) -> _Call:
     )
 
 
-def raw_tokens(transcript: Transcript) -> int:
+def _raw_tokens(transcript: Transcript) -> int:
     """Return what the view would be if every message were kept as it came."""
-    return sum(entry.full_tokens for entry in transcript.entries())
+    return transcript.full_tokens(transcript.standing.start, transcript.end)

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..policy import ContextPolicy
-from ..stats import ContextStats, Meter, raw_tokens
+from ..stats import ContextStats, Meter
 from ..store import Archived, StoredBatch
 from ..tokens import default_token_counter
 from ..transcript import (
@@ -177,12 +177,12 @@ class _Watcher:
             self.assumed_excerpts += 1
         if tokens:
             part.stored = replace(stored, excerpt="", excerpt_tokens=tokens)
+            transcript[decision.position].touch()
 
     def _add_call(self, transcript: Transcript, view: View) -> None:
-        self.meter.add_view(transcript, view)
-        before, last = self.meter.views
-        if last is not view:
+        if not self.meter.add_view(transcript, view):
             return  # it was the same again
+        before = self.meter.views[0]
         if self.calls and self.calls[-1].messages == transcript.end:
             self._mark = self.calls.pop().mark or self._mark  # something was added for it before it was made
         newest = transcript.entries(start=max(transcript.end - 1, transcript.first))
@@ -191,7 +191,7 @@ class _Watcher:
                 number=len(self.calls) + 1,
                 at=newest[-1].added_at if newest else None,
                 messages=transcript.end,
-                raw_tokens=raw_tokens(transcript),
+                raw_tokens=transcript.full_tokens(transcript.standing.start, transcript.end),
                 view_tokens=view.tokens,
                 stable_tokens=stable_tokens(before, view),
                 mark=self._mark,

@@ -29,7 +29,8 @@ from .saved import (
     save_events,
     save_transcript,
 )
-from .transcript import Standing, Transcript
+from .standing import Standing
+from .transcript import Transcript
 
 __all__ = [
     "Arithmetic",

@@ -60,6 +60,12 @@ class Stored:
     excerpt: str | None = None
     excerpt_tokens: int = 0
 
+    @property
+    def facts_tokens(self) -> int:
+        """About what the lines below the first one of `compacted` take."""
+        share = 1 - len(self.compacted.partition("\n")[0]) / len(self.compacted)
+        return int(self.compacted_tokens * share)
+
 
 @dataclass
 class Part:
@@ -91,7 +97,7 @@ class Entry:
         parts: Its texts, measured; None until then. Measuring is a function of the message, not a decision.
         full_tokens: Tokens of the message as it came; 0 until measured.
         dropped: Parts whose text is only in the store now.
-        revision: Grows with every change of how the entry is shown, so that a rendering can be kept.
+        journal: Where the transcript notes which entries are to be rendered anew; None until it has taken the entry.
     """
 
     position: int
@@ -100,8 +106,8 @@ class Entry:
     carries_result: bool = False
     parts: list[Part] | None = None
     dropped: set[Address] = field(default_factory=set[Address])
-    revision: int = 0
     full_tokens: int = 0
+    journal: list[int] | None = field(default=None, repr=False)
     _by_address: dict[Address, Part] = field(default_factory=dict[Address, Part])
 
     @property
@@ -113,8 +119,13 @@ class Entry:
         """Take the measured parts."""
         self.parts = parts
         self._by_address = {part.address: part for part in parts}
-        self.revision += 1
         self.full_tokens = MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in parts)
+        self.touch()
+
+    def touch(self) -> None:
+        """Have the entry rendered anew: how it is shown has changed."""
+        if self.journal is not None:
+            self.journal.append(self.position)
 
     def part(self, address: Address) -> Part:
         """Return the part at an address of this message."""
@@ -135,7 +146,7 @@ class Entry:
         """Take texts back that were dropped, as they came from the store."""
         self.message = with_texts(self.message, texts)
         self.dropped -= set(texts)
-        self.revision += 1
+        self.touch()
 
 
 # --- decisions ---------------------------------------------------------------------------------------------------

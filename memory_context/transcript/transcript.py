@@ -5,13 +5,13 @@ come, by the rules in `append` and `decide` and nowhere else, so replaying the s
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
-from ..messages import Pairing, calls_of, copy_message, source_of
+from ..messages import Pairing, calls_of, copy_message, results_of, source_of
 from .entries import (
     Cleared,
     Decision,
@@ -25,64 +25,15 @@ from .entries import (
     Redelivered,
     Repeated,
     Retained,
-    RetainedBy,
     Shortened,
     Shown,
     Stored,
     Withdrawn,
 )
+from .standing import Standing
+from .sums import RunningSums
 
-__all__ = ["Standing", "Transcript"]
-
-
-@dataclass
-class Standing:
-    """What the events so far add up to.
-
-    Attributes:
-        start: Position where the view begins: 0, or after the last clear.
-        shown: Entries before it have been handed out in a view.
-        consumed: Entries before it have been handed out and answered.
-        answered_from: Where `consumed` was before: what stands from there on was fresh in the last view.
-        answered: Position after the last assistant message.
-        answers: How many assistant messages have come.
-        own_answer: Position of the last assistant message that answered a view: it is this agent's own, while a
-            hand-off brings those of others.
-        compacted: Parts that are shown compacted.
-        shortened: Parts that are shown as a shorter text.
-        answered_whole: Consumed results that are stored and not compacted yet: because that does not pay, or not yet.
-        retained: Parts of which it was chosen what they are compacted to, with who chose last.
-        fold: The fold in force.
-        redelivered: Positions of messages that came again; views show the copies.
-        repeated: Parts that repeat what is stored, and are not stored themselves.
-        expanded: The expansions that are shown, by their places.
-        unseen: Those of them that no view has shown yet.
-    """
-
-    start: int = 0
-    shown: int = 0
-    consumed: int = 0
-    answered_from: int = 0
-    answered: int = 0
-    answers: int = 0
-    own_answer: int = -1
-    compacted: set[PartId] = field(default_factory=set[PartId])
-    shortened: dict[PartId, Shortened] = field(default_factory=dict[PartId, Shortened])
-    answered_whole: set[PartId] = field(default_factory=set[PartId])
-    retained: dict[PartId, RetainedBy] = field(default_factory=dict[PartId, RetainedBy])
-    fold: Folded | None = None
-    redelivered: set[int] = field(default_factory=set[int])
-    repeated: set[PartId] = field(default_factory=set[PartId])
-    expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
-    unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
-
-    def is_folded(self, position: int) -> bool:
-        """Whether the entry is behind the fold's placeholder."""
-        return self.fold is not None and position < self.fold.upto and position not in self.fold.kept
-
-    def is_hidden(self, position: int) -> bool:
-        """Whether views leave the entry out: it is folded, or a copy of it came later."""
-        return position in self.redelivered or self.is_folded(position)
+__all__ = ["Transcript"]
 
 
 class Transcript:
@@ -91,6 +42,8 @@ class Transcript:
     Attributes:
         log: The decisions, each with the number of entries there were when it was taken.
         standing: What all of it adds up to.
+        touched: Positions of entries, in the order of events that changed how they are rendered; a new entry is one.
+            It only grows, so whoever keeps something derived of the entries reads on from where it stopped.
         on_decision: Called with the transcript and each decision that is taken now, once it has taken effect; not for
             one that is replayed. It must not raise.
     """
@@ -100,8 +53,12 @@ class Transcript:
         self._entries: list[Entry] = []
         self.log: list[tuple[int, Decision]] = []
         self.on_decision: Callable[[Transcript, Decision], None] | None = None
+        self.touched: list[int] = []
         self.pairing = Pairing()
-        self.standing = _standing_at(first_position)
+        self.standing = Standing.at(first_position)
+        self._expanded_in_log: dict[tuple[int, str], int] = {}
+        self._full_tokens = RunningSums()
+        self._summed = 0
 
     @classmethod
     def of(cls, messages: Iterable[LLMMessage]) -> "Transcript":
@@ -135,13 +92,16 @@ class Transcript:
 
     def task(self, user_sources: Sequence[str]) -> int | None:
         """Return the position of the current task: the user's latest word, else the first message to the agent."""
-        first: int | None = None
-        for entry in reversed(self.entries()):
-            if _is_told(entry) and entry.position not in self.standing.redelivered:
-                if source_of(entry.message) in user_sources:
-                    return entry.position
-                first = entry.position
-        return first
+        standing = self.standing
+        latest = [standing.spoken[source] for source in user_sources if source in standing.spoken]
+        return max(latest, default=standing.first_spoken)
+
+    def full_tokens(self, start: int, end: int) -> int:
+        """Return what the entries from `start` up to `end` (exclusive) take as they came; unmeasured ones count 0."""
+        for position in self.touched[self._summed :]:
+            self._full_tokens.put(position - self._first, self[position].full_tokens)
+        self._summed = len(self.touched)
+        return self._full_tokens.before(end - self._first) - self._full_tokens.before(max(start - self._first, 0))
 
     def has_answer(self) -> bool:
         """Whether an assistant message ever came since the view's beginning."""
@@ -151,6 +111,11 @@ class Transcript:
         """Return the call that a result answers; None for an orphan."""
         caller = self.pairing.callers.get((position, index))
         return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
+
+    def calls_answered_by(self, entry: Entry) -> set[int]:
+        """Return the positions of the messages whose calls an entry's results answer."""
+        slots = ((entry.position, index) for index in range(len(results_of(entry.message))))
+        return {self.pairing.callers[slot][0] for slot in slots if slot in self.pairing.callers}
 
     # --- writing
 
@@ -184,6 +149,9 @@ class Transcript:
         # a result that comes after the agent went on without it is told where it comes: the call keeps its stand-in
         self.pairing.forget_open_calls(before=self.standing.consumed)
         self._entries.append(entry)
+        entry.journal = self.touched
+        entry.touch()
+        self.standing.hear(entry)
         self.pairing.add(entry.position, entry.message)
         if isinstance(entry.message, AssistantMessage):
             self.standing.answered = self.end
@@ -200,6 +168,8 @@ class Transcript:
         self._apply(decision)
         if isinstance(decision, Offloaded):  # its texts are with the part, and only as long as they are shown
             decision = replace(decision, stored=_without_excerpt(decision.stored))
+        elif isinstance(decision, Expanded):
+            self._expanded_in_log[decision.place] = len(self.log)
         self.log.append((at, decision))
 
     def _apply(self, decision: Decision) -> None:
@@ -216,20 +186,17 @@ class Transcript:
         elif isinstance(decision, PlannedCompaction):
             self._compact(decision.parts)
         elif isinstance(decision, Folded):
-            standing.fold = decision
             self.pairing.forget_open_calls(before=decision.upto)  # a result that is still to come would be folded too
-            standing.answered_whole = {part for part in standing.answered_whole if not standing.is_folded(part[0])}
-            for entry in self.entries(end=decision.upto):
-                if standing.is_folded(entry.position):
-                    self._drop_stored_texts(entry, entry.measured)
+            for position in standing.fold_behind(decision):
+                self._drop_stored_texts(self[position], self[position].measured)
             self._withdraw([place for place in standing.expanded if standing.is_folded(place[0])])
         elif isinstance(decision, Shortened):
             standing.shortened[decision.position, decision.address] = decision
-            self[decision.position].revision += 1
+            self[decision.position].touch()
         elif isinstance(decision, Expanded):
             if decision.position >= standing.start and not standing.is_folded(decision.position):
-                standing.expanded[decision.place] = decision
-                standing.unseen.add(decision.place)
+                standing.expand(decision)
+                self.touched.append(decision.position)
         elif isinstance(decision, Withdrawn):
             self._withdraw(decision.places)
         elif isinstance(decision, Cleared):
@@ -238,6 +205,11 @@ class Transcript:
             standing.repeated.add((decision.position, decision.address))
         elif decision.again_at is not None:
             standing.redelivered.add(decision.position)
+            if standing.first_spoken == decision.position:
+                later = (entry for entry in self.entries(start=decision.position + 1) if _is_told(entry))
+                fresh = (entry.position for entry in later if entry.position not in standing.redelivered)
+                standing.first_spoken = next(fresh, None)
+            self.touched.append(decision.position)
             # what was opened for it is decided again with the copy
             self._withdraw([place for place in standing.expanded if place[0] == decision.position])
 
@@ -294,12 +266,13 @@ class Transcript:
     def _store(self, entry: Entry, decision: Offloaded) -> None:
         part = entry.part(decision.address)
         part.stored = decision.stored
-        entry.revision += 1
+        entry.touch()
         if entry.position < self.standing.start or self.standing.is_folded(entry.position):
             self._drop_stored_texts(entry, [part])
         elif part.is_result and entry.position < self.standing.consumed:
             part.stored = _without_excerpt(part.stored)  # stored late: the agent has read it whole
             self.standing.answered_whole.add((entry.position, part.address))
+        self.standing.note_facts(entry.position, part)
 
     def _consume(self, message: LLMMessage) -> None:
         standing = self.standing
@@ -324,7 +297,8 @@ class Transcript:
         if part.stored is not None:
             part.stored = replace(part.stored, compacted=decision.text, compacted_tokens=decision.tokens)
             self.standing.retained[decision.position, decision.address] = decision.by
-            entry.revision += 1
+            self.standing.note_facts(entry.position, part)
+            entry.touch()
             if part.stored.excerpt is not None:
                 entry.drop_texts([decision.address])  # the view goes on with the excerpt
 
@@ -336,11 +310,13 @@ class Transcript:
             of_entry.setdefault(position, []).append(self[position].part(address))
         for position, compacted in of_entry.items():
             self._drop_stored_texts(self[position], compacted)
+            for part in compacted:
+                self.standing.note_facts(position, part)
 
     @staticmethod
     def _drop_stored_texts(entry: Entry, parts: list[Part]) -> None:
         """Keep no text in the process that the store has and no view will show again."""
-        entry.revision += 1
+        entry.touch()
         stored = [part for part in parts if part.stored]
         # only the strings in them are stored, not how a call's arguments are written
         entry.drop_texts(part.address for part in stored if part.address.kind != "arguments")
@@ -348,24 +324,22 @@ class Transcript:
             part.stored = _without_excerpt(part.stored) if part.stored else None
 
     def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
-        gone = [self.standing.expanded.pop(place) for place in places if place in self.standing.expanded]
-        if not gone:
-            return
-        self.standing.unseen &= self.standing.expanded.keys()
-        for index, (at, decision) in enumerate(self.log):
-            if isinstance(decision, Expanded) and any(decision is one for one in gone):
-                self.log[index] = (at, replace(decision, text=""))  # no view shows it again; what it took is known
+        for place in places:
+            if self.standing.withdraw(place):
+                self.touched.append(place[0])
+                index = self._expanded_in_log.pop(place)
+                at, expanded = self.log[index]
+                if isinstance(expanded, Expanded):
+                    self.log[index] = (at, replace(expanded, text=""))  # no view shows it again; what it took is known
 
     def _clear(self, position: int) -> None:
         self._withdraw([*self.standing.expanded])
-        self.standing = _standing_at(position)
+        self.standing = Standing.at(position)
+        for entry in self.entries():
+            self.standing.hear(entry)
         self.pairing.forget_open_calls(before=position)
         for entry in self.entries(start=self._first, end=position):
             self._drop_stored_texts(entry, entry.measured)
-
-
-def _standing_at(position: int) -> Standing:
-    return Standing(start=position, shown=position, consumed=position, answered_from=position, answered=position)
 
 
 def _without_excerpt(stored: Stored) -> Stored:

@@ -20,8 +20,9 @@ from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, Folded, PartId, PlannedCompaction, Transcript, Withdrawn
 from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 from .history import fold_key, fold_text
-from .render import Renderer, View, current_task, text_in_view
+from .render import Renderer, current_task, text_in_view
 from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
+from .view import View
 
 __all__ = ["Budget", "session_tag"]
 

@@ -22,7 +22,6 @@ from ..transcript import (
     PlannedCompaction,
     Retained,
     Standing,
-    Stored,
     Transcript,
     Withdrawn,
 )
@@ -39,8 +38,9 @@ LEAST_EXPECTED_CALLS = 6
 
 @dataclass(frozen=True)
 class _Change:
-    """What one message of a view would lose."""
+    """What the message at an index of a view would lose."""
 
+    index: int
     removed_tokens: int
     parts: tuple[PartId, ...] = ()
     places: tuple[tuple[int, str], ...] = ()
@@ -75,27 +75,23 @@ def saving_changes(
         policy: The prices.
         is_held: Whether a part waits for something and is not to be compacted yet.
     """
-    standing = transcript.standing
-    task = transcript.task(policy.user_sources) or 0
-    seen = [message for message in view.messages if message.position < standing.shown]
-    changes = [_change_of(message, transcript, policy, task, is_held) for message in seen]
-    if not any(change.removed_tokens for change in changes):
+    changes = _changes(transcript, view, policy, is_held)
+    if not changes:
         return []
     calls = expected_calls(transcript, policy.cache)
-    cached = sum(message.tokens for message in seen)
+    seen = _SeenTokens(transcript, view)
+    cached = seen.before(len(view.messages))
     least = max(policy.cache.least_prefix_tokens - policy.reserved_tokens, 0)
-    before, removed, rewritten = cached, 0, 0
+    removed = 0
     best: tuple[Arithmetic, int] | None = None
-    for number in range(len(seen) - 1, -1, -1):
-        before -= seen[number].tokens
+    for number in range(len(changes) - 1, -1, -1):
         removed += changes[number].removed_tokens
-        rewritten += seen[number].tokens - changes[number].removed_tokens
-        if changes[number].removed_tokens:
-            uncached = before if before < least <= cached else 0
-            sum_ = arithmetic_of(removed, rewritten + uncached, calls, policy.cache)
-            if sum_.net > (best[0].net if best else 0.0):
-                best = sum_, number
-    return [] if best is None else _decisions(changes[best[1] :], best[0], standing)
+        before = seen.before(changes[number].index)
+        uncached = before if before < least <= cached else 0
+        sum_ = arithmetic_of(removed, cached - before - removed + uncached, calls, policy.cache)
+        if sum_.net > (best[0].net if best else 0.0):
+            best = sum_, number
+    return [] if best is None else _decisions(changes[best[1] :], best[0], transcript.standing)
 
 
 def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[Retained]:
@@ -104,22 +100,16 @@ def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCo
     The facts of one result are worth their room as long as it is likely to be asked for; in a run of hundreds they
     would fill the view.
     """
-    standing, limit = transcript.standing, policy.compaction.facts_in_view_tokens
-    with_facts = [
-        (position, address, part.stored)
-        for position, address in sorted(standing.compacted)
-        if position >= standing.start and not standing.is_hidden(position)
-        for part in (transcript[position].part(address),)
-        if part.is_result and part.stored is not None and part.stored.refs and "\n" in part.stored.compacted
-    ]
-    total = sum(_facts_tokens(stored) for _, _, stored in with_facts)
+    facts, limit = transcript.standing.facts, policy.compaction.facts_in_view_tokens
+    total = sum(facts.values())
     aged: list[Retained] = []
     if total > limit:
-        for position, address, stored in with_facts:
+        for position, address in sorted(facts):
             if total <= limit * FACTS_SHARE_KEPT:
                 break
-            bare = stored.compacted.partition("\n")[0]
-            total -= _facts_tokens(stored)
+            stored = transcript[position].part(address).stored
+            bare = stored.compacted.partition("\n")[0] if stored else ""
+            total -= facts[position, address]
             aged.append(Retained(position, address, bare, counter.count(bare), "age"))
     return aged
 
@@ -135,18 +125,48 @@ def ageing_of(aged: Sequence[Retained], transcript: Transcript, view: View, poli
     return PlannedCompaction(parts, "aged", arithmetic_of(removed, max(behind - removed, 0), calls, policy.cache))
 
 
-def _facts_tokens(stored: Stored) -> int:
-    """Return about what the lines below the first one take."""
-    share = 1 - len(stored.compacted.partition("\n")[0]) / len(stored.compacted)
-    return int(stored.compacted_tokens * share)
+class _SeenTokens:
+    """What the messages of a view take that stood in the one handed out last."""
+
+    def __init__(self, transcript: Transcript, view: View) -> None:
+        shown = transcript.standing.shown
+        self._view = view
+        self._end = view.index_at(shown)
+        places = {place for entry in transcript.entries(start=shown) for place in transcript.calls_answered_by(entry)}
+        # of results that came since, those that stand before: at calls that were shown without them
+        self._late = [
+            (index, view.messages[index].tokens)
+            for place in sorted(places)
+            for index in view.indexes_at(place)
+            if place < shown <= view.messages[index].position
+        ]
+
+    def before(self, index: int) -> int:
+        """Return what those before an index take together."""
+        late = sum(tokens for at, tokens in self._late if at < index)
+        return self._view.tokens_before(min(index, self._end)) - late
+
+
+def _changes(
+    transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
+) -> list[_Change]:
+    """Return what messages that were handed out would lose, in their order; looks only at those that could."""
+    standing = transcript.standing
+    task = transcript.task(policy.user_sources) or 0
+    places = {*standing.expanded_at}
+    for position in {position for position, _ in standing.answered_whole}:
+        places |= {position, *transcript.calls_answered_by(transcript[position])}
+    changes = (
+        _change_of(index, view.messages[index], transcript, task, is_held)
+        for place in sorted(places)
+        for index in view.indexes_at(place)
+        if view.messages[index].position < standing.shown
+    )
+    return [change for change in changes if change.removed_tokens]
 
 
 def _change_of(
-    message: ViewMessage,
-    transcript: Transcript,
-    policy: ContextPolicy,
-    task: int,
-    is_held: Callable[[PartId], bool],
+    index: int, message: ViewMessage, transcript: Transcript, task: int, is_held: Callable[[PartId], bool]
 ) -> _Change:
     standing = transcript.standing
     removed, parts = 0, list[PartId]()
@@ -156,7 +176,7 @@ def _change_of(
             is_turns = place in standing.expanded and standing.expanded[place].origin == "turn"
             is_answered = place not in standing.unseen and segment.position < standing.consumed
             is_over = is_turns and is_answered and segment.position < task
-            return _Change(message.tokens, (), (place,)) if is_over else _Change(0)
+            return _Change(index, message.tokens, (), (place,)) if is_over else _Change(index, 0)
         if segment.part is None or segment.part not in standing.answered_whole or is_held(segment.part):
             continue
         part = transcript[segment.position].part(segment.part[1])
@@ -164,7 +184,7 @@ def _change_of(
         if saved > 0:
             removed += saved
             parts.append(segment.part)
-    return _Change(removed, tuple(parts))
+    return _Change(index, removed, tuple(parts))
 
 
 def _decisions(changes: list[_Change], arithmetic: Arithmetic, standing: Standing) -> list[Decision]:

@@ -6,23 +6,19 @@ user message, folded entries are one placeholder. Nothing here decides anything:
 decided before.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Set
+from itertools import count
 
 from autogen_core.models import (
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
-    LLMMessage,
     SystemMessage,
     UserMessage,
 )
 
 from ..messages import (
     Address,
-    PartKind,
     calls_of,
-    copy_message,
     interrupted_result,
     results_of,
     source_of,
@@ -30,106 +26,14 @@ from ..messages import (
 )
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Entry, Expanded, Folded, Part, PartId, Transcript
+from ..transcript import Entry, Expanded, Folded, Part, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
+from .view import Messages, PartState, Segment, View, ViewMessage
 
-__all__ = [
-    "MEMORY_SOURCE",
-    "PartState",
-    "Renderer",
-    "Segment",
-    "View",
-    "ViewMessage",
-    "current_task",
-    "render",
-    "text_in_view",
-]
-
-_Kept = dict[tuple[int, bool], tuple[object, "ViewMessage"]]
+__all__ = ["MEMORY_SOURCE", "Renderer", "current_task", "render", "text_in_view"]
 
 MEMORY_SOURCE = "memory"
 """Source of the messages that the context itself adds to a view."""
-
-PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded"]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """One rendered text of a view.
-
-    Attributes:
-        position: Position of its entry in the transcript; of a fold, of the first entry behind it.
-        source: Who said it: a source, or a tool's name.
-        kind: result, text, thought, arguments, image, fold or expansion.
-        index: Which part of that kind it is in its message.
-        state: How it is shown: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded;
-            interrupted (a result that never came); expanded (brought back from the store).
-        tokens: What it takes, names and ids included.
-        full_tokens: What the whole content takes.
-        keys: The items it refers to.
-        why: Of an expansion: why each item is there.
-        owner: Of an expansion: which it is of those that stand after one message.
-    """
-
-    position: int
-    source: str
-    kind: PartKind | Literal["fold", "expansion"]
-    index: int
-    state: PartState
-    tokens: int
-    full_tokens: int
-    keys: tuple[str, ...] = ()
-    why: str = ""
-    owner: str = ""
-
-    @property
-    def part(self) -> PartId | None:
-        """The part it shows; None for a fold, an expansion, and a result that never came."""
-        if self.kind in ("fold", "expansion") or self.state == "interrupted":
-            return None
-        return self.position, Address(self.kind, self.index)
-
-    @property
-    def expansion_place(self) -> tuple[int, str]:
-        """Of an expansion: what tells it from others in force."""
-        return self.position, self.owner
-
-    @property
-    def place(self) -> tuple[int, str, int]:
-        """What tells it from the other segments of a view."""
-        return self.position, self.kind, self.index
-
-
-@dataclass(frozen=True)
-class ViewMessage:
-    """One message of a view, private to it, with its segments.
-
-    Attributes:
-        position: Position of the entry it was rendered from.
-        message: What the model sees. Copy before handing out.
-        tokens: Tokens of the whole message, its overhead and images included.
-    """
-
-    position: int
-    message: LLMMessage
-    tokens: int
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """A rendered view."""
-
-    messages: tuple[ViewMessage, ...] = ()
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all messages."""
-        return sum(message.tokens for message in self.messages)
-
-    def copies(self) -> list[LLMMessage]:
-        """Return messages to hand out: nothing in them is shared with the view."""
-        return [copy_message(message.message) for message in self.messages]
 
 
 def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
@@ -162,66 +66,104 @@ def render(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter)
 
 
 class Renderer:
-    """Renders views. Messages are kept until their entry changes; what is returned is as if nothing were kept."""
+    """Renders the views of a transcript as it goes on; what is returned is as if everything were rendered anew.
+
+    Only what came or changed since the last view is rendered: the transcript says which entries did (`touched`). A
+    fold, a clear, and a change of a `SystemMessage`, which decides whether its repeats are shown, have the list put
+    together anew, of messages that are kept.
+    """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
         self._policy = policy
         self._counter = counter
-        self._kept: _Kept = {}
-        self._before: _Kept = {}
+        self._begin(None)
+
+    def _begin(self, transcript: Transcript | None) -> None:
+        self._transcript = transcript
+        self._read = 0  # of what is touched
+        self._end = 0  # entries before it are rendered
+        self._frame: tuple[int, Folded | None] = (0, None)
+        self._said_by_system: set[str] = set()
+        self._messages = Messages()
 
     def render(self, transcript: Transcript) -> View:
         """Return the view of a measured transcript."""
-        self._before, self._kept = self._kept, {}
-        return View(tuple(self._messages(transcript)))
-
-    def _messages(self, transcript: Transcript) -> Iterator[ViewMessage]:
+        if transcript is not self._transcript:
+            self._begin(transcript)
+        touched = self._touched(transcript)
         standing = transcript.standing
-        fold_is_due = True
-        said_by_system: set[str] = set()
-        expanded: dict[int, list[Expanded]] = {}
-        for one in sorted(standing.expanded.values(), key=lambda one: one.origin == "memory"):
-            expanded.setdefault(one.position, []).append(one)
-        for entry in transcript.entries():
-            if standing.is_folded(entry.position):
-                if standing.fold is not None and fold_is_due:
-                    yield self._fold_message(standing.fold, entry.position)
-                    fold_is_due = False
+        is_same_frame = standing.start == self._frame[0] and standing.fold is self._frame[1]
+        if is_same_frame and not any(_is_system(transcript[one]) for one in touched):
+            for position in sorted(touched):
+                self._replace(transcript, position)
+            self._extend(transcript)
+        else:
+            self._frame = (standing.start, standing.fold)
+            self._assemble(transcript, touched)
+        self._end = transcript.end
+        return self._messages.newest()
+
+    def _touched(self, transcript: Transcript) -> set[int]:
+        """Return where something that was rendered may have changed since: results stand at their calls."""
+        touched: set[int] = set()
+        for position in dict.fromkeys(transcript.touched[self._read :]):
+            places = (position, *transcript.calls_answered_by(transcript[position]))
+            touched.update(place for place in places if place < self._end)
+        self._read = len(transcript.touched)
+        return touched
+
+    def _replace(self, transcript: Transcript, position: int) -> None:
+        """Render an entry anew that stands in the view."""
+        if position < self._frame[0] or transcript.standing.is_folded(position):
+            return
+        self._messages.replace(*self._messages.places(position), list(self._block(transcript, transcript[position])))
+
+    def _extend(self, transcript: Transcript) -> None:
+        """Render the entries that came since."""
+        entries = transcript.entries(start=max(self._end, self._frame[0]))
+        added = [message for entry in entries for message in self._block(transcript, entry)]
+        end = len(self._messages.messages)
+        self._messages.replace(end, end, added)
+
+    def _assemble(self, transcript: Transcript, touched: Set[int]) -> None:
+        """Put the list together anew."""
+        standing = transcript.standing
+        kept: dict[int, list[ViewMessage]] = {}
+        for message in self._messages.messages:
+            if message.segments[:1] and message.segments[0].kind == "fold":
                 continue
-            if entry.position in standing.redelivered:
-                continue
-            message = entry.message
-            if isinstance(message, FunctionExecutionResultMessage):
-                yield from self._orphans(transcript, entry)
-            elif not isinstance(message, SystemMessage) or entry.dropped:
-                yield from self._message(transcript, entry)
-            elif message.content not in said_by_system:
-                said_by_system.add(message.content)
-                yield from self._message(transcript, entry)
-            for number, one in enumerate(expanded.get(entry.position, ())):
-                yield self._expansion(one, number)
+            kept.setdefault(message.place, []).append(message)
+        self._said_by_system = set()
+        messages: list[ViewMessage] = []
+        for position in _places(transcript):
+            if standing.fold is not None and standing.is_folded(position):
+                messages.append(self._fold_message(standing.fold, position))
+            elif position in kept and position not in touched and not _is_system(transcript[position]):
+                messages += kept[position]
+            else:
+                messages += self._block(transcript, transcript[position])
+        self._messages.replace(0, len(self._messages.messages), messages)
+
+    def _block(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
+        """Render what stands at an entry: the message, with the results of its calls; what was opened for it."""
+        message = entry.message
+        if entry.position in transcript.standing.redelivered:
+            return
+        if isinstance(message, FunctionExecutionResultMessage):
+            yield from self._orphans(transcript, entry)
+        elif not isinstance(message, SystemMessage) or entry.dropped:
+            yield from self._message(transcript, entry)
+        elif message.content not in self._said_by_system:
+            self._said_by_system.add(message.content)
+            yield from self._message(transcript, entry)
+        expanded = transcript.standing.expanded_at.get(entry.position, {}).values()
+        for number, one in enumerate(sorted(expanded, key=lambda one: one.origin == "memory")):
+            yield self._expansion(one, number)
 
     def _message(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
-        """Render a message, with the results of its calls."""
-        yield self._keep((entry.position, False), (entry, entry.revision), self._whole_message, transcript, entry)
+        yield self._whole_message(transcript, entry)
         if calls_of(entry.message):
-            answers = transcript.pairing.answers[entry.position]
-            state = [entry, *((answer, answer and transcript[answer[0]].revision) for answer in answers)]
-            yield self._keep((entry.position, True), state, self._answers, transcript, entry)
-
-    def _keep(
-        self,
-        place: tuple[int, bool],
-        state: object,
-        make: Callable[[Transcript, Entry], ViewMessage],
-        transcript: Transcript,
-        entry: Entry,
-    ) -> ViewMessage:
-        kept = self._before.get(place)
-        if kept is None or kept[0] != state:
-            kept = (state, make(transcript, entry))
-        self._kept[place] = kept
-        return kept[1]
+            yield self._answers(transcript, entry)
 
     def _whole_message(self, transcript: Transcript, entry: Entry) -> ViewMessage:
         source = source_of(entry.message) or "system"
@@ -236,6 +178,7 @@ class Renderer:
             with_texts(entry.message, texts) if texts else entry.message,
             MESSAGE_OVERHEAD_TOKENS + sum(segment.tokens for segment in segments),
             tuple(segments),
+            entry.position,
         )
 
     def _answers(self, transcript: Transcript, entry: Entry) -> ViewMessage:
@@ -257,6 +200,7 @@ class Renderer:
             FunctionExecutionResultMessage(content=results),
             MESSAGE_OVERHEAD_TOKENS + sum(segment.tokens for segment in segments),
             tuple(segments),
+            entry.position,
         )
 
     def _orphans(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
@@ -268,6 +212,7 @@ class Renderer:
                 UserMessage(content=f"{result.name} returned:\n{result.content}", source=MEMORY_SOURCE),
                 MESSAGE_OVERHEAD_TOKENS + segment.tokens + self._counter.count(f" returned:\n{MEMORY_SOURCE}"),
                 (segment,),
+                entry.position,
             )
 
     def _fold_message(self, fold: Folded, position: int) -> ViewMessage:
@@ -278,6 +223,7 @@ class Renderer:
             UserMessage(content=fold.text, source=MEMORY_SOURCE),
             MESSAGE_OVERHEAD_TOKENS + tokens,
             (Segment(position, MEMORY_SOURCE, "fold", 0, "folded", tokens, fold.ref.token_count, keys),),
+            position,
         )
 
     def _expansion(self, expanded: Expanded, number: int) -> ViewMessage:
@@ -301,6 +247,7 @@ class Renderer:
             UserMessage(content=expanded.text, source=MEMORY_SOURCE),
             MESSAGE_OVERHEAD_TOKENS + tokens,
             (segment,),
+            expanded.position,
         )
 
     def _result(self, transcript: Transcript, position: int, index: int) -> tuple[FunctionExecutionResult, Segment]:
@@ -333,3 +280,17 @@ class Renderer:
             part.tokens + part.overhead_tokens,
             tuple(ref.key for ref in part.stored.refs) if part.stored else (),
         )
+
+
+def _places(transcript: Transcript) -> Iterator[int]:
+    """Yield the positions of the entries that the view shows, and the first folded one for all of them."""
+    start, fold = transcript.standing.start, transcript.standing.fold
+    if fold is not None:
+        first_folded = next(position for position in count(start) if position not in fold.kept)
+        yield from sorted({position for position in (*fold.kept, first_folded) if start <= position < fold.upto})
+        start = max(start, fold.upto)
+    yield from range(start, transcript.end)
+
+
+def _is_system(entry: Entry) -> bool:
+    return isinstance(entry.message, SystemMessage)

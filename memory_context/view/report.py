@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..transcript import Arithmetic, Cleared, Folded, PlannedCompaction, Shown, Transcript, Withdrawn
-from .render import PartState, Segment, View
+from .view import PartState, Segment, View
 
 __all__ = ["Decided", "SegmentChange", "ViewReport", "report", "stable_tokens"]
 
@@ -98,12 +98,12 @@ class ViewReport:
 
 def stable_tokens(before: View, after: View) -> int:
     """Return the tokens of the messages at the head of `after` that are the same as in `before`."""
-    tokens = 0
-    for old, new in zip(before.messages, after.messages, strict=False):
+    index = after.same_head(before)
+    for old, new in zip(before.messages_from(index), after.messages_from(index), strict=False):
         if old is not new and old.message != new.message:
             break
-        tokens += new.tokens
-    return tokens
+        index += 1
+    return after.tokens_before(index)
 
 
 def report(transcript: Transcript, before: View, after: View, token_budget: int | None) -> ViewReport:

@@ -5,7 +5,7 @@ from ..messages import Address
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, Part, PlannedCompaction, Shortened
-from .render import View
+from .view import View
 
 __all__ = ["LEAST_EXCERPT_TOKENS", "Shortener", "ShownPart"]
 

@@ -1,0 +1,221 @@
+"""A view as a value: what the model sees, message by message, with what each text of it is and takes."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from operator import attrgetter
+from typing import Literal
+
+from autogen_core.models import LLMMessage
+
+from ..messages import Address, PartKind, copy_message
+from ..transcript import PartId
+
+__all__ = ["Messages", "PartState", "Segment", "View", "ViewMessage"]
+
+_PLACE, _TOKENS = attrgetter("place"), attrgetter("tokens")
+
+PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded"]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One rendered text of a view.
+
+    Attributes:
+        position: Position of its entry in the transcript; of a fold, of the first entry behind it.
+        source: Who said it: a source, or a tool's name.
+        kind: result, text, thought, arguments, image, fold or expansion.
+        index: Which part of that kind it is in its message.
+        state: How it is shown: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded;
+            interrupted (a result that never came); expanded (brought back from the store).
+        tokens: What it takes, names and ids included.
+        full_tokens: What the whole content takes.
+        keys: The items it refers to.
+        why: Of an expansion: why each item is there.
+        owner: Of an expansion: which it is of those that stand after one message.
+    """
+
+    position: int
+    source: str
+    kind: PartKind | Literal["fold", "expansion"]
+    index: int
+    state: PartState
+    tokens: int
+    full_tokens: int
+    keys: tuple[str, ...] = ()
+    why: str = ""
+    owner: str = ""
+
+    @property
+    def part(self) -> PartId | None:
+        """The part it shows; None for a fold, an expansion, and a result that never came."""
+        if self.kind in ("fold", "expansion") or self.state == "interrupted":
+            return None
+        return self.position, Address(self.kind, self.index)
+
+    @property
+    def expansion_place(self) -> tuple[int, str]:
+        """Of an expansion: what tells it from others in force."""
+        return self.position, self.owner
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """What tells it from the other segments of a view."""
+        return self.position, self.kind, self.index
+
+
+@dataclass(frozen=True)
+class ViewMessage:
+    """One message of a view, private to it, with its segments.
+
+    Attributes:
+        position: Position of the entry it was rendered from.
+        message: What the model sees. Copy before handing out.
+        tokens: Tokens of the whole message, its overhead and images included.
+        place: Position of the entry at which it stands; results stand at the entry that asked for them. Ascending.
+    """
+
+    position: int
+    message: LLMMessage
+    tokens: int
+    segments: tuple[Segment, ...]
+    place: int
+
+
+_Change = tuple[int, Sequence[ViewMessage], int]
+"""An index, the messages that stood there before, and how many stand there now."""
+
+
+class View:
+    """A rendered view.
+
+    Views of one renderer share one list: the newest view reads it, an older one knows what changed since. So a further
+    view costs what is new in it. Do not keep `messages` longer than until the next one is rendered; keep the view.
+
+    Attributes:
+        tokens: Tokens of all messages.
+    """
+
+    def __init__(self, shared: "Messages | None" = None) -> None:
+        self._shared = Messages() if shared is None else shared
+        self._newer: View | None = None
+        self._changes: list[_Change] = []  # to the newer one, in their order
+        self.tokens = self._shared.tokens
+
+    @property
+    def messages(self) -> Sequence[ViewMessage]:
+        """What the model sees, in order."""
+        return self._shared.messages if self._newer is None else self.messages_from(0)
+
+    def messages_from(self, index: int) -> list[ViewMessage]:
+        """Return the messages from an index on; no view since may have changed those before it, unless it is 0."""
+        changes: list[_Change] = []
+        view = self
+        while view._newer is not None:
+            changes += view._changes
+            view = view._newer
+        messages = self._shared.messages[index:]
+        for at, before, after in reversed(changes):
+            messages[at - index : at - index + after] = before
+        return messages
+
+    def copies(self) -> list[LLMMessage]:
+        """Return messages to hand out: nothing in them is shared with the view."""
+        return [copy_message(message.message) for message in self.messages]
+
+    def index_at(self, place: int) -> int:
+        """Return the index of the first message at an entry's position or after it."""
+        return bisect_left(self.messages, place, key=_PLACE)
+
+    def indexes_at(self, place: int) -> range:
+        """Return the indexes of the messages that stand at an entry's position."""
+        begin = self.index_at(place)
+        return range(begin, bisect_left(self.messages, place + 1, begin, key=_PLACE))
+
+    def tokens_before(self, index: int) -> int:
+        """Return the tokens of the first `index` messages."""
+        if self._newer is None:
+            return self._shared.tokens_before(index)
+        return sum(message.tokens for message in self.messages[:index])
+
+    def is_same(self, before: "View") -> bool:
+        """Whether an earlier view says the same."""
+        if before is self or self.tokens != before.tokens:
+            return before is self
+        same = self.same_head(before)
+        return self.messages_from(same) == before.messages_from(same)
+
+    def same_head(self, before: "View") -> int:
+        """Return how many messages at the head have not changed since an earlier view; 0 for another renderer's."""
+        same = len(self.messages) if self._newer is None else 0
+        while before is not self:
+            if before._newer is None:
+                return 0
+            same = min(same, *(index for index, _, _ in before._changes))
+            before = before._newer
+        return same
+
+    def supersede(self, newer: "View", changes: list[_Change]) -> None:
+        """Become the view before a newer one."""
+        self._newer, self._changes = newer, changes
+
+
+class Messages:
+    """The messages of a renderer's newest view.
+
+    Attributes:
+        messages: The messages; changed by `replace` only.
+        tokens: What they take.
+        view: The newest view.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[ViewMessage] = []
+        self.tokens = 0
+        self._changes: list[_Change] = []
+        self._sums = [0]  # tokens of the first 0, 1, 2 … messages, as far as they were asked for
+        self.view = View(self)
+
+    def replace(self, begin: int, end: int, after: Sequence[ViewMessage]) -> None:
+        """Put other messages in the place of some; those that are equal to the ones before stay."""
+        before = self.messages[begin:end]
+        same = _same_head(before, after)
+        before, after = before[same:], after[same:]
+        if before or after:
+            begin += same
+            self.messages[begin:end] = after
+            self.tokens += sum(map(_TOKENS, after)) - sum(map(_TOKENS, before))
+            self._changes.append((begin, before, len(after)))
+            del self._sums[begin + 1 :]
+
+    def places(self, place: int) -> tuple[int, int]:
+        """Return where the messages that stand at an entry's position begin and end."""
+        begin = bisect_left(self.messages, place, key=_PLACE)
+        return begin, bisect_left(self.messages, place + 1, begin, key=_PLACE)
+
+    def tokens_before(self, index: int) -> int:
+        """Return the tokens of the first `index` messages."""
+        if index >= len(self._sums):
+            new = self.messages[len(self._sums) - 1 :]
+            self._sums += islice(accumulate(map(_TOKENS, new), initial=self._sums[-1]), 1, None)
+        return self._sums[index]
+
+    def newest(self) -> View:
+        """Return the view of the messages as they are now: the same one until they change."""
+        if self._changes:
+            view = View(self)
+            self.view.supersede(view, self._changes)
+            self.view, self._changes = view, []
+        return self.view
+
+
+def _same_head(before: Sequence[ViewMessage], after: Sequence[ViewMessage]) -> int:
+    """Return how many messages at the head are equal."""
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
