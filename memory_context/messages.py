@@ -255,11 +255,13 @@ class Pairing:
             index), or None.
         callers: The same from the other side: for each result that answers a call, where that call stands.
         orphans: For each message with results: the indexes of results that answer no call.
+        asking: Positions of the messages with calls, ascending.
     """
 
     answers: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict[int, list[tuple[int, int] | None]])
     callers: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict[tuple[int, int], tuple[int, int]])
     orphans: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    asking: list[int] = field(default_factory=list[int])
     _open: list[tuple[int, int, FunctionCall]] = field(default_factory=list[tuple[int, int, FunctionCall]])
 
     def add(self, position: int, message: LLMMessage) -> None:
@@ -267,6 +269,7 @@ class Pairing:
         calls = calls_of(message)
         if calls:
             self.answers[position] = [None] * len(calls)
+            self.asking.append(position)
             self._open.extend((position, i, call) for i, call in enumerate(calls))
         for index, result in enumerate(results_of(message)):
             slot = self._take_open_call(result)

@@ -90,7 +90,7 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
     answer = (hint.answer or hint.said)[:_RANKED_WORDS]
     content = unwrap(result.content) or result.content  # an MCP wrapper has names of its own
     ranked = ranked_names(content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
-    known = "\n".join([text, hint.known, hint.answer, shown])
+    known = ("\n".join([text, hint.answer, shown]), hint.known)
     # what a wrapper escapes cannot be searched for, and a sentence is no name, whoever found it
     verbatim = (name for name in ranked if name in result.content and is_name(name))
     names = _names_within(verbatim, known, limit, hint.counter)
@@ -114,7 +114,7 @@ def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter
     return kept
 
 
-def _names_within(names: Iterable[str], known: str, limit_tokens: int, counter: TokenCounter) -> list[str]:
+def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
     """Return the first names that fit, without those that stand elsewhere or in another one.
 
     Of names that differ in their digits only, a few stand for all: the rest of a row is one search away.
@@ -127,7 +127,7 @@ def _names_within(names: Iterable[str], known: str, limit_tokens: int, counter: 
         if room < _LEAST_NAME_TOKENS or passed_over > _PASSED_OVER:
             break
         row = _DIGITS.sub("0", name)
-        if name in known or alike[row] >= _NAMES_OF_A_ROW or any(name in other for other in kept):
+        if alike[row] >= _NAMES_OF_A_ROW or any(name in text for text in (*kept, *known)):
             continue
         tokens = counter.count(f", {name}")
         if tokens > room:

@@ -194,12 +194,9 @@ def _events_of(transcript: Transcript, decision: object) -> list[_Event]:
         return _if_any("shortened", keys, f"to {decision.tokens:,} tokens")
     if isinstance(decision, Folded):
         before = _last_before(transcript, decision, Folded)
-        folded = [
-            entry
-            for entry in transcript.entries(end=decision.upto)
-            if entry.position not in decision.kept
-            and (before is None or entry.position >= before.upto or entry.position in before.kept)
-        ]
+        start = transcript.standing.start if before is None else max(before.upto, transcript.standing.start)
+        positions = (*(before.kept if before else ()), *range(start, decision.upto))
+        folded = [transcript[p] for p in positions if transcript.standing.start <= p and p not in decision.kept]
         return _if_any("folded", _keys_of(folded), f"{decision.ref.key}: {decision.ref.description}")
     if isinstance(decision, Cleared):
         before = _last_before(transcript, decision, Cleared)

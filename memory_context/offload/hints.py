@@ -7,12 +7,12 @@ from ..messages import results_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Transcript
+from .known import KnownText
 
-__all__ = ["hint_for", "known_text", "result_of"]
+__all__ = ["hint_for", "result_of"]
 
 _SAID_CHARACTERS = 8_000
 _TASK_CHARACTERS = 16_000
-_KNOWN_CHARACTERS = 400_000
 
 _EXCERPT_OVERHEAD_TOKENS = 100
 """Room in a first view for the status and the placeholder above an excerpt."""
@@ -37,7 +37,7 @@ def hint_for(
     counter: TokenCounter,
     *,
     is_answered: bool,
-    known: str | None = None,
+    known: KnownText | None,
 ) -> Hint:
     """Return what is known of the agent's work when this part is compacted.
 
@@ -49,7 +49,7 @@ def hint_for(
         counter: Counts tokens.
         is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole,
             and beside it facts about the rest.
-        known: What facts need not say, if it is at hand; None to look (`known_text`).
+        known: What facts need not say; None if that does not matter.
     """
     facts_are_wanted = is_answered or policy.shown_first == "placeholder"
     facts_limit = policy.compaction.facts_limit_tokens if facts_are_wanted else 0
@@ -62,13 +62,11 @@ def hint_for(
     if excerpt_limit:
         facts_limit = min(policy.compaction.facts_limit_tokens, int(excerpt_limit * _FACTS_SHARE_OF_EXCERPT))
         excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)
-    if known is None:
-        known = known_text(transcript, policy) if facts_limit else ""
     return Hint(
         task=_task(transcript, policy)[:_TASK_CHARACTERS],
         said=_said(transcript, range(entry.position - 1, transcript.standing.start - 1, -1)),
         answer=_said(transcript, range(entry.position + 1, transcript.end)) if is_answered else "",
-        known=known,
+        known=str(known) if known is not None and facts_limit else "",
         facts_limit_tokens=facts_limit,
         excerpt_limit_tokens=excerpt_limit,
         counter=counter,
@@ -79,9 +77,10 @@ def hint_for(
 def _task(transcript: Transcript, policy: ContextPolicy) -> str:
     """Return the current task, and the first one if it is another."""
     current = transcript.task(policy.user_sources)
-    first = next((entry.position for entry in transcript.entries() if source_of(entry.message)), current)
-    positions = [position for position in dict.fromkeys([current, first]) if position is not None]
-    return "\n".join(_words(transcript[position]) for position in positions)
+    positions = range(transcript.standing.start, transcript.end)
+    first = next((position for position in positions if source_of(transcript[position].message)), current)
+    both = [position for position in dict.fromkeys([current, first]) if position is not None]
+    return "\n".join(_words(transcript[position]) for position in both)
 
 
 def _said(transcript: Transcript, positions: range) -> str:
@@ -94,22 +93,3 @@ def _said(transcript: Transcript, positions: range) -> str:
 
 def _words(entry: Entry) -> str:
     return "\n".join(text for address, text in texts_of(entry.message) if address not in entry.dropped)
-
-
-def known_text(transcript: Transcript, policy: ContextPolicy) -> str:
-    """Return what the view says for long: all but results that are whole and will be compacted themselves."""
-    standing = transcript.standing
-    known: list[str] = [] if standing.fold is None else [standing.fold.text]
-    for entry in transcript.entries():
-        if standing.is_hidden(entry.position):
-            continue
-        for part in entry.measured:
-            if part.address.kind == "image":
-                continue
-            if (entry.position, part.address) in standing.compacted and part.stored is not None:
-                known.append(part.stored.compacted)
-            elif part.address not in entry.dropped and not (
-                part.is_result and part.tokens > policy.offload_threshold_tokens
-            ):
-                known.append(entry.text(part.address) or "")
-    return "\n".join(known)[-_KNOWN_CHARACTERS:]

@@ -18,6 +18,7 @@ from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Repeated, Transcript
 from .hints import hint_for, result_of
+from .known import KnownText
 from .parts import Packer, Piece
 from .repeats import may_repeat, repeated, sources_before
 from .summaries import Summariser
@@ -63,6 +64,7 @@ class Offloader:
         self._policy = policy
         self._counter = counter
         self._compactors = compactors
+        self._known = KnownText(transcript, policy)
         self._packer = Packer(policy, counter, compactors)
         self._unmeasured: list[Entry] = [entry for entry in transcript.entries() if entry.parts is None]
         self._inline_for_good: set[PartId] = set()
@@ -248,7 +250,9 @@ class Offloader:
         """Return what the compactor is told of a result; None for any other part."""
         if not part.is_result:
             return None
-        hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=False)
+        hint = hint_for(
+            self._transcript, entry, part, self._policy, self._counter, is_answered=False, known=self._known
+        )
         return result_of(self._transcript, entry, part, text), hint
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
@@ -273,7 +277,7 @@ class Offloader:
         try:
             is_answered = entry.position < self._transcript.standing.consumed
             hint = hint_for(
-                self._transcript, entry, part, self._policy, self._counter, is_answered=is_answered, known=""
+                self._transcript, entry, part, self._policy, self._counter, is_answered=is_answered, known=None
             )
             result = result_of(self._transcript, entry, part, text)
             self._summariser.consider(entry, part, result, hint, part.stored.refs[0].key)

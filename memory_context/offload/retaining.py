@@ -14,7 +14,8 @@ from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
 from ..transcript import PartId, Retained, Transcript
-from .hints import hint_for, known_text, result_of
+from .hints import hint_for, result_of
+from .known import KnownText
 from .parts import compacted_text
 from .recording import SummaryRecorder
 from .summaries import Summariser
@@ -60,6 +61,7 @@ class Retainer:
         self._counter = counter
         self._compactors = compactors
         self._summaries = SummaryRecorder(transcript, summariser, policy, counter)
+        self._known = KnownText(transcript, policy)
         self._chooses = policy.compaction.enabled and policy.shown_first != "placeholder"
         self._failed: set[PartId] = set()
 
@@ -98,14 +100,15 @@ class Retainer:
 
     def _choices(self) -> list[_Choice]:
         parts = sorted(part for part in self._transcript.standing.answered_whole if self._is_open(part))
-        known = known_text(self._transcript, self._policy) if parts else ""
         choices: list[_Choice] = []
         for position, address in parts:
             entry = self._transcript[position]
             part, text = entry.part(address), entry.text(address)
             if part.stored is None or text is None:
                 continue
-            hint = hint_for(self._transcript, entry, part, self._policy, self._counter, is_answered=True, known=known)
+            hint = hint_for(
+                self._transcript, entry, part, self._policy, self._counter, is_answered=True, known=self._known
+            )
             result = result_of(self._transcript, entry, part, text)
             choices.append(_Choice((position, address), part.stored.refs[0], result, hint))
         return choices

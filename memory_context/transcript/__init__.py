@@ -30,6 +30,7 @@ from .saved import (
     save_transcript,
 )
 from .standing import Standing
+from .sums import RunningSums
 from .transcript import Transcript
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Redelivered",
     "Repeated",
     "Retained",
+    "RunningSums",
     "Shortened",
     "Shown",
     "Standing",

@@ -1,6 +1,6 @@
 """Sums over a list of numbers that grows at its end: each is added once, so that asking costs what is new."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import accumulate, islice
 
 __all__ = ["RunningSums"]
@@ -32,3 +32,8 @@ class RunningSums:
         """Return the index of the last number other than 0 among the first `index`; -1 if there is none."""
         total = self.before(index)
         return bisect_left(self._sums, total, 0, index + 1) - 1 if total else -1
+
+    def count_within(self, total: int, index: int) -> int:
+        """Return how many of the first `index` numbers add up to at most a total."""
+        self.before(index)
+        return bisect_right(self._sums, total, 0, index + 1) - 1

@@ -4,9 +4,10 @@ Entries and decisions only come at the end. What they add up to (what is consume
 come, by the rules in `append` and `decide` and nowhere else, so replaying the same events gives the same standing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import chain
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
@@ -89,6 +90,17 @@ class Transcript:
         """Return the entries from `start` (the view's beginning if None) up to `end` (exclusive)."""
         start = self.standing.start if start is None else start
         return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
+
+    def shown(self, end: int | None = None) -> Iterator[Entry]:
+        """Yield the entries up to `end` (exclusive) that views show, in order."""
+        start, end, fold = self.standing.start, self.end if end is None else end, self.standing.fold
+        kept: list[int] = []
+        if fold is not None:
+            kept = [position for position in sorted(fold.kept) if start <= position < min(fold.upto, end)]
+            start = max(start, fold.upto)
+        for position in chain(kept, range(start, end)):
+            if position not in self.standing.redelivered:
+                yield self[position]
 
     def task(self, user_sources: Sequence[str]) -> int | None:
         """Return the position of the current task: the user's latest word, else the first message to the agent."""
@@ -189,6 +201,7 @@ class Transcript:
             self.pairing.forget_open_calls(before=decision.upto)  # a result that is still to come would be folded too
             for position in standing.fold_behind(decision):
                 self._drop_stored_texts(self[position], self[position].measured)
+            self.touched += decision.kept  # the fold before may have stood for them
             self._withdraw([place for place in standing.expanded if standing.is_folded(place[0])])
         elif isinstance(decision, Shortened):
             standing.shortened[decision.position, decision.address] = decision

@@ -9,6 +9,7 @@ transcript, so the next view starts from it, and a replay of the transcript come
 """
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from ..references import MemoryRef
 from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, Folded, PartId, PlannedCompaction, Transcript, Withdrawn
 from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
-from .history import fold_key, fold_text
+from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
 from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
 from .view import View
@@ -50,6 +51,7 @@ class Budget:
         self._counter = counter
         self._renderer = renderer
         self._shortener = Shortener(policy, counter)
+        self._lines: FoldedLines | None = None
         self.tag = tag
 
     def fit(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> View:
@@ -135,8 +137,8 @@ class Budget:
         task = current_task(transcript, self._policy)
         parts = [
             (entry.position, part.address)
-            for entry in transcript.entries(end=transcript.standing.consumed)
-            if entry.position != task and not transcript.standing.is_hidden(entry.position)
+            for entry in transcript.shown(end=transcript.standing.consumed)
+            if entry.position != task
             for part in entry.measured
             if part.stored
             and part.address.kind != "arguments"
@@ -167,16 +169,14 @@ class Budget:
         if fold is None:
             return []
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
-        folded = [p for p in range(transcript.standing.start, fold.upto) if p not in fold.kept]
-        trimmed = self._folded(transcript, folded, fold.kept, fold.upto, text_limit=fold.tokens - excess)
+        trimmed = self._folded(transcript, fold.upto, fold.kept, text_limit=fold.tokens - excess)
         return [trimmed] if trimmed.tokens < fold.tokens else []
 
     def _fold_all_but_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         task = current_task(transcript, self._policy)
-        folded = [entry.position for entry in transcript.entries() if entry.position != task]
-        if task is None or not folded:
+        if task is None or transcript.end - transcript.standing.start < 2:
             return []
-        return [self._folded(transcript, folded, (task,))]
+        return [self._folded(transcript, transcript.end, (task,))]
 
     def _leave_out_texts_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         task = current_task(transcript, self._policy)
@@ -184,8 +184,7 @@ class Budget:
         return self._shortener.without_blocks(view, self._shown(transcript, entries, ("text",)))
 
     def _fold_all(self, transcript: Transcript, view: View) -> list[Decision]:
-        folded = [entry.position for entry in transcript.entries()]
-        return [self._folded(transcript, folded, ())]
+        return [self._folded(transcript, transcript.end, ())]
 
     def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
         """Fold the oldest whole steps before `end` until the view is down to the target, or no more can be."""
@@ -204,14 +203,16 @@ class Budget:
                 break
             size -= sum(tokens.get(position, 0) for position in range(upto, step_end) if position not in kept)
             upto = step_end
-        folded = [p for p in range(standing.start, upto) if p not in kept]
-        if not folded or all(standing.is_folded(p) for p in folded):
+        before = (
+            (*standing.fold.kept, *range(standing.fold.upto, upto)) if standing.fold else range(standing.start, upto)
+        )
+        if all(position in kept for position in before):
             return []
         stays = tuple(p for p in kept if p < upto)
-        fold = self._folded(transcript, folded, stays, upto)
-        behind = sum(tokens.get(position, 0) for position in folded)
+        fold = self._folded(transcript, upto, stays)
+        behind = sum(size for position, size in tokens.items() if position < upto and position not in kept)
         if fold.tokens >= behind:  # it would take more than what it stands for, at the cost of the task: say less
-            fold = self._folded(transcript, folded, stays, upto, text_limit=behind // 2)
+            fold = self._folded(transcript, upto, stays, text_limit=behind // 2)
         if fold.tokens >= behind:
             return []
         removed = behind - fold.tokens  # the fold before it stands among them
@@ -219,24 +220,28 @@ class Budget:
         return [replace(fold, arithmetic=arithmetic_of(removed, view.tokens - removed, calls, self._policy.cache))]
 
     def _folded(
-        self,
-        transcript: Transcript,
-        folded: list[int],
-        kept: tuple[int, ...],
-        upto: int | None = None,
-        text_limit: int | None = None,
+        self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
     ) -> Folded:
-        entries = [transcript[position] for position in folded]
-        steps = sum(position in transcript.pairing.answers for position in folded)
-        began, ended = (entry.added_at.strftime("%Y-%m-%d %H:%M") for entry in (entries[0], entries[-1]))
-        ref = MemoryRef(
-            fold_key(self.tag, folded[0], folded[-1]),
-            f"messages {folded[0] + 1}-{folded[-1] + 1} of this session, {steps} tool steps, {began} to {ended} UTC",
-            sum(entry.full_tokens for entry in entries),
+        """Return the fold of the entries before `upto`, except `kept`. It costs what was not folded before."""
+        start = transcript.standing.start
+        first = next(p for p in range(start, upto) if p not in kept)
+        last = next(p for p in range(upto - 1, start - 1, -1) if p not in kept)
+        among = [p for p in kept if start <= p < upto]
+        asking = transcript.pairing.asking
+        steps = (
+            bisect_left(asking, upto) - bisect_left(asking, start) - sum(p in transcript.pairing.answers for p in among)
         )
+        began, ended = (transcript[p].added_at.strftime("%Y-%m-%d %H:%M") for p in (first, last))
+        ref = MemoryRef(
+            fold_key(self.tag, first, last),
+            f"messages {first + 1}-{last + 1} of this session, {steps} tool steps, {began} to {ended} UTC",
+            transcript.full_tokens(start, upto) - sum(transcript[p].full_tokens for p in among),
+        )
+        if self._lines is None or self._lines.transcript is not transcript:
+            self._lines = FoldedLines(transcript, self._policy)
         text_limit = self._fold_text_limit() if text_limit is None else text_limit
-        text = fold_text(entries, ref, self._policy, text_limit, self._counter)
-        return Folded(transcript.end if upto is None else upto, kept, ref, text, self._counter.count(text))
+        text = self._lines.text(ref, upto, kept, text_limit, self._counter)
+        return Folded(upto, kept, ref, text, self._counter.count(text))
 
     def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:
         """Shorten the newest step's arguments at once if results and texts cannot make up for them."""
@@ -290,10 +295,10 @@ class Budget:
     def _kept(self, transcript: Transcript) -> list[int]:
         """Positions that never fold before all else has: the instructions at the beginning and the current task."""
         kept: list[int] = []
-        for entry in transcript.entries():
-            if not isinstance(entry.message, SystemMessage):
+        for position in range(transcript.standing.start, transcript.end):
+            if not isinstance(transcript[position].message, SystemMessage):
                 break
-            kept.append(entry.position)
+            kept.append(position)
         task = current_task(transcript, self._policy)
         return kept if task is None or task in kept else [*kept, task]
 

@@ -3,8 +3,9 @@
 A stored part shows its placeholder (its content is one `retrieve_memory` away); everything else is verbatim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from autogen_core.models import AssistantMessage
 
@@ -13,9 +14,9 @@ from ..messages import calls_of, results_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..references import MemoryRef, one_line
 from ..tokens import TokenCounter, cut_to_tokens
-from ..transcript import Entry, Transcript
+from ..transcript import Entry, RunningSums, Transcript
 
-__all__ = ["HistoryPage", "fold_key", "fold_text", "folded_text", "history_text", "read_history"]
+__all__ = ["FoldedLines", "HistoryPage", "fold_key", "folded_text", "history_text", "read_history"]
 
 _FOOTER_TOKENS = 80
 _OLDER_LINE_TOKENS = 20
@@ -126,29 +127,62 @@ def _page(texts: list[str], first: int, last: int, next_call: str | None, end: i
     return HistoryPage("\n".join([*texts, footer]), first, last)
 
 
-def fold_text(
-    folded: Sequence[Entry], ref: MemoryRef, policy: ContextPolicy, limit_tokens: int, counter: TokenCounter
-) -> str:
-    """Return what stands for folded entries: their reference, what the user asked, the keys of what was stored.
+class FoldedLines:
+    """What is worth a line of folded entries: the user's words and the keys of what was stored.
 
-    The newest lines that fit are kept; the rest is counted, and one `read_history` away.
+    Args:
+        transcript: The transcript; only what changed in it is read again.
+        policy: Says whose words count, and whether credentials in them are masked.
     """
-    head = (
-        f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
-        f"read_history(first_message={folded[0].position + 1}) pages it, "
-        "retrieve_memory(memory_key=…) opens what was stored:"
-    )
-    lines = [line for entry in folded for line in _gist(entry, policy)]
-    budget = limit_tokens - counter.count(head) - _OLDER_LINE_TOKENS
-    kept: list[str] = []
-    for line in reversed(lines):
-        budget -= counter.count(line) + 1
-        if budget < 0:
-            break
-        kept.append(line)
-    if len(kept) < len(lines):
-        kept.append(f"- ({len(lines) - len(kept)} older ones are in the history)")
-    return "\n".join([head, *reversed(kept)])
+
+    def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
+        self.transcript = transcript
+        self._policy = policy
+        self._counts = RunningSums()
+        self._read = 0
+
+    def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
+        """Return what stands for the entries before `upto`, except `kept`: their reference, then the newest lines.
+
+        The lines that do not fit are counted, and one `read_history` away.
+        """
+        first = next(position for position in count(self.transcript.standing.start) if position not in kept)
+        head = (
+            f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
+            f"read_history(first_message={first + 1}) pages it, "
+            "retrieve_memory(memory_key=…) opens what was stored:"
+        )
+        budget = limit_tokens - counter.count(head) - _OLDER_LINE_TOKENS
+        shown: list[str] = []
+        older = self._count(upto, kept)
+        for line in self._newest_first(upto, kept):
+            budget -= counter.count(line) + 1
+            if budget < 0:
+                break
+            shown.append(line)
+            older -= 1
+        if older:
+            shown.append(f"- ({older} older ones are in the history)")
+        return "\n".join([head, *reversed(shown)])
+
+    def _count(self, upto: int, kept: Collection[int]) -> int:
+        transcript, counts = self.transcript, self._counts
+        for position in dict.fromkeys(transcript.touched[self._read :]):
+            counts.put(position - transcript.first, len(_gist(transcript[position], self._policy)))
+        self._read = len(transcript.touched)
+        start = transcript.standing.start
+        behind = counts.before(upto - transcript.first) - counts.before(start - transcript.first)
+        among = [position for position in kept if start <= position < upto]
+        return behind - sum(len(_gist(transcript[position], self._policy)) for position in among)
+
+    def _newest_first(self, upto: int, kept: Collection[int]) -> Iterator[str]:
+        transcript, position = self.transcript, upto
+        while True:
+            position = transcript.first + self._counts.last_before(position - transcript.first)
+            if position < transcript.standing.start:
+                return
+            if position not in kept:
+                yield from reversed(_gist(transcript[position], self._policy))
 
 
 def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
