@@ -21,6 +21,7 @@ from benchmarks.replay import add_arguments, figures_of, peers_asked_for, policy
 from benchmarks.report import NEEDLE_SETS, SMALL_BUDGET, print_sets
 from benchmarks.retrieval import measure_sets, print_answers
 from benchmarks.searching import measure_searching, print_costs
+from benchmarks.steps import MESSAGES, measure_steps
 from benchmarks.storing import PASSAGES, measure_storing
 from benchmarks.traces import set_names
 from benchmarks.transferring import ITEMS, measure_transferring
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--indexed", type=int, default=PASSAGES, help=f"passages to index (default {PASSAGES})")
     parser.add_argument("--largest", type=int, default=LARGEST, help=f"characters to compact (default {LARGEST})")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help=f"in view at last (default {MESSAGES})")
     parser.add_argument("--sessions", type=int, default=SESSIONS, help=f"conversations at once (default {SESSIONS})")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds between their turns")
     parser.add_argument("--items", type=int, default=ITEMS, help=f"items to export and import (default {ITEMS})")
@@ -66,6 +68,7 @@ def _without_folders(given: argparse.Namespace) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for name, title, measuring in (
         ("micro", "operations of a context", measure(given.rounds)),
+        ("steps", "steps of long sessions", measure_steps(given.rounds, given.messages)),
         (
             "compacting",
             "choosing what survives of a result",

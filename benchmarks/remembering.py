@@ -17,6 +17,7 @@ from memory_context.transcript import Offloaded
 __all__ = ["MEMORY", "MemoryPlayer"]
 
 MEMORY = "memory_context"
+STORE_TIMEOUT_SECONDS = 60.0
 
 
 class MemoryPlayer(Player):
@@ -35,7 +36,8 @@ class MemoryPlayer(Player):
             agent_id="assistant",
             session_id=sha256(run.id.encode()).hexdigest(),  # keys are made from it: the same ones every time
             memory_store=store,
-            policy=policy,
+            # on a busy machine too, what is stored is stored with its message, so that transactions can be counted
+            policy=policy.model_copy(update={"store_timeout_seconds": STORE_TIMEOUT_SECONDS}),
         )
         super().__init__(run, self._memory, count, policy.first_view_limit_tokens)
         self._store = store

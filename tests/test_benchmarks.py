@@ -511,7 +511,7 @@ def test_all_benchmarks_run_without_folders(
     monkeypatch.setattr(micro, "SESSION_STEPS", 10)
     monkeypatch.setattr(micro, "STATE_STEPS", 4)
     sizes = ["--rounds", "1", "--passages", "250,300", "--indexed", "40", "--largest", "5000"]
-    sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "refused"]
+    sizes += ["--sessions", "2", "--pause", "0", "--items", "100", "--faults", "refused", "--messages", "90"]
     __main__.main([*sizes, "--json", str(tmp_path / "figures.json")])
     printed = capsys.readouterr().out
     assert "No replay" in printed
@@ -526,6 +526,7 @@ def test_all_benchmarks_run_without_folders(
     ]
     assert len(figures["storing"]) >= 6
     assert len(figures["deciding"]) == 2
+    assert [one["value"] > 0 for one in figures["steps"]] == [True, True]
     errors, transactions, *_ = figures["chatting"]
     assert (errors["value"], errors["detail"]) == (0, ""), "what was said is there once and in order"
     assert transactions["value"] == pytest.approx(0.2), "one when a session begins, one when it ends"

@@ -1,0 +1,189 @@
+"""A step costs what is new in it: work is counted, never timed, and what is kept equals what is made from scratch."""
+
+import sys
+from collections.abc import Awaitable
+from types import FrameType
+from typing import Any
+
+import pytest
+from autogen_core import FunctionCall
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    UserMessage,
+)
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.messages import Address, texts_of
+from memory_context.offload.known import KnownText
+from memory_context.policy import ArchivePolicy
+from memory_context.tokens import default_token_counter
+from memory_context.transcript import Part, RunningSums, Transcript
+from memory_context.view import Renderer, View, render
+from memory_context.view.history import FoldedLines
+
+from .histories import Life, any_compactors, any_policy, long_history, moody
+
+UNREACHABLE = "postgresql://nobody@127.0.0.1:1/nowhere"
+FEW, MANY = 100, 3000
+
+
+def calls_and_results(count: int, first: int = 0) -> list[LLMMessage]:
+    """Return so many messages of small steps."""
+    messages: list[LLMMessage] = []
+    for number in range(first, first + count // 2):
+        call = FunctionCall(id=f"c{number}", name="look", arguments=f'{{"place": {number}}}')
+        result = FunctionExecutionResult(content=f"room {number} is dark", name="look", call_id=call.id, is_error=False)
+        messages.append(AssistantMessage(content=[call], source="agent"))
+        messages.append(FunctionExecutionResultMessage(content=[result]))
+    return messages
+
+
+async def session_of(count: int, **policy: Any) -> MemoryContext:
+    """Return a context whose last view had so many messages, or folded them; nothing of it needs a store."""
+    task = UserMessage(content="Look into every room.", source="user")
+    settings = ContextPolicy(archive=ArchivePolicy(enabled=False), **policy)
+    history = [task, *calls_and_results(count - 2)]
+    context = MemoryContext("alice", "agent", None, MemoryStore(UNREACHABLE), policy=settings, initial_messages=history)
+    await context.get_messages()
+    return context
+
+
+async def steps(context: MemoryContext, count: int) -> None:
+    for number in range(count):
+        for message in calls_and_results(2, 10_000 + context.transcript.end + number):
+            await context.add_message(message)
+        await context.get_messages()
+
+
+async def _to_next_fold(context: MemoryContext) -> None:
+    folds = context.stats.folds
+    while context.stats.folds == folds:
+        await steps(context, 1)
+
+
+async def instructions(work: Awaitable[None]) -> int:
+    """Do something and return how many instructions of this package's Python code that took."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        if event == "call":
+            if "memory_context" not in frame.f_code.co_filename:
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        await work
+    finally:
+        sys.settrace(before)
+    return count
+
+
+async def test_step_takes_as_many_instructions_at_3000_messages_as_at_100(monkeypatch: pytest.MonkeyPatch):
+    """Beside the copies that are handed out."""
+    monkeypatch.setattr(View, "copies", lambda view: [])
+    took: list[int] = []
+    for count in (FEW, MANY):
+        context = await session_of(count, token_budget=None)
+        await steps(context, 1)  # which answers all that was handed out
+        assert len((await context.explain()).segments) > count * 0.9
+        took.append(await instructions(steps(context, 5)))
+    assert took[1] < 1.1 * took[0], took
+
+
+async def test_steps_and_folds_take_as_many_instructions_behind_10000_messages_as_behind_1000(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """At an equal view; the steps are so many that some of them fold."""
+    monkeypatch.setattr(View, "copies", lambda view: [])
+    took: list[int] = []
+    for count in (1000, 10_000):
+        context = await session_of(count, token_budget=2000)
+        await _to_next_fold(context)  # what was folded at once is looked through once more
+        took.append(await instructions(_to_next_fold(context)))
+    assert took[1] < 1.3 * took[0], took
+
+
+@pytest.mark.parametrize("seed", [7, 14])
+async def test_everything_kept_equals_what_is_made_from_scratch_after_every_event(store: MemoryStore, seed: int):
+    """The view with its segments and sums, the views before it, the text of folds, what results need not say."""
+    policy, compactors = any_policy(seed), any_compactors(seed)
+    light = moody(seed) if seed % 2 else None
+    context = MemoryContext("alice", "coder", None, store, model_client=light, policy=policy, compactors=compactors)
+    life = Life(context, light=light, compactors=compactors)
+    counter = default_token_counter()
+    earlier: list[tuple[View, list[Any]]] = []
+    followed: list[Any] = [None, None, None]
+
+    def check() -> None:
+        transcript = life.context.transcript
+        if any(entry.parts is None for entry in transcript.entries()):
+            return
+        if followed[0] is not transcript:
+            followed[:] = [transcript, KnownText(transcript, policy), FoldedLines(transcript, policy.user_sources)]
+            earlier.clear()
+        renderer = life.context._budget._renderer  # pyright: ignore[reportPrivateUsage]
+        view, fresh = renderer.render(transcript), render(transcript, policy, counter)
+        assert list(view.messages) == list(fresh.messages)
+        assert view.tokens == fresh.tokens == sum(message.tokens for message in fresh.messages)
+        assert view.tokens_before(len(fresh.messages) // 2) == fresh.tokens_before(len(fresh.messages) // 2)
+        for old, messages in earlier[-3:]:
+            assert list(old.messages) == messages, "an earlier view has changed"
+            same = view.same_head(old)
+            assert messages[:same] == list(fresh.messages)[:same]
+        earlier.append((view, list(fresh.messages)))
+        assert str(followed[1]) == str(KnownText(transcript, policy))
+        if fold := transcript.standing.fold:
+            again = FoldedLines(transcript, policy.user_sources)
+            shown = [one.text(fold.ref, fold.upto, fold.kept, 300, counter) for one in (followed[2], again)]
+            assert shown[0] == shown[1]
+        whole = sum(entry.full_tokens for entry in transcript.entries())
+        assert transcript.full_tokens(transcript.standing.start, transcript.end) == whole
+
+    life.check_transcript = check  # type: ignore[method-assign]
+    await life.live(long_history(seed, 30))
+    assert earlier
+
+
+def test_running_sums_follow_every_change():
+    sums = RunningSums()
+    for index, value in enumerate([3, 0, 2, 0, 5]):
+        sums.put(index, value)
+    assert [sums.before(index) for index in range(6)] == [0, 3, 3, 5, 5, 10]
+    sums.put(1, 4)
+    assert [sums.before(index) for index in range(6)] == [0, 3, 7, 9, 9, 14]
+    assert [sums.last_before(index) for index in range(6)] == [-1, 0, 1, 2, 2, 4]
+    assert [sums.count_within(total, 5) for total in (0, 2, 3, 9, 99)] == [0, 0, 1, 4, 5]
+
+
+async def test_what_results_need_not_say_is_the_newest_of_what_the_view_says(monkeypatch: pytest.MonkeyPatch):
+    """Cut to the newest characters, also in the middle of a message, with the fold's text only if all of it fits."""
+    context = await session_of(200, token_budget=None)
+    transcript = context.transcript
+    whole = str(KnownText(transcript, context.policy))
+    assert whole.startswith("Look into every room.\n")
+    assert whole.endswith("room 98 is dark")
+    for limit in (1, 15, 16, 40, 1000, len(whole) - 1, len(whole), len(whole) + 1):
+        monkeypatch.setattr("memory_context.offload.known._KNOWN_CHARACTERS", limit)
+        assert str(KnownText(transcript, context.policy)) == whole[-limit:]
+
+
+def test_a_view_without_changes_is_the_same_view():
+    transcript = Transcript.of(calls_and_results(4))
+    for entry in transcript.entries():
+        entry.measure([Part(address, 1) for address, _ in texts_of(entry.message)])
+    renderer = Renderer(ContextPolicy(), default_token_counter())
+    first = renderer.render(transcript)
+    assert renderer.render(transcript) is first
+    transcript.append(UserMessage(content="And now?", source="user")).measure([Part(Address("text"), 3)])
+    second = renderer.render(transcript)
+    assert [len(view.messages) for view in (first, second)] == [4, 5]
+    assert second.same_head(first) == 4
+    assert not second.is_same(first)
