@@ -127,7 +127,7 @@ async def test_everything_kept_equals_what_is_made_from_scratch_after_every_even
         if any(entry.parts is None for entry in transcript.entries()):
             return
         if followed[0] is not transcript:
-            followed[:] = [transcript, KnownText(transcript, policy), FoldedLines(transcript, policy.user_sources)]
+            followed[:] = [transcript, KnownText(transcript, policy), FoldedLines(transcript, policy)]
             earlier.clear()
         renderer = life.context._budget._renderer  # pyright: ignore[reportPrivateUsage]
         view, fresh = renderer.render(transcript), render(transcript, policy, counter)
@@ -141,7 +141,7 @@ async def test_everything_kept_equals_what_is_made_from_scratch_after_every_even
         earlier.append((view, list(fresh.messages)))
         assert str(followed[1]) == str(KnownText(transcript, policy))
         if fold := transcript.standing.fold:
-            again = FoldedLines(transcript, policy.user_sources)
+            again = FoldedLines(transcript, policy)
             shown = [one.text(fold.ref, fold.upto, fold.kept, 300, counter) for one in (followed[2], again)]
             assert shown[0] == shown[1]
         whole = sum(entry.full_tokens for entry in transcript.entries())
