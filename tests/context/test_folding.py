@@ -11,7 +11,7 @@ from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Transcript
 from memory_context.view import history_text
-from memory_context.view.history import fold_text
+from memory_context.view.history import FoldedLines
 
 from ..agents.scripted import report, text_of
 from .steps import add_step
@@ -59,7 +59,9 @@ def test_fold_lists_the_newest_lines_that_fit_and_counts_the_older_ones(listed: 
     ref = MemoryRef("history_1-20_abcdef", "messages 1-20", 100)
 
     def folded(limit_tokens: int) -> list[str]:
-        return fold_text([*transcript.entries()], ref, ["user"], limit_tokens, counter).splitlines()
+        return (
+            FoldedLines(transcript, ContextPolicy()).text(ref, transcript.end, (), limit_tokens, counter).splitlines()
+        )
 
     head = folded(10**6)[:2]
     lines = [f"- user said: request {number:02}" for number in range(20)]
