@@ -4,8 +4,7 @@
                    -> retainer.settle (choose facts) -> budget.plan (decide) -> expander.begin (decide, read)
     get_messages:  expander.settle -> retainer.settle -> offloader.measure -> budget.fit (decide) -> view -> copies
 
-A known session is taken up from its archive at first use. Read this file first: every arrow of the data flow is one
-line here.
+A known session is taken up from its archive at first use. Read this file first: every arrow is one line here.
 """
 
 import logging
@@ -181,8 +180,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._session.archiver.note()  # here, so that a message whose adding is cancelled is archived too
 
     async def _measure(self) -> None:
-        """Have every message measured, also of a history that comes while this waits."""
-        offloader = None
+        offloader = None  # a history may come while this waits, and is measured too
         while offloader is not self._offloader:
             offloader = self._offloader
             await offloader.measure()
@@ -200,9 +198,12 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             await self._session.settle()
             await self._expander.settle()
             await self._retainer.settle()
-        await self._measure()  # last: from here on nothing waits, so that no other task comes in between
+        await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
         self._session.note_history(self.token_counter)
-        view = self._budget.fit(self._transcript, self._retainer.is_held)
+        budget = self._budget
+        view = await budget.fit_off_loop(self._transcript, self._retainer.is_held, self._measure)
+        if budget is not self._budget:
+            return await self.get_messages()  # a history came while a long excerpt was made
         if self._retainer.record():
             view = self._budget.fit(self._transcript, self._retainer.is_held)
         if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:

@@ -19,6 +19,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from .escaping import pieces_of
+
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
@@ -237,6 +239,10 @@ def _measure(text: str) -> tuple[str, int | None]:
 
 
 def _without_surrogates(text: str) -> str:
+    return "".join(map(_paired, pieces_of(text)))
+
+
+def _paired(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -31,7 +31,7 @@ __all__ = [
 _QUERIES = load_queries("agent_memories")
 _logger = logging.getLogger("memory_context")
 
-_OFF_LOOP_CHARACTERS = 1_000_000  # a millisecond of SHA-256
+_OFF_LOOP_CHARACTERS = 100_000  # some 10 ms, if every character is one that UTF-8 refuses
 _KEYS_COMPARED = 1000  # some 10 ms of comparing
 
 

@@ -8,9 +8,10 @@ shrink; the newest step folds too; at the very end the task itself is shortened.
 transcript, so the next view starts from it, and a replay of the transcript comes to the same.
 """
 
+import asyncio
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from autogen_core.models import SystemMessage
@@ -22,12 +23,13 @@ from ..transcript import Decision, Entry, Folded, PartId, PlannedCompaction, Tra
 from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
-from .shortening import LEAST_EXCERPT_TOKENS, Shortener, ShownPart
+from .shortening import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
 from .view import View
 
 __all__ = ["Budget", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
+_FIT_ATTEMPTS = 20  # each makes one more excerpt; the last one makes what is left at once
 _Step = Callable[[Transcript, View], list[Decision]]
 
 
@@ -53,6 +55,30 @@ class Budget:
         self._shortener = Shortener(policy, counter)
         self._lines: FoldedLines | None = None
         self.tag = tag
+
+    async def fit_off_loop(
+        self, transcript: Transcript, is_held: Callable[[PartId], bool], measure: Callable[[], Awaitable[None]]
+    ) -> View:
+        """Do as `fit`, with long excerpts made in a thread; nothing waits between the fit that succeeds and its end.
+
+        Args:
+            transcript: What is rendered.
+            is_held: See `fit`.
+            measure: Has measured what other tasks add meanwhile.
+        """
+        for attempt in range(_FIT_ATTEMPTS):
+            self._shortener.can_wait = attempt < _FIT_ATTEMPTS - 1
+            try:
+                view = self.fit(transcript, is_held)
+            except ExcerptNeededError as needed:
+                await asyncio.to_thread(needed.make)
+                await measure()
+                continue
+            finally:
+                self._shortener.can_wait = False
+            self._shortener.forget()
+            return view
+        raise AssertionError("unreachable")
 
     def fit(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> View:
         """Return a view that fits, after recording the decisions that pay and those that make it fit.

@@ -1,5 +1,8 @@
 """Parts that are shown shorter so that a view fits: which get how much, and what is shown of them."""
 
+from collections.abc import Callable
+from functools import partial
+
 from ..compaction import excerpt, render_passages
 from ..messages import Address
 from ..policy import ContextPolicy
@@ -7,7 +10,7 @@ from ..tokens import TokenCounter
 from ..transcript import Decision, Entry, Part, PlannedCompaction, Shortened
 from .view import View
 
-__all__ = ["LEAST_EXCERPT_TOKENS", "Shortener", "ShownPart"]
+__all__ = ["LEAST_EXCERPT_TOKENS", "ExcerptNeededError", "Shortener", "ShownPart"]
 
 LEAST_EXCERPT_TOKENS = 200
 """Below this an excerpt says less than the placeholder."""
@@ -15,8 +18,19 @@ LEAST_EXCERPT_TOKENS = 200
 SHORTEST_TOKENS = 60
 """A part of so few tokens is not shortened: what would stand for it takes about as many."""
 
+OFF_LOOP_CHARACTERS = 50_000
+"""An excerpt of a longer content is made in a thread, if the caller can wait: it takes up to 0.3 s."""
+
 ShownPart = tuple[Entry, Part, int]
 """An entry, a part of it, and the tokens it takes in the view."""
+
+
+class ExcerptNeededError(Exception):
+    """A long excerpt is needed before a view can be fitted: call `make`, in a thread, and fit again."""
+
+    def __init__(self, make: Callable[[], None]) -> None:
+        super().__init__("a long excerpt is needed")
+        self.make = make
 
 
 class Shortener:
@@ -25,11 +39,20 @@ class Shortener:
     Args:
         policy: Says the budget.
         counter: Counts tokens.
+
+    Attributes:
+        can_wait: Whether a long excerpt that is not made yet raises `ExcerptNeededError`.
     """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
+        self.can_wait = False
         self._policy = policy
         self._counter = counter
+        self._made: dict[tuple[int, Address, int], tuple[str, int]] = {}
+
+    def forget(self) -> None:
+        """Drop the excerpts that were made ahead."""
+        self._made.clear()
 
     def shorten(self, view: View, shown: list[ShownPart], target_tokens: int) -> list[Decision]:
         """Give each part an equal share of what the rest of the view leaves of a target; none becomes longer."""
@@ -60,11 +83,31 @@ class Shortener:
         elif has_room and content is not None:
             whole = part.stored.refs[0].render() if part.stored and part.stored.refs else reread
             headline = f"Shortened to fit the budget; whole: {whole}"
-            passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter, part.tokens)
-            text = f"{headline}\n{render_passages(content, passages)}"
+            make = partial(self._excerpt, content, headline, limit_tokens, part.tokens)
+            text, tokens = self._made_ahead((entry.position, part.address, limit_tokens), len(content), make)
+            return Shortened(entry.position, part.address, text, tokens)
         else:
             text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
         return Shortened(entry.position, part.address, text, self._counter.count(text))
+
+    def _excerpt(self, content: str, headline: str, limit_tokens: int, token_count: int) -> tuple[str, int]:
+        passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter, token_count)
+        text = f"{headline}\n{render_passages(content, passages)}"
+        return text, self._counter.count(text)
+
+    def _made_ahead(
+        self, key: tuple[int, Address, int], characters: int, make: Callable[[], tuple[str, int]]
+    ) -> tuple[str, int]:
+        """Return an excerpt; a long one that was not made yet is asked for, if the caller can wait."""
+        if key in self._made:
+            return self._made[key]
+        if not self.can_wait or characters <= OFF_LOOP_CHARACTERS:
+            return make()
+
+        def make_ahead() -> None:
+            self._made[key] = make()
+
+        raise ExcerptNeededError(make_ahead)
 
     def without_blocks(self, view: View, shown: list[ShownPart]) -> list[Decision]:
         """Leave out as many texts of one message as it takes, the last ones first, and say so in their place."""

@@ -1,6 +1,7 @@
 """A step costs what is new in it: work is counted, never timed, and what is kept equals what is made from scratch."""
 
 import sys
+import threading
 from collections.abc import Awaitable
 from types import FrameType
 from typing import Any
@@ -20,9 +21,10 @@ from memory_context.messages import Address, texts_of
 from memory_context.offload.known import KnownText
 from memory_context.policy import ArchivePolicy
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Part, RunningSums, Transcript
-from memory_context.view import Renderer, View, render
+from memory_context.transcript import Part, RunningSums, Transcript, load_transcript, save_transcript
+from memory_context.view import Budget, Renderer, View, render
 from memory_context.view.history import FoldedLines
+from memory_context.view.shortening import OFF_LOOP_CHARACTERS, Shortener
 
 from .histories import Life, any_compactors, any_policy, long_history, moody
 
@@ -187,3 +189,26 @@ def test_a_view_without_changes_is_the_same_view():
     assert [len(view.messages) for view in (first, second)] == [4, 5]
     assert second.same_head(first) == 4
     assert not second.is_same(first)
+
+
+async def test_long_excerpt_of_a_view_is_never_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    """A content that is not stored and has to be cut is cut in a thread; the view is the one a fit at once gives."""
+    made: list[tuple[int, bool]] = []
+    make = Shortener._excerpt  # pyright: ignore[reportPrivateUsage]
+
+    def watched(shortener: Shortener, content: str, *others: Any) -> tuple[str, int]:
+        made.append((len(content), threading.current_thread() is threading.main_thread()))
+        return make(shortener, content, *others)
+
+    monkeypatch.setattr(Shortener, "_excerpt", watched)
+    context = await session_of(20, token_budget=8000)
+    calls, results = calls_and_results(2, 999)
+    result = FunctionExecutionResult(content="a lone \ud83d in the dark\n" * 20_000, name="look", call_id="c999")
+    assert isinstance(results, FunctionExecutionResultMessage)
+    for message in (calls, FunctionExecutionResultMessage(content=[result])):
+        await context.add_message(message)
+    again = load_transcript(save_transcript(context.transcript))
+    view = await context.get_messages()
+    assert [on_loop for length, on_loop in made if length > OFF_LOOP_CHARACTERS] == [False]
+    budget = Budget(context.policy, context.token_counter, Renderer(context.policy, context.token_counter), "tag")
+    assert [message.message for message in budget.fit(again).messages][-1] == view[-1]

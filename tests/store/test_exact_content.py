@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memory_context import escaping, tokens
 from memory_context.store import MemoryStore, NewMemory, ReadScope
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included
@@ -92,3 +93,22 @@ async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: st
     stored = await store.fetch_memory(user, place, scope=ReadScope(agent, session, "session"))
     assert stored is not None
     assert (stored.agent_id, stored.session_id, stored.source) == (agent, session, source)
+
+
+@given(st.text(st.sampled_from("aé中\ud83d\udc00😀\0\x1a"), max_size=40))
+def test_texts_taken_in_pieces_convert_like_whole_ones(text: str):
+    """Long texts are converted piece by piece, so that no call holds the interpreter for long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(escaping, "PIECE_CHARACTERS", 5)
+        pieces = list(escaping.pieces_of(text))
+        assert "".join(pieces) == text
+        assert max(map(len, pieces)) <= 6
+        data = text.encode("utf-8", "surrogatepass")
+        assert escaping.to_utf8(text) == data
+        assert escaping.from_utf8(data) == text
+        assert escaping.unescape(escaping.escape(text)) == text
+        assert escaping.is_plain(text) == (not set(text) & set("\0\ud83d\udc00"))
+        paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        assert tokens._without_surrogates(text) == paired  # pyright: ignore[reportPrivateUsage]
+        for cut in range(len(data)):
+            assert data[:cut].startswith(escaping.to_utf8(escaping.from_utf8(data[:cut])))
