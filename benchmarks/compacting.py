@@ -11,6 +11,7 @@ long it was kept waiting, beside how long any thread of plain Python keeps it wa
 import argparse
 import asyncio
 import json
+import random
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -124,8 +125,9 @@ async def _held(store: MemoryStore, length: int) -> Measured:
     """Large results come in, are shown and are answered: the longest time one operation held the event loop."""
     _counter.count("the ranks are loaded once in a process")
     longest, where = 0.0, ""
-    for kind in _LOOP_KINDS:
-        for operation, once in _operations(store, content_of(kind, length, "loop")).items():
+    contents = {kind: content_of(kind, length, "loop") for kind in _LOOP_KINDS} | _hostile(length)
+    for kind, content in contents.items():
+        for operation, once in _operations(store, content).items():
             with watched_loop() as held:
                 await asyncio.sleep(0)
                 await once()
@@ -139,6 +141,16 @@ async def _held(store: MemoryStore, length: int) -> Measured:
         longest <= MOST_HELD_SECONDS,
         f"{where}; by a thread of plain Python: {1000 * await _held_by_thread():.1f} ms",
     )
+
+
+def _hostile(length: int) -> dict[str, str]:
+    """Return texts that are hard to convert: lone surrogates, one line of cut JSON, Chinese without a space."""
+    chosen = random.Random(length)
+    surrogates = " ".join(f"\ud83d{chosen.randrange(10**6)}\udc00 \x00" for _ in range(2000))
+    chinese = "".join(chr(chosen.randrange(0x4E00, 0x9FFF)) for _ in range(20_000)) + "，"
+    records = json.dumps([{"id": number, "name": f"record {number}"} for number in range(5000)])[:-1] + ", "
+    texts = {"lone surrogates": surrogates, "Chinese": chinese, "one line of cut JSON": records}
+    return {kind: (text * (length // len(text) + 1))[:length] for kind, text in texts.items()}
 
 
 def _operations(store: MemoryStore, content: str) -> Mapping[str, Callable[[], Awaitable[object]]]:
