@@ -7,15 +7,17 @@ from memory_context.messages import Address, PartKind
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Decision, Part, PlannedCompaction, Shortened, Stored, Transcript
-from memory_context.view.render import View, ViewMessage
 from memory_context.view.shortening import Shortener, ShownPart
+from memory_context.view.view import Messages, View, ViewMessage
 
 counter = default_token_counter()
 LINES = "\n".join(f"line {number} of the text" for number in range(400))
 
 
 def view_of(tokens: int) -> View:
-    return View((ViewMessage(0, UserMessage(content="whole view", source="user"), tokens, ()),))
+    messages = Messages()
+    messages.replace(0, 0, [ViewMessage(0, UserMessage(content="whole view", source="user"), tokens, (), 0)])
+    return messages.newest()
 
 
 def shown(

@@ -14,8 +14,8 @@ from memory_context.transcript import (
     Transcript,
     Withdrawn,
 )
-from memory_context.view.render import Segment, View, ViewMessage
 from memory_context.view.report import Decided, SegmentChange, ViewReport, report, stable_tokens
+from memory_context.view.view import Messages, Segment, View, ViewMessage
 
 RESULT = Address("result", 0)
 SUM = Arithmetic(1200, 3400, 6, -56.4)
@@ -28,11 +28,20 @@ def segment(position: int, state: str = "full", kind: str = "result", tokens: in
 
 def message(*segments: Segment, text: str = "text") -> ViewMessage:
     tokens = sum(one.tokens for one in segments) + 4
-    return ViewMessage(segments[0].position, UserMessage(content=text, source="user"), tokens, segments)
+    return ViewMessage(
+        segments[0].position, UserMessage(content=text, source="user"), tokens, segments, segments[0].position
+    )
+
+
+def view_of(*messages: ViewMessage) -> View:
+    """Return a view of a renderer of its own."""
+    shared = Messages()
+    shared.replace(0, 0, messages)
+    return shared.newest()
 
 
 def view(*segments: Segment) -> View:
-    return View(tuple(message(one) for one in segments))
+    return view_of(*map(message, segments))
 
 
 def changes(before: View, after: View, transcript: Transcript) -> list[tuple[int, str | None, str | None, str]]:
@@ -94,10 +103,10 @@ def test_stable_head_ends_at_the_first_message_that_differs():
     one, two, three = (message(segment(number, tokens=number * 10), text=str(number)) for number in (1, 2, 3))
     equal = message(segment(1, tokens=10), text="1")
     changed = message(segment(2, tokens=20), text="changed")
-    assert stable_tokens(View((one, two, three)), View((equal, two, three))) == 14 + 24 + 34
-    assert stable_tokens(View((one, two, three)), View((one, changed, three))) == 14
-    assert stable_tokens(View((one, two)), View((one,))) == stable_tokens(View((one,)), View((one, two))) == 14
-    assert stable_tokens(View(), View((one,))) == 0
+    assert stable_tokens(view_of(one, two, three), view_of(equal, two, three)) == 14 + 24 + 34
+    assert stable_tokens(view_of(one, two, three), view_of(one, changed, three)) == 14
+    assert stable_tokens(view_of(one, two), view_of(one)) == stable_tokens(view_of(one), view_of(one, two)) == 14
+    assert stable_tokens(View(), view_of(one)) == 0
 
 
 def test_decisions_between_the_last_two_views_are_told_with_what_they_changed():
