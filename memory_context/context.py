@@ -102,7 +102,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._is_used = False
         self._guard = StepGuard()
         self._session = Session(
-            self.memory_store.conversations,
+            self.memory_store,
             self.policy,
             self._go_on,
             self._settle,
@@ -282,7 +282,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """
         session_id, saved = saved_session(state, self.user_id, self.session_id)
         identity = (self.user_id, self.agent_id, session_id)
-        await self._session.archiver.leave(_CLOSE_SECONDS)  # what was said since is in the archive at least
+        await self._session.leave(_CLOSE_SECONDS)  # what was said since is in the archive at least
         begun = await self._session.newest(identity, saved, may_be_archived=not self._is_used)
         await restore_texts(begun.transcript, self._agent_memory)
         self.session_id = session_id
@@ -310,6 +310,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     def _begin(self, taken_up: TakenUp, moved_by: int | None = None) -> None:
         self._expander.forget()
         self._summariser.forget()
+        self._offloader.forget()
         self._start(taken_up.transcript, taken_up.progress, taken_up.report, moved_by)
         standing = self._transcript.standing
         if taken_up.report.outcome == "resumed" and not standing.unseen:
@@ -367,7 +368,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         Raises:
             StoreError: The store refused or cannot be reached; it waits for the next batch.
         """
-        await self._session.archiver.flush()
+        await self._session.flush()
 
     @property
     def is_dirty(self) -> bool:
@@ -384,7 +385,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._expander.forget()
         await self._offloader.flush(_CLOSE_SECONDS)
         await self._summariser.close()
-        await self._session.archiver.close(_CLOSE_SECONDS)
+        await self._session.close(_CLOSE_SECONDS)
         if self._uses_default_store:
             await self.memory_store.leave(self)
 

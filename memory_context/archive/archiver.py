@@ -1,8 +1,8 @@
 """The archive of one context: its transcript, buffered and written in batches, one row and one transaction each.
 
-    add_message ─▶ noted ──batch_messages, batch_seconds, close, SIGTERM──▶ a batch ─▶ recent_conversation_history
-                                                                             │
-                     chat messages ──────── in the same transaction ─────────┘
+    add_message ─▶ noted ──batch_messages, batch_seconds, the end──▶ a batch ─▶ recent_conversation_history
+                                                                       │
+                     chat messages ───── in the same transaction ──────┘
 
 Promises: noting does no I/O and never raises; a batch whose answer was lost is sent again as it was, and stored once;
 what another process archived under the same number is never overwritten: this one goes on beside it, on a branch. While
@@ -23,7 +23,6 @@ from ..store import ChatMessage, ConversationArchive, NewBatch
 from ..transcript import Transcript
 from .batching import batch_after, holds
 from .progress import Line, Progress
-from .stopping import archived_on_termination
 from .taking_up import take_up
 from .timing import Timer
 from .titles import Titles
@@ -59,6 +58,7 @@ class Archiver:
         settle: A method, awaited before a batch is made: stores what waits to be stored, so that batches hold
             references; False if the history of the session is still to be read.
         titles: Names the session.
+        on_state: A method, called with whether something is unwritten, whenever that may have changed.
 
     Attributes:
         identity: User, agent, session.
@@ -71,13 +71,14 @@ class Archiver:
         policy: ArchivePolicy,
         settle: Callable[[], Awaitable[bool]],
         titles: Titles,
+        on_state: Callable[[bool], None],
     ) -> None:
         self.identity = ("", "", "")
         self.transactions = 0
         self._conversations = conversations
         self._policy = policy
-        self._settle = WeakMethod(settle)  # a context that is dropped is gone at once,
-        self._kept: object = None  # unless something in it is not archived yet
+        self._settle = WeakMethod(settle)
+        self._on_state = WeakMethod(on_state)
         self._titles = titles
         self._transcript = Transcript()
         self._line: Line | None = Line()
@@ -132,6 +133,7 @@ class Archiver:
         archived_before = 0 if line is None else line.position
         self._archived_ids = {id_ for id_, at in self._delivered.items() if at < archived_before}
         self._has_begun = has_news
+        self._tell_state()
 
     def _is_behind(self, line: Line) -> bool:
         """Whether more was written, or may have been, than a place says that was read or saved before."""
@@ -210,7 +212,7 @@ class Archiver:
         self._is_gone = True
         self._chat.clear()
         self._timer.cancel()
-        self._kept = None
+        self._tell_state()
 
     # --- writing
 
@@ -234,23 +236,13 @@ class Archiver:
                 return
             await asyncio.wait([running], timeout=left)
 
-    async def leave(self, seconds: float) -> None:
-        """Write what is not archived yet, if that is done in so many seconds. Never raises."""
-        try:
-            await asyncio.wait_for(self.flush(), seconds)
-        except (StoreError, asyncio.TimeoutError) as error:
-            reason = str(error) or f"not done in {seconds:g} s"
-            _logger.warning("session %s is not archived: %s", self.identity[2], reason)
-
-    async def close(self, seconds: float) -> None:
-        """Do as `leave`, and let nothing run on. Never raises."""
-        await self._titles.close()
-        await self.leave(seconds)
+    async def stop(self) -> None:
+        """Let nothing run on; what is not archived stays buffered."""
+        self._titles.ask_no_more()
         if (running := self._running()) is not None:
             running.cancel()
             await asyncio.wait([running], timeout=1.0)
         self._timer.cancel()
-        self._kept = None
 
     def _running(self) -> asyncio.Task[None] | None:
         task = self._task
@@ -378,15 +370,13 @@ class Archiver:
     # --- when
 
     def _schedule_next(self) -> None:
-        """Have what is not archived yet written in time; the context stays as long as there is something."""
-        self._kept = self._settle() if self.is_dirty else None
-        if not self.is_dirty:
+        """Have what is not archived yet written in time."""
+        if not self._tell_state():
             return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return  # the next loop that adds something writes it
-        archived_on_termination(loop, self)
         now = time.monotonic()
         waiting = max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat))
         seconds = 0.0 if waiting >= self._policy.batch_messages else self._policy.batch_seconds
@@ -394,6 +384,12 @@ class Archiver:
             self._timer.plan(loop, due)
         elif self._running() is None:  # else it looks again when that is done
             self._begin()
+
+    def _tell_state(self) -> bool:
+        is_dirty = self.is_dirty
+        if (on_state := self._on_state()) is not None:
+            on_state(is_dirty)
+        return is_dirty
 
     def _on_time(self) -> None:
         if self.is_dirty and self._running() is None:

@@ -1,10 +1,18 @@
-"""One session of one agent as its context sees it: taken up at first use, archived from then on."""
+"""One session of one agent as its context sees it: taken up at first use, archived from then on.
+
+As long as something of it is not archived, the store keeps the session, and the session its context: a program may let
+go of a context without closing it, as AutoGen's agents and teams do.
+"""
 
 import asyncio
 import logging
+import os
+import sys
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from weakref import WeakMethod
 
 from autogen_core.models import LLMMessage
 from pydantic import TypeAdapter
@@ -13,7 +21,7 @@ from ..errors import StoreError, StoreUnavailableError
 from ..identifiers import checked_identifier
 from ..light_model import LightModel
 from ..policy import ContextPolicy
-from ..store import ConversationArchive
+from ..store import MemoryStore
 from ..tokens import TokenCounter
 from ..transcript import Transcript, load_transcript, save_transcript
 from .archiver import Archiver
@@ -38,7 +46,7 @@ class Session:
     """Where a context's session comes from, and where it goes.
 
     Args:
-        conversations: The archive of all sessions.
+        store: Has the archive of all sessions, and what is to be written before it is closed.
         policy: How it is archived, whose words name it, how long a store that failed is left alone.
         go_on: A method that lets the context go on with what the archive has.
         settle: A method that stores what waits to be stored, before a batch is written; False if that has to wait.
@@ -51,9 +59,11 @@ class Session:
         progress: How far it is archived before anything is known of it.
     """
 
+    write_order = 1
+
     def __init__(
         self,
-        conversations: ConversationArchive,
+        store: MemoryStore,
         policy: ContextPolicy,
         go_on: Callable[[TakenUp], Awaitable[None]],
         settle: Callable[[], Awaitable[bool]],
@@ -63,8 +73,12 @@ class Session:
         begins_anew: bool,
     ) -> None:
         archive = policy.archive
-        self._conversations = conversations
+        self._buffers = store.unwritten
+        self._conversations = conversations = store.conversations
         self._policy = policy
+        self._settle = WeakMethod(settle)
+        self._kept: object = None  # the context, as long as something in it is not archived
+        self._process_id = os.getpid()
         self._resumption = Resumption(
             lambda identity: take_up(conversations, identity),
             go_on,
@@ -72,10 +86,10 @@ class Session:
             archive.resume_timeout_seconds,
             policy.store_retry_seconds,
         )
-        titles = Titles(
+        self._titles = Titles(
             policy.user_sources, model if archive.titles else None, masks_credentials=policy.mask_credentials
         )
-        self.archiver = Archiver(conversations, archive, settle, titles)
+        self.archiver = Archiver(conversations, archive, settle, self._titles, self._keep_until_archived)
         self.progress = Progress(line=None) if begins_anew and not is_new else Progress()
 
     @property
@@ -117,6 +131,78 @@ class Session:
             StoreError: The store refused or cannot be reached; nothing changed.
         """
         return await self._resumption.now(self.archiver.identity)
+
+    # --- written before the end
+
+    @property
+    def unwritten(self) -> str:
+        """What is not archived yet, in words; empty if nothing."""
+        archiver = self.archiver
+        if not archiver.is_dirty:
+            return ""
+        line, transcript = archiver.progress.line, archiver.transcript
+        archived = transcript.first if line is None or line.begins_anew else line.position
+        _, agent_id, session_id = archiver.identity
+        return f"session {session_id!r} of agent {agent_id!r}: {transcript.end - archived:,} messages"
+
+    async def write_out(self, *, is_last: bool) -> None:
+        """Archive what is not archived yet.
+
+        Args:
+            is_last: Whether nothing may run on afterwards.
+
+        Raises:
+            StoreError: The store refused or cannot be reached; it stays buffered.
+        """
+        try:
+            await self.flush()
+        finally:
+            if is_last:
+                await self.archiver.stop()
+
+    async def flush(self) -> None:
+        """Archive what is not archived yet, after its history was read.
+
+        Raises:
+            StoreError: The store refused or cannot be reached; it stays buffered.
+        """
+        if self.is_pending and self.archiver.is_dirty:
+            await self.resume()  # now, however recently the store failed
+        await self.archiver.flush()
+
+    async def leave(self, seconds: float) -> None:
+        """Archive what is not archived yet, if that is done in so many seconds. Never raises."""
+        try:
+            await asyncio.wait_for(self.flush(), seconds)
+        except (StoreError, asyncio.TimeoutError) as error:
+            reason = str(error) or f"not done in {seconds:g} s"
+            _logger.warning("session %s is not archived: %s", self.archiver.identity[2], reason)
+
+    async def close(self, seconds: float) -> None:
+        """Do as `leave`, and let nothing run on. Never raises."""
+        await self._titles.close()
+        await self.leave(seconds)
+        await self.archiver.stop()
+        self._buffers.release(self)
+        self._kept = None
+
+    def _keep_until_archived(self, is_dirty: bool) -> None:
+        if is_dirty:
+            self._kept = self._settle()
+            self._buffers.hold(self)
+        else:
+            self._buffers.release(self)
+            self._kept = None
+
+    def __del__(self) -> None:
+        """Warn of what nobody can write any more: it could not be written when its event loop ended."""
+        archiver = getattr(self, "archiver", None)
+        if archiver is None or self._process_id != os.getpid() or sys.is_finalizing():
+            return
+        if unwritten := self.unwritten:
+            lost = f"{unwritten} are lost: nothing refers to its context any more. Close contexts, or the store"
+            _logger.warning("%s", lost)
+            warnings.warn(lost, ResourceWarning, stacklevel=2, source=self)
 
     async def newest(self, identity: Identity, saved: TakenUp, *, may_be_archived: bool) -> TakenUp:
         """Return what it goes on with when a saved state is loaded. Never raises because of the store.

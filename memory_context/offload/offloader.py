@@ -30,6 +30,7 @@ _logger = logging.getLogger("memory_context")
 _OFF_LOOP_CHARACTERS = 20_000
 _RESTORE_SECONDS = 5.0
 _STORING = "storing content"
+_WRITE_SECONDS = 10.0  # more than a store that is closed waits
 
 _Packed = tuple[Entry, Part, list[Piece]]
 
@@ -48,6 +49,8 @@ class Offloader:
     Attributes:
         transactions: How many transactions stored something.
     """
+
+    write_order = 0
 
     def __init__(
         self,
@@ -75,6 +78,9 @@ class Offloader:
         self._closed_until = 0.0
         self._outages = outages_of(memory.memory_store)
         self.transactions = 0
+        self._buffers = memory.memory_store.unwritten
+        if self._waiting:
+            self._buffers.hold(self)
 
     @property
     def is_store_away(self) -> bool:
@@ -90,6 +96,34 @@ class Offloader:
         await self.measure()
         if self._waiting and not self.is_store_away:
             await self._store_within(self._policy.store_timeout_seconds)
+
+    @property
+    def unwritten(self) -> str:
+        """What waits to be stored, in words; empty if nothing."""
+        count = len(self._waiting)
+        return f"session {self._memory.session_id!r}: content of {count:,} messages" if count else ""
+
+    async def write_out(self, *, is_last: bool) -> None:
+        """Store what is waiting, even if the store failed a moment ago.
+
+        Raises:
+            StoreUnavailableError: It could not be stored; it waits on.
+        """
+        summariser, self._summariser = self._summariser, None if is_last else self._summariser
+        try:
+            await self._store_within(_WRITE_SECONDS)
+            if self._waiting:
+                raise StoreUnavailableError("the store did not take it")
+        finally:
+            self._summariser = summariser
+            if is_last and (attempt := self._running_attempt()) is not None:
+                attempt.cancel()
+                await asyncio.wait([attempt], timeout=1.0)
+
+    def forget(self) -> None:
+        """Leave what waits to whoever goes on with its messages."""
+        self._waiting.clear()
+        self._buffers.release(self)
 
     async def flush(self, timeout_seconds: float) -> None:
         """Try to store what is waiting even if the store failed a moment ago."""
@@ -136,6 +170,7 @@ class Offloader:
                 self._transcript.decide(Offloaded(entry.position, part.address, stored))
         if self._large_parts(entry):
             self._waiting[entry.position] = entry
+            self._buffers.hold(self)
 
     def _large_parts(self, entry: Entry) -> list[Part]:
         return [
@@ -199,6 +234,8 @@ class Offloader:
         self._closed_until = 0.0
         for entry in entries:
             self._waiting.pop(entry.position, None)
+        if not self._waiting:
+            self._buffers.release(self)
         return True
 
     async def _leave_repeats(self, entries: Sequence[Entry]) -> None:

@@ -1,10 +1,10 @@
 """What happened to items, noted without a write each: buffered in the process, written in batches.
 
-    add ─▶ waiting ──100 of them, 30 s, close, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
+    add ─▶ waiting ──100 of them, 30 s, the end, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
 
 Promises: `add` does no I/O and never raises; while the store is away events wait, and of more than 10,000 the oldest
-are dropped, which an event of kind `lost` then tells; a batch written twice counts once. A process that ends without
-closing the store takes up to 30 s of events with it. Not part of the transactions that store items, so that nothing
+are dropped, which an event of kind `lost` then tells; a batch written twice counts once. A process that is killed takes
+up to 30 s of events with it (`unwritten` says which ends are known). Not part of the transactions that store items, so that nothing
 about an event can keep a content from being stored.
 """
 
@@ -26,6 +26,7 @@ from .database import Database
 from .pool import Statement
 from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
+from .unwritten import Unwritten
 
 __all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
 
@@ -133,16 +134,35 @@ class EventLog:
 
     Args:
         database: Where they go.
+        buffers: Has them written before the store is closed.
     """
 
-    def __init__(self, database: Database) -> None:
+    write_order = 2
+
+    def __init__(self, database: Database, buffers: Unwritten) -> None:
         self._database = database
+        self._buffers = buffers
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._lost: dict[tuple[str, str], int] = {}  # by user and session
         self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
         self._last_moment = 0.0
         self._retry_at = 0.0
+        self._sent = 0  # on their way
+
+    @property
+    def unwritten(self) -> str:
+        """What would be lost; empty for nothing."""
+        count = len(self._waiting) + self._sent
+        return f"{count:,} events of the audit trail" if count else ""
+
+    async def write_out(self, *, is_last: bool) -> None:
+        """Write what is waiting.
+
+        Raises:
+            StoreUnavailableError: The database does not answer; what was not written waits on.
+        """
+        await self.flush()
 
     @property
     def waiting(self) -> int:
@@ -155,6 +175,7 @@ class EventLog:
             self._last_moment = max(time.monotonic(), self._last_moment + _TICK_SECONDS)
             self._waiting.append(_Waiting(user_id, event, self._last_moment, str(uuid.uuid4())))
             self._drop_oldest()
+        self._buffers.hold(self)
         try:
             self._schedule(0.0 if len(self._waiting) >= BATCH_EVENTS else WAIT_SECONDS)
         except RuntimeError:  # no event loop runs here: the next one that notes or asks for something writes it
@@ -173,22 +194,22 @@ class EventLog:
             for user in users:
                 await self._write(user)
         self._retry_at = 0.0
+        self._release_if_written()
 
     def discard(self, user_id: str) -> None:
         """Forget what is waiting of a user who is erased."""
         with self._lock:
             self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
             self._lost = {place: count for place, count in self._lost.items() if place[0] != user_id}
+        self._release_if_written()
+
+    def _release_if_written(self) -> None:
+        if not self.unwritten:
+            self._buffers.release(self)
 
     async def stop(self) -> None:
-        """Write what is waiting, if that is soon done, and let nothing run on in this event loop."""
+        """Let nothing run on in this event loop; what is not written waits on."""
         here = self._here()
-        try:
-            if self._waiting or here.tasks:  # those have taken theirs out already
-                await asyncio.wait_for(self.flush(), _STOP_SECONDS)
-        except (StoreError, asyncio.TimeoutError) as error:
-            reason = str(error) or "too slow"
-            _logger.warning("%d events of the audit trail are not written: %s", len(self._waiting), reason)
         tasks = [task for task in here.tasks if not task.done()]
         for task in tasks:
             task.cancel()
@@ -253,6 +274,7 @@ class EventLog:
         batch = self._take(user_id)
         if not batch:
             return
+        self._sent += len(batch)
         try:
             await self._database.write(user_id, *_statements(user_id, batch, time.monotonic()))
         except StoreUnavailableError:
@@ -267,6 +289,8 @@ class EventLog:
         except BaseException:
             self._put_back(batch)
             raise
+        finally:
+            self._sent -= len(batch)
 
     def _take(self, user_id: str) -> list[_Waiting]:
         """Take what waits of a user out of the buffer, and what tells of lost events before it."""

@@ -35,6 +35,7 @@ from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage, embed_query
 from .storing import insert_memories, share_memory, update_model_summary
 from .threads import ThreadStore
+from .unwritten import Unwritten
 from .upkeep import Upkeep
 from .users import every_user
 
@@ -61,6 +62,7 @@ class MemoryStore:
     Attributes:
         limits: How long calls wait for the database.
         lookups: What memory tools answered from this store.
+        unwritten: What contexts have buffered; `close` writes it.
         events: What happened to items, on its way into the audit trail.
         conversations: What was said in sessions.
         threads: What a user interface showed of them.
@@ -88,10 +90,11 @@ class MemoryStore:
         embedder = embedder or WordLlamaEmbedder()
         check_embedder(embedder)
         self.lookups = LookupRegister()
+        self.unwritten = Unwritten(self._stop)
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self._indexer = Indexer(self._database, embedder, masks_credentials=mask_credentials)
-        self.events = EventLog(self._database)
+        self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events)
         self.threads = ThreadStore(self._database, self.conversations)
         self.inventory = Inventory(self._database)
@@ -152,10 +155,16 @@ class MemoryStore:
         await self._indexer.look_around()
 
     async def close(self) -> None:
-        """Close this event loop's connections, and those of loops that have ended; the next call opens new ones.
+        """Write what the contexts of this event loop have buffered, in 5 s at most, and close its connections.
 
-        What is not indexed yet is indexed when a process opens the store again.
+        A warning says what could not be written. What is not indexed yet is indexed when a process opens the store
+        again. The next call opens new connections.
         """
+        await self.unwritten.write_out()
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """Close this event loop's connections, and those of loops that have ended."""
         await self.events.stop()
         await self._search.stop()
         await self._indexer.stop()

@@ -9,17 +9,20 @@ from ..conftest import StartPython
 
 WATCHED = """
 import asyncio, multiprocessing, os, signal, threading
-from memory_context.archive.stopping import archived_on_termination
+from memory_context.store.shutdown import watch as watch_loop
 from tests.context.steps import a_turn_of_the_loop
 
-class Buffer:
-    async def flush(self):
+class Owner:
+    async def write_out(self):
         print("flushed", flush=True)
 
-buffer = Buffer()
+    async def close_for_good(self):
+        pass
+
+owner = Owner()
 
 async def watch():
-    archived_on_termination(asyncio.get_running_loop(), buffer)
+    watch_loop(asyncio.get_running_loop(), owner)
 
 def stop():
     os.kill(os.getpid(), signal.SIGTERM)
@@ -142,7 +145,7 @@ asyncio.run(main())
 async def test_a_program_that_closes_nothing_ends_without_a_word(
     start_python: StartPython, database_url: str, turns: int
 ):
-    """A batch that is on its way, or due, when the event loop ends is cut off; no task is left behind or begun."""
+    """A batch that is on its way when the event loop ends is cut off and sent again; no task is left behind."""
     process = await start_python(ENDS, TEST_URL=database_url, TURNS=str(turns))
     _, errors = await asyncio.wait_for(process.communicate(), 60)
     assert (process.returncode, errors.decode()) == (0, "")

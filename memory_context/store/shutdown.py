@@ -1,0 +1,237 @@
+"""Ends that can be known: what is buffered is written before an event loop or the process ends.
+
+    the loop shuts down its async generators (asyncio.run, asyncio.Runner)   in that loop, before it is closed
+    SIGTERM, where nobody else handles it                                    in the loops that run, then the process ends
+    the interpreter exits (a loop closed by hand, a notebook, sys.exit)      in a loop of its own, without threads
+
+An async generator that is held open in each loop tells its end: `loop.shutdown_asyncgens` closes it while the loop still
+runs. A program that handles SIGTERM itself is left alone, whether it said so before or says so later; so are threads
+that may not handle signals, and processes forked from this one. Nothing can be written after SIGKILL or `os._exit`.
+"""
+
+import asyncio
+import atexit
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
+
+__all__ = ["Owner", "hold", "let_go", "watch"]
+
+_logger = logging.getLogger("memory_context")
+
+_SECONDS = 10.0  # an owner has shorter limits of its own
+
+_T = TypeVar("_T")
+
+
+class Owner(Protocol):
+    """Something that buffers, such as a store with its contexts."""
+
+    async def write_out(self) -> None:
+        """Write what is buffered by this event loop, which goes on."""
+        ...
+
+    async def close_for_good(self) -> None:
+        """Write what is buffered by this event loop or one that runs no more, and let nothing run on."""
+        ...
+
+
+class _Watch:
+    """Who buffers in an event loop, and the generator that tells its end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.owners: WeakSet[Owner] = WeakSet()
+        self.end = _close_at_the_end(loop)
+        # as far as its yield, without waiting for anything; a loop that is past its end refuses with a ResourceWarning
+        with suppress(StopIteration, ResourceWarning):
+            self.end.__anext__().send(None)
+
+
+_lock = threading.RLock()  # the garbage collector may come in between
+_watched: dict[asyncio.AbstractEventLoop, _Watch] = {}
+_held: set[Owner] = set()
+_stopping: set[asyncio.AbstractEventLoop] = set()
+_tasks: set[asyncio.Task[None]] = set()
+_process_id = 0  # whose handlers they are: forked processes inherit them
+
+
+def hold(owner: Owner) -> None:
+    """Keep an owner that has something unwritten, until `let_go` or the end of the process."""
+    if owner not in _held:
+        with _lock:
+            _held.add(owner)
+            _handle_exit()
+
+
+def let_go(owner: Owner) -> None:
+    """Keep an owner no more: everything is written, or given up."""
+    _held.discard(owner)
+
+
+def watch(loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
+    """Have an owner write before this event loop ends, which runs now; it is held weakly."""
+    watch = _watched.get(loop)
+    if watch is None:
+        with _lock:
+            for ended in [one for one in _watched if one.is_closed()]:
+                del _watched[ended]
+            watch = _watched[loop] = _Watch(loop)
+            if threading.current_thread() is threading.main_thread():
+                _handle_sigterm()
+    watch.owners.add(owner)
+
+
+# --- the end of a loop
+
+
+async def _close_at_the_end(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        watch = _watched.get(loop)  # it stays there until the loop is closed, so that nothing watches it again
+        if watch is not None and loop.is_running():
+            hooks = sys.get_asyncgen_hooks()
+            sys.set_asyncgen_hooks(None, None)  # the loop's warn of generators that begin now, such as the driver's
+            try:
+                await _all(*(owner.close_for_good() for owner in [*watch.owners]))
+            finally:
+                sys.set_asyncgen_hooks(*hooks)
+
+
+async def _all(*work: Any) -> None:
+    """Wait for all of this, and log what fails."""
+    done = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), _SECONDS)
+    for error in done:
+        if isinstance(error, BaseException):
+            _logger.warning("not everything was written at the end: %s", error)
+
+
+# --- SIGTERM
+
+
+def _handle_sigterm() -> None:
+    """Have the signal come to us, unless somebody handles it.
+
+    Not by the loop's `add_signal_handler`: a program that is between two event loops would not end any more, and a
+    signal to a forked child would be this process's.
+    """
+    global _process_id
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+        _process_id = os.getpid()
+
+
+def _on_sigterm(*_: object) -> None:
+    if os.getpid() == _process_id:
+        if _stopping:
+            return  # asked twice
+        _stopping.update(loop for loop in [*_watched] if loop.is_running())
+        for loop in [*_stopping]:
+            loop.call_soon_threadsafe(_begin_to_stop, loop)
+        if _stopping:
+            return
+        _at_exit()  # the program is between two loops, or has ended its own
+    _end()
+
+
+def _begin_to_stop(loop: asyncio.AbstractEventLoop) -> None:
+    task = loop.create_task(_stop(loop), name="memory_context termination")
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+async def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        await _all(*(owner.write_out() for owner in [*_watched[loop].owners]))
+    except asyncio.TimeoutError:
+        _logger.warning("not everything was written in %g s before the process was stopped", _SECONDS)
+    finally:
+        _stopping.discard(loop)
+        if not _stopping:
+            _end()
+
+
+def _end() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+# --- the end of the process
+
+
+class _Inline(ThreadPoolExecutor):
+    """Runs what it is given at once: threads cannot be started any more when the interpreter exits."""
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> "Future[_T]":
+        """Return the result of a call, finished."""
+        future: Future[_T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+_handles_exit = False
+
+
+def _handle_exit() -> None:
+    """Have `_at_exit` called when the main thread ends.
+
+    Not by `atexit`, where that can be avoided: an embedded server that was started later would be stopped before.
+    """
+    global _handles_exit
+    if not _handles_exit:
+        _handles_exit = True
+        register: Callable[[Callable[[], None]], object] = getattr(threading, "_register_atexit", atexit.register)
+        with suppress(RuntimeError):  # it is too late
+            register(_at_exit)
+
+
+def _at_exit() -> None:
+    # what other threads are at is written by their own loops
+    running = [(loop, watch) for loop, watch in [*_watched.items()] if loop.is_running()]
+    writing = [
+        asyncio.run_coroutine_threadsafe(_all(*(owner.write_out() for owner in [*watch.owners])), loop)
+        for loop, watch in running
+    ]
+    for one in writing:
+        with suppress(Exception):
+            one.result(_SECONDS)
+    try:
+        if _held:
+            _write_in_a_loop_of_its_own()
+    except Exception as error:  # nobody is left to handle it
+        _logger.warning("not everything was written when the program ended: %s", str(error) or type(error).__name__)
+    for watch in [watch for loop, watch in _watched.items() if not loop.is_running()]:
+        with suppress(StopIteration, RuntimeError):
+            watch.end.aclose().send(None)  # outside of its loop it does nothing; left open, it would complain
+
+
+def _write_in_a_loop_of_its_own() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        loop.set_default_executor(_Inline())
+        loop.run_until_complete(_all(*(owner.close_for_good() for owner in [*_held])))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _after_fork() -> None:
+    """Leave to the parent what it has buffered."""
+    _watched.clear()
+    _held.clear()
+    _stopping.clear()
+    _tasks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,157 @@
+"""What the contexts of a store have not written yet, and who writes it before the store is closed.
+
+    a buffer has something ─▶ hold ──close of the store, end of the loop, SIGTERM, end of the process──▶ write_out
+                              └────── written ─▶ release
+
+Promises: a buffer that has something unwritten is kept, whoever else lets go of it, until that is written or its event
+loop has ended; writing is bounded, and a warning says what could not be written and what to do.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+from weakref import WeakKeyDictionary, WeakSet
+
+from .shutdown import hold, let_go, watch
+
+__all__ = ["Buffer", "Unwritten"]
+
+_logger = logging.getLogger("memory_context")
+
+_SECONDS = 5.0
+_AT_ONCE = 4  # so that writing leaves connections to others
+_MOST_TOLD = 10
+
+
+class Buffer(Protocol):
+    """Something that writes later.
+
+    Attributes:
+        write_order: Those with a lower number are written first, since others refer to what they write.
+    """
+
+    write_order: int
+
+    @property
+    def unwritten(self) -> str:
+        """What would be lost, such as `session 's1': 20 messages`; empty if everything is written."""
+        ...
+
+    async def write_out(self, *, is_last: bool) -> None:
+        """Write it, or raise a StoreError.
+
+        Args:
+            is_last: Whether the event loop ends: nothing may be begun that runs on, also when this is cancelled.
+        """
+        ...
+
+
+class Unwritten:
+    """The buffers of one store.
+
+    Args:
+        close: Closes the store in an event loop that ends.
+    """
+
+    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+        self._close = close
+        self._lock = threading.Lock()
+        self._homes: WeakKeyDictionary[Buffer, asyncio.AbstractEventLoop | None] = WeakKeyDictionary()
+        self._kept: set[Buffer] = set()
+        self._ended: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept."""
+        return not self._kept
+
+    def hold(self, buffer: Buffer) -> None:
+        """Keep a buffer that has something unwritten, and have it written before this event loop or the process ends."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        if buffer in self._kept and self._homes.get(buffer) is loop:
+            return
+        has_ended = loop is not None and loop in self._ended
+        with self._lock:
+            self._homes[buffer] = loop
+            if not has_ended:
+                self._kept.add(buffer)
+        if not has_ended:
+            hold(self)
+            if loop is not None:
+                watch(loop, self)
+
+    def release(self, buffer: Buffer) -> None:
+        """Keep a buffer no more: everything is written, or given up."""
+        if buffer in self._kept:
+            with self._lock:
+                self._kept.discard(buffer)
+            if not self._kept:
+                let_go(self)
+
+    async def write_out(self) -> None:
+        """Write what is unwritten, in 5 s at most; of other event loops, only of those that were closed.
+
+        Never raises because of the store: a warning says what is still not written.
+        """
+        await self._write(self._here(is_last=False), is_last=False)
+
+    async def close_for_good(self) -> None:
+        """Write what is unwritten, in 5 s at most, and close the store in this event loop, which ends.
+
+        What could not be written is kept no more.
+        """
+        self._ended.add(asyncio.get_running_loop())
+        buffers = self._here(is_last=True)
+        await self._write(buffers, is_last=True)
+        for buffer in buffers:
+            self.release(buffer)
+        await self._close()
+
+    def _here(self, *, is_last: bool) -> list[Buffer]:
+        """Return the buffers with something unwritten that are safe to write in this event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            homes = list(self._homes.items())
+        buffers = [
+            buffer
+            for buffer, home in homes
+            if home is None or home is loop or home.is_closed() or (is_last and not home.is_running())
+        ]
+        return sorted((one for one in buffers if one.unwritten), key=lambda one: one.write_order)
+
+    async def _write(self, buffers: list[Buffer], *, is_last: bool) -> None:
+        deadline = time.monotonic() + _SECONDS
+        slots = asyncio.Semaphore(_AT_ONCE)
+        failed: list[str] = []
+
+        async def write(buffer: Buffer) -> None:
+            async with slots:
+                if not (unwritten := buffer.unwritten):
+                    return  # written meanwhile
+                try:
+                    await asyncio.wait_for(buffer.write_out(is_last=is_last), max(deadline - time.monotonic(), 0.1))
+                    return
+                except asyncio.TimeoutError:
+                    reason = f"not done in {_SECONDS:g} s"
+                except Exception as error:  # one buffer keeps no other from being written
+                    reason = str(error) or type(error).__name__
+                failed.append(f"{unwritten} ({reason})")
+
+        for order in sorted({buffer.write_order for buffer in buffers}):
+            now = [buffer for buffer in buffers if buffer.write_order == order]
+            await asyncio.gather(*(write(buffer) for buffer in now))
+        if failed:
+            more = f"; and {len(failed) - _MOST_TOLD} more" if len(failed) > _MOST_TOLD else ""
+            _logger.warning(
+                "%s without everything being written: %s%s. Contexts that the program still has can write it when the "
+                "store is there: await context.archive()",
+                "the event loop ends" if is_last else "a store is closed",
+                "; ".join(failed[:_MOST_TOLD]),
+                more,
+            )

@@ -1,0 +1,392 @@
+"""A clean end loses nothing: what contexts buffered is written when the store, the event loop or the process ends."""
+
+import asyncio
+import gc
+import json
+import logging
+import threading
+import warnings
+from typing import Any
+
+import pytest
+from autogen_core.models import UserMessage
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.errors import StoreUnavailableError
+from memory_context.policy import ArchivePolicy
+from memory_context.store import unwritten
+
+from ..agents.scripted import report
+from ..conftest import StartPython
+from ..context.steps import a_turn_of_the_loop
+from .talking import SESSION, context_of, said_in, say, turns
+
+# --- the end of a program
+
+
+PROGRAM = """
+import asyncio, os, signal, sys, threading
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.policy import ArchivePolicy
+from tests.agents.scripted import report
+from tests.archive.talking import say
+
+url = os.environ["TEST_URL"]
+os.environ["MEMORY_CONTEXT_URL"] = url
+stored = []
+
+async def talk(session_id="s", store=None):
+    context = MemoryContext("alice", "coder", session_id, store)
+    await say(context, "One.", "Two.")
+    return context
+
+async def main():
+    await talk()
+"""
+
+ENDS = {
+    "a store that is closed": """
+async def main():
+    async with MemoryStore(url) as store:
+        await talk(store=store)
+asyncio.run(main())
+""",
+    "asyncio.run with the default store": "asyncio.run(main())",
+    "asyncio.run with a store of its own": "asyncio.run(talk(store=MemoryStore(url)))",
+    "a loop that is closed by hand": """
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+loop.close()
+""",
+    "a loop that is never closed": "asyncio.new_event_loop().run_until_complete(main())",
+    "a loop that was stopped": """
+loop = asyncio.new_event_loop()
+loop.create_task(main()).add_done_callback(lambda _: loop.stop())
+loop.run_forever()
+""",
+    "sys.exit": """
+async def exits():
+    await main()
+    sys.exit(3)
+asyncio.run(exits())
+""",
+    "sys.exit in a callback": """
+async def exits():
+    await main()
+    asyncio.get_running_loop().call_soon(sys.exit, 3)
+    await asyncio.Event().wait()
+asyncio.run(exits())
+""",
+    "an exception": """
+async def fails():
+    await main()
+    raise ValueError("mine")
+asyncio.run(fails())
+""",
+    "an interrupt": """
+async def interrupted():
+    await main()
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.Event().wait()
+asyncio.run(interrupted())
+""",
+    "a loop in a thread that is waited for": """
+thread = threading.Thread(target=asyncio.run, args=[main()])
+thread.start()
+thread.join()
+""",
+    "a loop in a thread that runs on": """
+said = threading.Event()
+async def serve():
+    context = await talk()
+    said.set()
+    await asyncio.Event().wait()
+threading.Thread(target=asyncio.run, args=[serve()], daemon=True).start()
+said.wait()
+""",
+    "a batch that is on its way": """
+async def full():
+    context = MemoryContext("alice", "coder", "s", policy=ContextPolicy(archive=ArchivePolicy(batch_messages=3)))
+    await say(context, "One.", "Two.")
+asyncio.run(full())
+""",
+    "several runs": """
+async def first():
+    global context
+    context = MemoryContext("alice", "coder", "s")
+    await say(context, "One.")
+async def second():
+    await say(context, "Two.")
+asyncio.run(first())
+asyncio.run(second())
+""",
+    "a fork": """
+async def forks():
+    context = await talk()
+    if os.fork() == 0:
+        sys.exit(0)
+    os.wait()
+    return context
+loop = asyncio.new_event_loop()
+context = loop.run_until_complete(forks())
+""",
+}
+STATUS = {"sys.exit": 3, "sys.exit in a callback": 3, "an exception": 1, "an interrupt": -2}
+SAYS = {"an exception", "an interrupt"}
+
+
+async def end_of(start_python: StartPython, script: str, database_url: str) -> tuple[int | None, str]:
+    """Run a program; return its status and what it wrote to stderr."""
+    process = await start_python(PROGRAM + script, TEST_URL=database_url)
+    _, errors = await asyncio.wait_for(process.communicate(), 120)
+    return process.returncode, errors.decode()
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_session_is_complete_after_a_clean_end(start_python: StartPython, database_url: str, how: str):
+    """Without a word on stderr, and on one line of batches."""
+    status, errors = await end_of(start_python, ENDS[how], database_url)
+    assert status == STATUS.get(how, 0), errors
+    assert (errors != "") == (how in SAYS)
+    assert "memory_context" not in errors.replace("from memory_context import", "") or how in SAYS
+    async with MemoryStore(database_url) as store:
+        context = context_of(store, "s")
+        assert await said_in(context) == turns("One.", "Two.")
+        assert context.resume_report.is_complete, context.resume_report
+
+
+async def test_offloads_sub_agents_and_the_audit_trail_are_written_at_the_end(
+    start_python: StartPython, database_url: str
+):
+    """Of contexts that nobody refers to any more, too."""
+    script = """
+async def works():
+    store = MemoryStore(url)
+    context = MemoryContext("alice", "chief", "s", store)
+    sub = context.for_subagent("expert")
+    key = await context.store(report("owls"), "a survey")
+    await context.retrieve(key)
+    await say(context, "One.")
+    await say(sub, "Of the expert.")
+asyncio.run(works())
+"""
+    assert await end_of(start_python, script, database_url) == (0, "")
+    async with MemoryStore(database_url) as store:
+        chief = context_of(store, "s", agent_id="chief")
+        assert await said_in(chief) == turns("One.")
+        assert await said_in(context_of(store, "s/expert", agent_id="expert")) == turns("Of the expert.")
+        assert "retrieved" in {event.kind for event in await chief.agent_memory.audit()}
+
+
+AGENTS = """
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.teams import RoundRobinGroupChat
+from tests.agents.scripted import calls, model
+
+def survey(topic: str) -> str:
+    "Survey a topic."
+    return report(topic)
+
+def agent(name, *answers):
+    context = MemoryContext("alice", name, f"session of {name}")
+    return AssistantAgent(name, model(*answers), tools=[survey], model_context=context, reflect_on_tool_use=True)
+
+async def main():
+    await agent("alone", calls(("survey", {"topic": "owls"})), "Owls.").run(task="Survey owls.")
+    writer, critic = agent("writer", "Draft.", "Better."), agent("critic", "Too short.", "Good.")
+    await RoundRobinGroupChat([writer, critic], max_turns=4).run(task="Write.")
+
+asyncio.run(main())
+"""
+
+
+async def test_agents_and_teams_that_close_nothing_are_resumed_whole(start_python: StartPython, database_url: str):
+    """AutoGen never closes a context."""
+    status, errors = await end_of(start_python, AGENTS, database_url)
+    assert status == 0, errors
+    async with MemoryStore(database_url) as store:
+        alone = context_of(store, "session of alone", agent_id="alone")
+        assert (await said_in(alone))[::3] == ["Survey owls.", "Owls."]
+        (ref,) = [ref for e in alone.transcript.entries() for p in e.measured if p.stored for ref in p.stored.refs]
+        assert await alone.retrieve(ref.key) == report("owls")
+        thread = ["Write.", "Draft.", "Too short.", "Better.", "Good."]
+        assert await said_in(context_of(store, "session of critic", agent_id="critic")) == thread
+        assert await said_in(context_of(store, "session of writer", agent_id="writer")) == thread[:-1]
+
+
+# --- a store that is closed
+
+
+async def test_a_closed_store_has_written_each_of_its_contexts(store: MemoryStore, database_url: str):
+    """Those of another store wait for theirs; closing twice changes nothing; a context can be used again."""
+    other = MemoryStore(database_url)
+    contexts = [context_of(store, f"s{number}") for number in range(12)]
+    apart = context_of(other, "apart")
+    for context in [*contexts, apart]:
+        await say(context, "One.")
+    await store.close()
+    assert not any(context.is_dirty for context in contexts)
+    assert apart.is_dirty
+    transactions = [context.stats.archive_transactions for context in contexts]
+    await store.close()
+    await other.close()
+    assert [context.stats.archive_transactions for context in contexts] == transactions == [1] * 12
+    assert not apart.is_dirty
+    await say(contexts[0], "Two.")
+    await store.close()
+    assert await said_in(context_of(store, "s0")) == turns("One.", "Two.")
+
+
+async def test_content_that_waits_is_stored_when_the_store_is_closed(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Also of a context without an archive, and however recently the store failed."""
+
+    async def away(*_: object, **__: object) -> Any:
+        raise StoreUnavailableError("away")
+
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(archive=ArchivePolicy(enabled=False)))
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "insert_memories", away)
+        await context.add_message(UserMessage(content=report("owls"), source="user"))
+    assert context.stats.offloads == 0
+    await store.close()
+    assert context.stats.offloads == 1
+    assert len(await context.agent_memory.query()) == 1
+
+
+async def test_a_store_that_is_closed_while_the_database_is_away_says_what_is_not_written(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Within its limit, naming sessions; nothing is given up as long as the event loop lives."""
+    monkeypatch.setattr(unwritten, "_SECONDS", 0.2)
+    context = context_of(store)
+    await say(context, "One.", "Two.")
+
+    is_over = asyncio.Event()
+
+    async def hang(*_: object, **__: object) -> Any:
+        await is_over.wait()
+        raise StoreUnavailableError("the connection was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.conversations, "append", hang)
+        await asyncio.wait_for(store.close(), 30)
+    (warning,) = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert f"session {SESSION!r} of agent 'coder': 4 messages (not done in 0.2 s)" in warning
+    assert "await context.archive()" in warning
+    is_over.set()
+    await store.close()
+    assert await said_in(context_of(store)) == turns("One.", "Two.")
+
+
+async def test_a_history_that_could_not_be_read_a_moment_ago_is_read_before_the_store_is_closed(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Or what was said without it would wait for the next attempt, which does not come."""
+    known = context_of(store)
+    await say(known, "One.")
+    await known.close()
+
+    async def away(*_: object, **__: object) -> Any:
+        raise StoreUnavailableError("away")
+
+    context = context_of(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.conversations, "read", away)
+        await say(context, "Two.")
+    await store.close()
+    assert await said_in(context_of(store)) == turns("One.", "Two.")
+
+
+def test_a_store_that_is_closed_leaves_the_contexts_of_other_running_loops(database_url: str):
+    """They are written by their own loops."""
+    store = MemoryStore(database_url)
+    said, go_on = threading.Event(), threading.Event()
+
+    async def elsewhere() -> None:
+        context = context_of(store, "elsewhere")
+        await say(context, "One.")
+        said.set()
+        while not go_on.is_set():
+            await a_turn_of_the_loop()
+        assert context.is_dirty, "another loop wrote it"
+
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(elsewhere())
+        except BaseException as error:
+            failures.append(error)
+
+    async def here() -> None:
+        await say(context_of(store, "here"), "One.")
+        await asyncio.to_thread(said.wait, 60)
+        await store.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    asyncio.run(here())
+    go_on.set()
+    thread.join(60)
+    assert not failures
+
+    async def check() -> None:
+        for name in ("here", "elsewhere"):
+            assert await said_in(context_of(store, name)) == turns("One.")
+        await store.close()
+
+    asyncio.run(check())
+
+
+# --- contexts that nobody refers to
+
+
+async def test_a_dropped_context_is_written_while_its_loop_lives(store: MemoryStore):
+    """Without a warning: nothing is lost."""
+    await say(context_of(store), "One.")
+    gc.collect()
+    await store.close()
+    assert await said_in(context_of(store)) == turns("One.")
+
+
+async def test_a_dropped_context_that_is_written_is_collected(store: MemoryStore):
+    """Nothing keeps it longer than it has something to write."""
+    await say(context_of(store), "One.")
+    await store.unwritten.write_out()
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, MemoryContext) and one.memory_store is store]
+
+
+def test_a_context_that_is_collected_with_something_unwritten_warns(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """When its loop ended the store was away: the warning names the session and what to do."""
+    monkeypatch.setattr(unwritten, "_SECONDS", 5.0)
+
+    async def main() -> MemoryContext:
+        context = context_of(MemoryStore("postgresql://nobody@127.0.0.1:1/nowhere"), "lost")
+        await context.add_message(UserMessage(content="One.", source="user"))
+        return context
+
+    context = asyncio.run(main())
+    assert "session 'lost' of agent 'coder': 1 messages" in caplog.text
+    assert context.is_dirty
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del context
+        gc.collect()
+    (warning,) = [one for one in caught if "session" in str(one.message)]
+    assert issubclass(warning.category, ResourceWarning)
+    assert "session 'lost' of agent 'coder': 1 messages are lost" in str(warning.message)
+
+
+async def test_a_state_that_takes_the_place_of_unwritten_messages_keeps_nothing_alive(store: MemoryStore):
+    """What was left behind by a load is not written again."""
+    context = context_of(store, None)
+    await say(context, "One.")
+    state = json.loads(json.dumps(await context.save_state()))
+    await context.load_state(state)
+    await store.close()
+    assert store.unwritten.is_empty
