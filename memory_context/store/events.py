@@ -4,8 +4,8 @@
 
 Promises: `add` does no I/O and never raises; while the store is away events wait, and of more than 10,000 the oldest
 are dropped, which an event of kind `lost` then tells; a batch written twice counts once. A process that is killed takes
-up to 30 s of events with it (`unwritten` says which ends are known). Not part of the transactions that store items, so that nothing
-about an event can keep a content from being stored.
+up to 30 s of events with it (see `shutdown` for the ends that are known). Not part of the transactions that store
+items, so that nothing about an event can keep a content from being stored.
 """
 
 import asyncio

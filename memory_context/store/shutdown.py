@@ -1,12 +1,13 @@
 """Ends that can be known: what is buffered is written before an event loop or the process ends.
 
     the loop shuts down its async generators (asyncio.run, asyncio.Runner)   in that loop, before it is closed
-    SIGTERM, where nobody else handles it                                    in the loops that run, then the process ends
-    the interpreter exits (a loop closed by hand, a notebook, sys.exit)      in a loop of its own, without threads
+    SIGTERM, where nobody else handles it                                    in the loops that run
+    the interpreter exits (a loop closed by hand, a notebook)                in a loop of its own, without threads
 
-An async generator that is held open in each loop tells its end: `loop.shutdown_asyncgens` closes it while the loop still
-runs. A program that handles SIGTERM itself is left alone, whether it said so before or says so later; so are threads
-that may not handle signals, and processes forked from this one. Nothing can be written after SIGKILL or `os._exit`.
+An async generator that is held open in each loop tells its end: `loop.shutdown_asyncgens` closes it while the loop
+still runs. A program that handles SIGTERM itself is left alone, whether it said so before or says so later; so are
+threads that may not handle signals, and processes forked from this one. Nothing is written after SIGKILL, `os._exit` or
+a crash of the interpreter.
 """
 
 import asyncio

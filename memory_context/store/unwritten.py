@@ -69,7 +69,7 @@ class Unwritten:
         return not self._kept
 
     def hold(self, buffer: Buffer) -> None:
-        """Keep a buffer that has something unwritten, and have it written before this event loop or the process ends."""
+        """Keep a buffer that has something unwritten; have it written before this event loop or the process ends."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
