@@ -65,6 +65,10 @@ class Resumption:
         self.report = report
         self._retry_at = 0.0
 
+    def retry_now(self) -> None:
+        """Have the next use read the history, however recently the store failed."""
+        self._retry_at = 0.0
+
     async def settle(self, identity: tuple[str, str, str]) -> bool:
         """Return whether the history is there; read it first, if that is due. Never raises because of the store."""
         if not self.is_pending:

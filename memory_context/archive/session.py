@@ -166,8 +166,7 @@ class Session:
         Raises:
             StoreError: The store refused or cannot be reached; it stays buffered.
         """
-        if self.is_pending and self.archiver.is_dirty:
-            await self.resume()  # now, however recently the store failed
+        self._resumption.retry_now()
         await self.archiver.flush()
 
     async def leave(self, seconds: float) -> None:

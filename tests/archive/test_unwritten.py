@@ -25,7 +25,7 @@ from .talking import SESSION, context_of, said_in, say, turns
 
 
 PROGRAM = """
-import asyncio, os, signal, sys, threading
+import asyncio, os, sys, threading
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.policy import ArchivePolicy
 from tests.agents.scripted import report
@@ -59,17 +59,6 @@ loop.run_until_complete(main())
 loop.close()
 """,
     "a loop that is never closed": "asyncio.new_event_loop().run_until_complete(main())",
-    "a loop that was stopped": """
-loop = asyncio.new_event_loop()
-loop.create_task(main()).add_done_callback(lambda _: loop.stop())
-loop.run_forever()
-""",
-    "sys.exit": """
-async def exits():
-    await main()
-    sys.exit(3)
-asyncio.run(exits())
-""",
     "sys.exit in a callback": """
 async def exits():
     await main()
@@ -82,18 +71,6 @@ async def fails():
     await main()
     raise ValueError("mine")
 asyncio.run(fails())
-""",
-    "an interrupt": """
-async def interrupted():
-    await main()
-    os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.Event().wait()
-asyncio.run(interrupted())
-""",
-    "a loop in a thread that is waited for": """
-thread = threading.Thread(target=asyncio.run, args=[main()])
-thread.start()
-thread.join()
 """,
     "a loop in a thread that runs on": """
 said = threading.Event()
@@ -131,8 +108,7 @@ loop = asyncio.new_event_loop()
 context = loop.run_until_complete(forks())
 """,
 }
-STATUS = {"sys.exit": 3, "sys.exit in a callback": 3, "an exception": 1, "an interrupt": -2}
-SAYS = {"an exception", "an interrupt"}
+STATUS = {"sys.exit in a callback": 3, "an exception": 1}
 
 
 async def end_of(start_python: StartPython, script: str, database_url: str) -> tuple[int | None, str]:
@@ -147,8 +123,7 @@ async def test_a_session_is_complete_after_a_clean_end(start_python: StartPython
     """Without a word on stderr, and on one line of batches."""
     status, errors = await end_of(start_python, ENDS[how], database_url)
     assert status == STATUS.get(how, 0), errors
-    assert (errors != "") == (how in SAYS)
-    assert "memory_context" not in errors.replace("from memory_context import", "") or how in SAYS
+    assert (errors != "") == (how == "an exception"), errors
     async with MemoryStore(database_url) as store:
         context = context_of(store, "s")
         assert await said_in(context) == turns("One.", "Two.")
