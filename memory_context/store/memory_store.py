@@ -9,7 +9,6 @@ is private to nobody.
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import ClassVar
 from weakref import WeakSet
 
@@ -119,10 +118,7 @@ class MemoryStore:
 
     @property
     def url_for_config(self) -> dict[str, str | None]:
-        """What may be written into a configuration: `url` without secrets, or the `url_env` it is read from.
-
-        Both are None for the embedded server.
-        """
+        """`url` without secrets, or the `url_env` it is read from, for a configuration; both None if embedded."""
         return self._database.location.for_config()
 
     @property
@@ -155,16 +151,14 @@ class MemoryStore:
         await self._indexer.look_around()
 
     async def close(self) -> None:
-        """Write what the contexts of this event loop have buffered, in 5 s at most, and close its connections.
+        """Write what the contexts of this event loop have buffered, within 5 s, and close its connections.
 
-        A warning says what could not be written. What is not indexed yet is indexed when a process opens the store
-        again. The next call opens new connections.
+        A warning says what could not be written. The next call opens new connections, and indexes what is left.
         """
         await self.unwritten.write_out()
         await self._stop()
 
     async def _stop(self) -> None:
-        """Close this event loop's connections, and those of loops that have ended."""
         await self.events.stop()
         await self._search.stop()
         await self._indexer.stop()
@@ -188,9 +182,7 @@ class MemoryStore:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
     def every_user(self) -> AsyncIterator[str]:
