@@ -32,7 +32,6 @@ from .policy import ContextPolicy
 from .stats import ContextStats, Meter
 from .store import MemoryStore
 from .tokens import TokenCounter, count_off_loop, default_token_counter
-from .tools import MemoryTool, announce, tools_of
 from .transcript import Cleared, Shown, Transcript
 from .turn import Expander, decision_model, replacing_memories
 from .view import Budget, Renderer, ViewReport, folded_text, report, session_tag
@@ -51,7 +50,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     Args:
         user_id: Whose session it is; no other user's data is ever seen.
         agent_id: The agent that holds the context.
-        session_id: The conversation; None for a new one, readable as `context.session_id`.
+        session_id: The conversation; None for a new one, readable as `context.session_id`, which is no part of a dump.
         memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the
             embedded Postgres).
         model_client: The light model: a small, cheap one that decides which references a request needs, in one call
@@ -111,6 +110,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             begins_anew=not resume,
         )
         self._start(Transcript.of(initial_messages or ()), self._session.progress)
+        self._be_template(session_id)
 
     @property
     def _identity(self) -> tuple[str, str, str]:
@@ -151,7 +151,6 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         renderer = Renderer(self.policy, self.token_counter)
         self._budget = Budget(self.policy, self.token_counter, renderer, tag)
         self._meter = Meter(transcript, self.policy)
-        self._has_handed_out_tools |= announce(self)
         self._expander.agent_has_tools = self._has_handed_out_tools
 
     # --- the chat context ---------------------------------------------------------------------------------------
@@ -256,6 +255,8 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             sharing=sharing,
             resume=False,
         )
+        if session_id is None and self.named_session_id is None:  # nobody has named what its session is named after
+            context._be_template(None)
         if self._uses_default_store:
             context._uses_default_store = True
             self.memory_store.join(context)
@@ -323,18 +324,11 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
 
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:
-        return cls(**arguments_of(config))
+        context = cls(**arguments_of(config))
+        context._join_template(config.template_id)
+        return context
 
     # --- memory and insight -------------------------------------------------------------------------------------
-
-    def tools(self) -> list[MemoryTool]:
-        """Return the tools that let the agent's model use its memory.
-
-        These are store_memory, retrieve_memory, search_memory, query_memory and read_history. An agent without them
-        sees what it names in its answer: the context opens it for the next step.
-        """
-        self._has_handed_out_tools = self._expander.agent_has_tools = True
-        return tools_of(self)
 
     async def explain(self) -> ViewReport:
         """Return what the last view held and why. Hands out nothing and changes nothing."""

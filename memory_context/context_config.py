@@ -1,11 +1,17 @@
-"""MemoryContext as component data: what `dump_component` writes and `load_component` reads."""
+"""MemoryContext as component data: what `dump_component` writes and `load_component` reads.
 
+Component data describes an agent, never a conversation. It is a template: each load gives a context with a new, empty
+session. Only a session id that the application named is part of it; each load then goes on with that session, as
+`MemoryContext(session_id=...)` does, so load such data once at a time.
+"""
+
+import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from autogen_core import ComponentModel
 from autogen_core.models import ChatCompletionClient, LLMMessage
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from .memory import Sharing
 from .messages import message_from_json, message_to_json
@@ -14,13 +20,23 @@ from .store import MemoryStore
 
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
+_GENERATED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
+"""A session id as `uuid4().hex` makes them, perhaps of a sub-agent."""
+
 
 class MemoryContextConfig(BaseModel):
-    """A context as component data, without secrets: a database with a password is named by an environment variable."""
+    """A context as component data, without secrets: a database with a password is named by an environment variable.
+
+    Attributes:
+        session_id: The session that the application named; None for a new one with each load.
+        template_id: Tells which tools in the data belong to it.
+        resume: Whether a session that is named goes on where it ended.
+    """
 
     user_id: str
     agent_id: str
-    session_id: str
+    session_id: str | None = None
+    template_id: str = ""
     policy: dict[
         str, Any
     ] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
@@ -30,13 +46,25 @@ class MemoryContextConfig(BaseModel):
     sharing: Sharing = "shared"
     resume: bool = True
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier(cls, data: object) -> object:
+        """Take what version 0.1.0 wrote: always a session id, also one that nobody had named."""
+        if not isinstance(data, dict) or "template_id" in data or "session_id" not in data:
+            return cast(object, data)
+        session_id = cast(dict[str, object], data)["session_id"]
+        is_generated = isinstance(session_id, str) and _GENERATED.match(session_id) is not None
+        named = None if is_generated else session_id
+        return {**cast(dict[str, object], data), "template_id": session_id, "session_id": named}
+
 
 class Configured(Protocol):
     """What a context says of itself."""
 
     user_id: str
     agent_id: str
-    session_id: str
+    named_session_id: str | None
+    template_id: str
     policy: ContextPolicy
     sharing: Sharing
     resumes: bool
@@ -52,7 +80,8 @@ def config_of(
     return MemoryContextConfig(
         user_id=context.user_id,
         agent_id=context.agent_id,
-        session_id=context.session_id,
+        session_id=context.named_session_id,
+        template_id=context.template_id,
         policy=context.policy.model_dump(mode="json"),
         memory_store=store,
         model_client=None if model_client is None else model_client.dump_component(),

@@ -1,5 +1,6 @@
-"""What an application asks of a context's memory: store, retrieve, search."""
+"""What an application asks of a context's memory: store, retrieve, search, tools for the agent."""
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,23 +8,33 @@ from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, Se
 from .policy import ContextPolicy
 from .store import CallerOrigin
 from .tokens import TokenCounter
-from .tools import INSTRUCTIONS, retrieve_item
+from .tools import INSTRUCTIONS, MemoryTool, adopt, announce, is_in_use, retrieve_item, tools_of
 from .transcript import Transcript
+from .turn import Expander
 
 __all__ = ["ContextMemory"]
 
 
 class ContextMemory:
-    """The part of a context that reads and writes items for whoever holds it; a model has the tools for that."""
+    """The part of a context that reads and writes items for whoever holds it; a model has the tools for that.
+
+    Attributes:
+        named_session_id: The session id that the application gave; None for a generated one.
+        template_id: Tells which tools in component data belong to this context.
+    """
 
     user_id: str
     agent_id: str
     session_id: str
+    named_session_id: str | None
+    template_id: str
     policy: ContextPolicy
     token_counter: TokenCounter
 
     _agent_memory: AgentMemory
     _transcript: Transcript
+    _expander: Expander
+    _has_handed_out_tools: bool
 
     @property
     def agent_memory(self) -> AgentMemory:
@@ -86,6 +97,36 @@ class ContextMemory:
         hits = await self.agent_memory.search(query, limit=limit, criteria=criteria or MemoryCriteria())
         self.agent_memory.trail.note("searched", [hit.item.key for hit in hits], f"search: {query!r}")
         return hits
+
+    def tools(self) -> list[MemoryTool]:
+        """Return the tools that let the agent's model use its memory.
+
+        These are store_memory, retrieve_memory, search_memory, query_memory and read_history. An agent without them
+        sees what it names in its answer: the context opens it for the next step.
+        """
+        self.note_tools()
+        return tools_of(self)
+
+    def note_tools(self) -> None:
+        """Note that the agent has memory tools: what it names in its answers is not opened any more."""
+        self._has_handed_out_tools = self._expander.agent_has_tools = True
+
+    def _be_template(self, session_id: str | None) -> None:
+        """Be found by tools that are loaded from its component data.
+
+        Args:
+            session_id: The session that the application named; None if it is generated.
+        """
+        self.named_session_id = session_id
+        self.template_id = uuid.uuid4().hex if session_id is None else session_id
+        announce(self, (self.user_id, self.agent_id, self.template_id))
+
+    def _join_template(self, template_id: str) -> None:
+        """Belong together with the tools that are loaded with this context."""
+        key = (self.user_id, self.agent_id, template_id)
+        if not is_in_use(key):  # else two that are dumped in one team could not be told apart
+            self.template_id = template_id
+        adopt(self, key)
 
     def instructions(self) -> str:
         """Return what teaches a model the placeholder, to be appended to the system message."""

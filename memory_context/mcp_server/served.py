@@ -32,7 +32,7 @@ class MemoryHost:
     def __init__(self, agent_memory: AgentMemory, transcript: Transcript) -> None:
         self.user_id = agent_memory.user_id
         self.agent_id = agent_memory.agent_id
-        self.session_id = agent_memory.session_id
+        self.session_id = self.template_id = agent_memory.session_id
         self.policy = ContextPolicy()
         self.token_counter: TokenCounter = default_token_counter()
         self.agent_memory = agent_memory

@@ -173,7 +173,7 @@ class ServedTools:
 
     async def _tool(self, kind: type[MemoryTool]) -> MemoryTool:
         host = await self._served.host()
-        config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, session_id=host.session_id)
+        config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id)
         if kind is ReadSessionTool:
             return ReadSessionTool(config, host, self._served)
         return kind(config, host)

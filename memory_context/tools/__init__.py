@@ -1,9 +1,10 @@
 """What a model may call: store, retrieve, search, list, read the history."""
 
 from .history import ReadHistoryTool
-from .hosting import MemoryTool, MemoryToolConfig, ToolHost, announce
+from .hosting import MemoryTool, MemoryToolConfig, ToolHost
 from .items import RetrieveMemoryTool, StoreMemoryTool, retrieve_item
 from .search import QueryMemoryTool, SearchMemoryTool
+from .templates import TemplateKey, adopt, announce, is_in_use
 
 __all__ = [
     "INSTRUCTIONS",
@@ -15,8 +16,11 @@ __all__ = [
     "RetrieveMemoryTool",
     "SearchMemoryTool",
     "StoreMemoryTool",
+    "TemplateKey",
     "ToolHost",
+    "adopt",
     "announce",
+    "is_in_use",
     "retrieve_item",
     "tools_of",
 ]
@@ -24,7 +28,7 @@ __all__ = [
 
 def tools_of(host: ToolHost) -> list[MemoryTool]:
     """Return the tools of one context."""
-    config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, session_id=host.session_id)
+    config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id)
     tools = (StoreMemoryTool, RetrieveMemoryTool, ReadHistoryTool, SearchMemoryTool, QueryMemoryTool)
     return [tool(config, host) for tool in tools]
 

@@ -4,7 +4,7 @@ Each tool answers in text a model can act on, within the limit of a first view, 
 What a tool answered is remembered by its hash: the context shows it once and then lets it collapse to what it was a
 look at, instead of storing it as something new. The same look-up again is told as such (see `repeating`).
 
-The tools are Components. A loaded one finds its context by user, agent and session among those alive in the process.
+The tools are Components. A loaded one belongs to the context that was loaded from the same data (see `templates`).
 """
 
 import asyncio
@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, cast
-from weakref import WeakSet, WeakValueDictionary
 
 from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 from typing_extensions import Self
 
 from ..escaping import sayable
@@ -29,8 +28,10 @@ from ..references import one_line
 from ..tokens import TokenCounter
 from ..transcript import Transcript
 from .repeating import NOTE_TOKENS, Answer, earlier_answers, told
+from .templates import found as contexts_of
+from .templates import place
 
-__all__ = ["MemoryTool", "MemoryToolConfig", "ToolHost", "announce", "answer_limit"]
+__all__ = ["MemoryTool", "MemoryToolConfig", "ToolHost", "answer_limit"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -47,6 +48,7 @@ class ToolHost(Protocol):
     user_id: str
     agent_id: str
     session_id: str
+    template_id: str
     policy: ContextPolicy
     token_counter: TokenCounter
 
@@ -61,40 +63,29 @@ class ToolHost(Protocol):
         ...
 
 
-_Identity = tuple[str, str, str]
-
-_hosts: "WeakValueDictionary[_Identity, ToolHost]" = WeakValueDictionary()
-_hostless: "dict[_Identity, WeakSet[MemoryTool]]" = {}
-
-
-def announce(host: ToolHost) -> bool:
-    """Let loaded tools of this user, agent and session find this context; whether there were any.
-
-    An agent's component holds its tools and its context; tools that were loaded and have no context yet get the one
-    that is loaded next. So two agents loaded from one component keep apart.
-    """
-    identity = (host.user_id, host.agent_id, host.session_id)
-    _hosts[identity] = host
-    tools = list(_hostless.pop(identity, ()))
-    for tool in tools:
-        tool.bind(host)
-    return bool(tools)
-
-
 class MemoryToolConfig(BaseModel):
-    """Names the context a tool belongs to."""
+    """Names the context a tool belongs to: the one that was loaded from the same template."""
 
     user_id: str
     agent_id: str
-    session_id: str
+    template_id: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier(cls, data: object) -> object:
+        """Take what version 0.1.0 wrote, which named the session of the context."""
+        if isinstance(data, dict) and "template_id" not in data and "session_id" in data:
+            earlier = cast(dict[str, object], data)
+            return {**earlier, "template_id": earlier["session_id"]}
+        return cast(object, data)
 
 
 class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     """A tool that belongs to one context; a subclass says what it is called, takes and answers.
 
     Args:
-        config: Names the context by user, agent and session.
-        host: The context itself; None to belong to the one that is loaded next, or to be found at the first call.
+        config: Names the context by user, agent and template.
+        host: The context itself; None if it is found by its template.
     """
 
     component_config_schema = MemoryToolConfig
@@ -123,14 +114,19 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         """Return the answer as text; problems are told in the text, never raised."""
         config = self._config
-        if self._own_host is None:
-            self._own_host = _hosts.get((config.user_id, config.agent_id, config.session_id))
         host = self._own_host
         if host is None:
-            return (
-                f"This tool has nothing to look in: no memory context of user {config.user_id!r}, agent "
-                f"{config.agent_id!r}, session {config.session_id!r} is open in this process."
-            )
+            contexts = contexts_of((config.user_id, config.agent_id, config.template_id))
+            if len(contexts) != 1:
+                which = f"memory context of user {config.user_id!r}, agent {config.agent_id!r}"
+                return (
+                    f"This tool has nothing to look in: no {which}, template {config.template_id!r} is open in this "
+                    "process. Load it together with its context."
+                    if not contexts
+                    else f"This tool cannot tell where to look: {len(contexts)} contexts were made from its template "
+                    f"{config.template_id!r}. Load it together with its context."
+                )
+            host = self._own_host = cast(ToolHost, contexts[0])
         memory = host.agent_memory
         asked = self._what_is_asked(args)
         earlier = earlier_answers(
@@ -144,7 +140,8 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         answer = replace(
             answer, text=sayable(answer.text), label=sayable(answer.label), next_step=sayable(answer.next_step)
         )
-        found = f"{self._to_config().model_dump_json()} {asked} {answer.found}" if answer.found else ""
+        whose = f"{host.user_id} {host.agent_id} {host.session_id}"
+        found = f"{whose} {asked} {answer.found}" if answer.found else ""
         text, shows_content = told(answer, earlier, is_new=bool(found) and memory.find_lookup(found) is None)
         if shows_content:
             # without the note too, and what was found, so that both are known when they come again
@@ -166,9 +163,14 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             return Answer(_in_words(self.name, error), failed=True)
         return await self._answer_safely(self._own_host, read)
 
-    def bind(self, host: ToolHost) -> None:
+    @property
+    def has_host(self) -> bool:
+        """Whether it belongs to a context."""
+        return self._own_host is not None
+
+    def bind(self, host: object) -> None:
         """Belong to this context from now on."""
-        self._own_host = host
+        self._own_host = cast(ToolHost, host)
 
     async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
         """Return the answer; one that takes too long, or fails for a reason nobody expected, is told in a sentence."""
@@ -207,13 +209,12 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         host = self._own_host
         if host is None:
             return self._config
-        return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, session_id=host.session_id)
+        return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id)
 
     @classmethod
     def _from_config(cls, config: MemoryToolConfig) -> Self:
         tool = cls(config)
-        identity = (config.user_id, config.agent_id, config.session_id)
-        _hostless.setdefault(identity, WeakSet()).add(tool)
+        place(tool, (config.user_id, config.agent_id, config.template_id))
         return tool
 
 

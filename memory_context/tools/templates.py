@@ -25,6 +25,8 @@ TemplateKey = tuple[str, str, str]
 class _Host(Protocol):
     """A context."""
 
+    def note_tools(self) -> None: ...
+
 
 class _Tool(Protocol):
     """A tool that was loaded."""
@@ -66,7 +68,7 @@ _sweep_at = 64  # templates
 
 
 def announce(host: _Host, key: TemplateKey) -> bool:
-    """Let tools of this template that wait, or that are called without a context, find one; whether any waited."""
+    """Let tools of this template that wait, or are called without a context, find this one; whether any waited."""
     global _sweep_at
     with _lock:
         if len(_alive) >= _sweep_at:
@@ -77,7 +79,7 @@ def announce(host: _Host, key: TemplateKey) -> bool:
         return _take_waiting(host, key)
 
 
-def adopt(host: _Host, key: TemplateKey) -> bool:
+def adopt(host: _Host, key: TemplateKey) -> None:
     """Do as `announce` for a context that was loaded: tools that are loaded next belong to it."""
     with _lock:
         had_waiting = announce(host, key)
@@ -85,7 +87,6 @@ def adopt(host: _Host, key: TemplateKey) -> bool:
         flow.newest[key] = host
         flow.names[host] = None if had_waiting else set()
         _loaded.add(host)
-        return had_waiting
 
 
 def is_in_use(key: TemplateKey) -> bool:
@@ -103,7 +104,7 @@ def place(tool: _Tool, key: TemplateKey) -> None:
         names = None if host is None else flow.names.get(host)
         if host is not None and names is not None and not runs and tool.name not in names:
             names.add(tool.name)
-            tool.bind(host)
+            _bind(tool, host)
             return
         if not runs or tool.name in {waiting.name for one in runs[-1] if (waiting := one()) is not None}:
             runs.append([])
@@ -124,9 +125,14 @@ def _take_waiting(host: _Host, key: TemplateKey) -> bool:
     if not runs:
         return False
     for tool in _tools(runs.pop()):
-        tool.bind(host)
+        _bind(tool, host)
     flow.waiting[key] = runs
     return True
+
+
+def _bind(tool: _Tool, host: _Host) -> None:
+    tool.bind(host)
+    host.note_tools()
 
 
 def _tools(run: list[ref[_Tool]]) -> Iterator[_Tool]:

@@ -302,7 +302,7 @@ async def test_state_of_autogens_own_contexts_is_taken_over(store: MemoryStore):
 
 
 async def test_an_agent_with_its_tools_survives_dump_and_load(database_url: str, store: MemoryStore, monkeypatch):
-    """Component JSON names no secret; the loaded tools find the loaded context."""
+    """Component JSON names no secret and no conversation; the loaded tools find the loaded context."""
     monkeypatch.setenv("MEMORY_CONTEXT_URL", database_url)
     context = MemoryContext("alice", "coder", policy=ContextPolicy(token_budget=None))
     key = await context.store(report("owls"), "a survey of owls", source="survey")
@@ -314,7 +314,8 @@ async def test_an_agent_with_its_tools_survives_dump_and_load(database_url: str,
     del agent, context
     loaded = ComponentLoader.load_component(component, AssistantAgent)
     assert isinstance(loaded.model_context, MemoryContext)
-    assert loaded.model_context.session_id == session_id
+    assert loaded.model_context.session_id != session_id
+    assert await loaded.model_context.get_messages() == []
     assert loaded.model_context.policy.token_budget is None
     await loaded.run(task="First line?")
     assert "owls finding 0: value 0" in text_of(await loaded.model_context.get_messages())

@@ -1,0 +1,272 @@
+"""Component data describes an agent, never a conversation: each load gives an agent with a session of its own."""
+
+import asyncio
+import json
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.tools import AgentTool
+from autogen_core import CancellationToken, ComponentLoader
+from autogen_core.models import UserMessage
+from autogen_core.tools import BaseTool, StaticWorkbench, Workbench
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.tools import MemoryTool
+
+from .scripted import model
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def default_store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_CONTEXT_URL", database_url)
+
+
+def agent_of(
+    context: MemoryContext, name: str = "coder", *others: Any, answers: tuple[str, ...] = ()
+) -> AssistantAgent:
+    return AssistantAgent(name, model(), tools=[*context.tools(), *others], model_context=context)
+
+
+def dumped(component: Any) -> Json:
+    return json.loads(component.dump_component().model_dump_json())
+
+
+@pytest.fixture
+def blueprint() -> Json:
+    """An agent with tools and an unnamed session; the agent itself is gone."""
+    return dumped(agent_of(MemoryContext("alice", "coder")))
+
+
+def loaded(data: Json) -> AssistantAgent:
+    return ComponentLoader.load_component(json.loads(json.dumps(data)), AssistantAgent)
+
+
+def context_in(agent: AssistantAgent) -> MemoryContext:
+    assert isinstance(agent.model_context, MemoryContext)
+    return agent.model_context
+
+
+def tools_in(agent: AssistantAgent) -> list[MemoryTool]:
+    (bench,) = agent._workbench  # pyright: ignore[reportPrivateUsage]
+    assert isinstance(bench, StaticWorkbench)
+    return [tool for tool in bench._tools if isinstance(tool, MemoryTool)]  # pyright: ignore[reportPrivateUsage]
+
+
+async def check_apart(*pairs: tuple[MemoryContext, list[MemoryTool]]) -> None:
+    """Each context hears a secret; its own tools alone read it."""
+    assert len({context.session_id for context, _ in pairs}) == len(pairs)
+    secrets = [f"secret-{uuid.uuid4().hex}" for _ in pairs]
+    for (context, _), secret in zip(pairs, secrets, strict=True):
+        assert await context.get_messages() == [], "a template has a conversation in it"
+        await context.add_message(UserMessage(content=secret, source="user"))
+    for (context, tools), own in zip(pairs, secrets, strict=True):
+        assert own in str(await context.get_messages())
+        (history,) = [tool for tool in tools if tool.name == "read_history"]
+        answer = await history.run_json({}, CancellationToken())
+        assert [secret for secret in secrets if secret in answer] == [own]
+    for context, _ in pairs:
+        await context.close()
+
+
+def pair_in(agent: AssistantAgent) -> tuple[MemoryContext, list[MemoryTool]]:
+    return context_in(agent), tools_in(agent)
+
+
+# --- what is dumped
+
+
+def test_a_generated_session_id_is_not_dumped(blueprint: Json):
+    """Nor is it hidden in the template's id or in a tool."""
+    context = MemoryContext("alice", "coder")
+    text = json.dumps(dumped(agent_of(context)))
+    assert context.session_id not in text
+    sub = context.for_subagent("expert")
+    assert context.session_id not in json.dumps(dumped(sub))
+    assert '"session_id"' not in text.replace('"session_id": null', "")
+
+
+async def test_a_session_id_that_the_application_named_is_dumped(blueprint: Json):
+    """Loading it goes on with that session, as naming it in Python does; also after another state was loaded."""
+    context = MemoryContext("alice", "coder", "named")
+    await context.add_message(UserMessage(content="Hello.", source="user"))
+    await context.archive()
+    other = MemoryContext("alice", "coder", "another")
+    data = dumped(agent_of(context))
+    await context.load_state(await other.save_state())
+    assert context.session_id == "another"
+    assert dumped(agent_of(context))["config"]["model_context"]["config"]["session_id"] == "named"
+    again = loaded(data)
+    assert context_in(again).session_id == "named"
+    assert "Hello." in str(await context_in(again).get_messages())
+    for one in (context, other, context_in(again)):
+        await one.close()
+
+
+def test_a_dump_of_a_loaded_agent_is_the_same(blueprint: Json):
+    assert dumped(loaded(blueprint)) == blueprint
+
+
+# --- loaded twice
+
+
+async def test_agents_loaded_one_after_another_do_not_share(blueprint: Json):
+    await check_apart(*[pair_in(loaded(blueprint)) for _ in range(3)])
+
+
+async def test_agents_loaded_beside_the_dumped_one_do_not_share():
+    original = MemoryContext("alice", "coder")
+    agent = agent_of(original)
+    first, second = loaded(dumped(agent)), loaded(dumped(agent))
+    await check_apart(pair_in(first), pair_in(second), (original, tools_in(agent)))
+
+
+async def test_agents_loaded_in_two_tasks_at_once_do_not_share(blueprint: Json):
+    """Also where the parts of an agent are loaded one by one and the tasks take turns."""
+    turn = asyncio.Barrier(2) if hasattr(asyncio, "Barrier") else None
+
+    async def load(tools_first: bool) -> tuple[MemoryContext, list[MemoryTool]]:
+        parts: Json = blueprint["config"]
+        tools: list[Any] = []
+
+        def load_tools() -> None:
+            for tool in parts["workbench"][0]["config"]["tools"]:
+                tools.append(BaseTool.load_component(tool))
+
+        steps: list[Callable[[], object]] = [load_tools, lambda: None] if tools_first else [lambda: None, load_tools]
+        context: MemoryContext | None = None
+        for number, step in enumerate(steps):
+            step()
+            if number == 0:
+                await (turn.wait() if turn else asyncio.sleep(0))
+                context = ComponentLoader.load_component(parts["model_context"], MemoryContext)
+                await (turn.wait() if turn else asyncio.sleep(0))
+        assert context is not None
+        return context, tools
+
+    for order in ((True, True), (False, False), (True, False)):
+        await check_apart(*await asyncio.gather(*(load(one) for one in order)))
+
+
+async def test_agents_loaded_in_threads_do_not_share(blueprint: Json):
+    """Each thread waits for the other between its workbench and its context."""
+    meet = threading.Barrier(2)
+    pairs: list[tuple[MemoryContext, list[MemoryTool]]] = []
+
+    def load() -> None:
+        parts: Json = blueprint["config"]
+        bench = Workbench.load_component(parts["workbench"][0])
+        meet.wait(30)
+        context = ComponentLoader.load_component(parts["model_context"], MemoryContext)
+        meet.wait(30)
+        assert isinstance(bench, StaticWorkbench)
+        pairs.append((context, [t for t in bench._tools if isinstance(t, MemoryTool)]))  # pyright: ignore[reportPrivateUsage]
+
+    threads = [threading.Thread(target=load) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    await asyncio.to_thread(lambda: [thread.join(60) for thread in threads])
+    await check_apart(*pairs)
+
+
+async def test_tools_listed_after_the_context_belong_to_it(blueprint: Json):
+    """As in data written by hand; for each of two loads, and the context knows that its agent has tools."""
+    data = json.loads(json.dumps(blueprint))
+    data["config"]["tools"] = data["config"].pop("workbench")[0]["config"]["tools"]
+    agents = [loaded(data), loaded(data)]
+    assert all(context_in(agent)._expander.agent_has_tools for agent in agents)  # pyright: ignore[reportPrivateUsage]
+    await check_apart(*map(pair_in, agents))
+
+
+async def test_members_of_a_team_made_from_one_template_do_not_share(blueprint: Json):
+    """In a team's data that was put together by hand, and in one that a team of loaded agents dumped."""
+    members = [json.loads(json.dumps(blueprint)) for _ in range(2)]
+    members[1]["config"]["name"] = "second"
+    team = RoundRobinGroupChat([loaded(member) for member in members])
+    by_hand = dumped(team)
+    by_hand["config"]["participants"] = members
+    for data in (by_hand, dumped(team)):
+        for _ in range(2):
+            again = ComponentLoader.load_component(data, RoundRobinGroupChat)
+            agents = again._participants  # pyright: ignore[reportPrivateUsage]
+            await check_apart(*[pair_in(agent) for agent in agents if isinstance(agent, AssistantAgent)])
+
+
+@pytest.mark.parametrize("inner", ["of one template", "a sub-agent"])
+async def test_an_agent_that_is_a_tool_of_another_does_not_share(blueprint: Json, inner: str):
+    """Its parts are loaded among those of the other."""
+    if inner == "a sub-agent":
+        chief = MemoryContext("alice", "chief")
+        expert = agent_of(chief.for_subagent("expert"), "expert")
+        data = dumped(agent_of(chief, "chief", AgentTool(expert)))
+    else:
+        expert, outer = loaded(blueprint), loaded(blueprint)
+        data = dumped(outer)
+        data["config"]["workbench"][0]["config"]["tools"].append(dumped(AgentTool(expert)))
+        data["config"]["workbench"][0]["config"]["tools"][-1]["config"]["agent"]["config"]["name"] = "expert"
+    pairs: list[tuple[MemoryContext, list[MemoryTool]]] = []
+    for _ in range(2):
+        agent = loaded(data)
+        pairs.append(pair_in(agent))
+        (bench,) = agent._workbench  # pyright: ignore[reportPrivateUsage]
+        (tool,) = [t for t in bench._tools if isinstance(t, AgentTool)]  # type: ignore[attr-defined]
+        assert isinstance(tool._agent, AssistantAgent)  # pyright: ignore[reportPrivateUsage]
+        pairs.append(pair_in(tool._agent))  # pyright: ignore[reportPrivateUsage]
+    await check_apart(*pairs)
+
+
+async def test_a_tool_that_was_loaded_alone_says_that_it_cannot_tell_its_context(blueprint: Json):
+    """With one context of its template it belongs to that; with two it reads from neither."""
+    tools = blueprint["config"]["workbench"][0]["config"]["tools"]
+    (history,) = [one for one in tools if "History" in one["provider"]]
+
+    def alone() -> MemoryTool:
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(BaseTool.load_component(history)))
+        thread.start()
+        thread.join(60)
+        return found[0]
+
+    first = loaded(blueprint)
+    await context_in(first).add_message(UserMessage(content="secret", source="user"))
+    assert "secret" in await alone().run_json({}, CancellationToken())
+    second = loaded(blueprint)
+    answer = await alone().run_json({}, CancellationToken())
+    assert answer.startswith("This tool cannot tell where to look: 2 contexts")
+    for agent in (first, second):
+        await context_in(agent).close()
+
+
+# --- written by 0.1.0
+
+
+def as_earlier(data: Any, session_id: str) -> Any:
+    """Return component data as 0.1.0 wrote it: everything names the session."""
+    if isinstance(data, list):
+        return [as_earlier(one, session_id) for one in data]
+    if not isinstance(data, dict):
+        return data
+    earlier = {key: as_earlier(value, session_id) for key, value in data.items()}
+    if "template_id" in earlier:
+        del earlier["template_id"]
+        earlier["session_id"] = session_id
+    return earlier
+
+
+@pytest.mark.parametrize("suffix", ["", "/expert"])
+async def test_data_of_the_version_before_does_not_pin_a_generated_session(blueprint: Json, suffix: str):
+    data = as_earlier(blueprint, uuid.uuid4().hex + suffix)
+    await check_apart(*[pair_in(loaded(data)) for _ in range(2)])
+
+
+async def test_data_of_the_version_before_keeps_a_session_that_was_named(blueprint: Json, store: MemoryStore):
+    agent = loaded(as_earlier(blueprint, "named"))
+    assert context_in(agent).session_id == "named"
+    assert all(tool._own_host is context_in(agent) for tool in tools_in(agent))  # pyright: ignore[reportPrivateUsage]
+    await context_in(agent).close()
