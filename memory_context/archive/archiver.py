@@ -33,6 +33,7 @@ __all__ = ["Archiver"]
 _logger = logging.getLogger("memory_context")
 
 _ATTEMPTS = 3  # one, one more when its number was taken, one for a state that was loaded meanwhile
+_ROUNDS = 100  # in which everything is measured, though other tasks add messages
 _RETRY_SECONDS = 10.0
 
 
@@ -285,7 +286,7 @@ class Archiver:
         Raises:
             StoreError: The store refused or cannot be reached.
         """
-        while True:
+        for _ in range(_ROUNDS):
             settle = self._settle()
             if settle is not None and not await settle():
                 raise StoreUnavailableError("the history of the session could not be read yet")
@@ -301,6 +302,8 @@ class Archiver:
                 for entry in self._transcript.entries(start=max(line.position, self._transcript.standing.start))
             ):
                 return line
+            await asyncio.sleep(0)  # nothing above may have waited
+        raise StoreUnavailableError("messages of the session are not measured yet")
 
     def _next(self, line: Line) -> _Sending | None:
         """Return what is to be sent now."""
