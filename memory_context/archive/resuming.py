@@ -69,6 +69,13 @@ class Resumption:
         """Have the next use read the history, however recently the store failed."""
         self._retry_at = 0.0
 
+    async def stop(self) -> None:
+        """Let nothing run on; what was not read is read at the next use."""
+        task = self._task
+        if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            await asyncio.wait([task], timeout=1.0)
+
     async def settle(self, identity: tuple[str, str, str]) -> bool:
         """Return whether the history is there; read it first, if that is due. Never raises because of the store."""
         if not self.is_pending:

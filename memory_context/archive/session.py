@@ -158,6 +158,7 @@ class Session:
             await self.flush()
         finally:
             if is_last:
+                await self._resumption.stop()
                 await self.archiver.stop()
 
     async def flush(self) -> None:
