@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .plugin import ARGUMENTS, ENVIRONMENT
+
 __all__ = ["CoverageMap", "collect", "files_of_tests", "tree_hash"]
 
 _HASHED = ("memory_context", "sql", "tests", "samples", "benchmarks", "pyproject.toml")
@@ -141,21 +143,17 @@ def _record(repository: Path, folder: Path, modules: Sequence[str], files: Seque
     with tempfile.TemporaryDirectory(prefix="mc-mutation-", dir="/tmp") as scratch:
         wanted, result, log = (Path(scratch) / name for name in ("modules.json", "result.json", "log"))
         wanted.write_text(json.dumps(list(modules)))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "tests.mutation.plugin",
-            "-p",
-            "no:cacheprovider",
-            *files,
-        ]
-        environment = {**os.environ, "MUTATION_RECORD": str(result), "MUTATION_MODULES": str(wanted)}
+        variables = {"MUTATION_RECORD": str(result), "MUTATION_MODULES": str(wanted)}
         with log.open("w") as out:
             try:
-                subprocess.run(command, cwd=repository, env=environment, stdout=out, stderr=out, timeout=_LIMIT_SECONDS)
+                subprocess.run(
+                    [sys.executable, "-m", "pytest", *ARGUMENTS, *files],
+                    cwd=repository,
+                    env={**os.environ, **ENVIRONMENT, **variables},
+                    stdout=out,
+                    stderr=out,
+                    timeout=_LIMIT_SECONDS,
+                )
             except subprocess.TimeoutExpired:
                 return f"not done in {_LIMIT_SECONDS} s"
         ended = (log.read_text(errors="replace").strip().splitlines() or [""])[-1]
