@@ -16,6 +16,7 @@ from .escaping import to_utf8
 __all__ = [
     "DESCRIPTION_LIMIT",
     "KEY_PATTERN",
+    "QUOTATION",
     "Lookup",
     "LookupRegister",
     "MemoryRef",
@@ -26,6 +27,8 @@ __all__ = [
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DESCRIPTION_LIMIT = 160
+QUOTATION = "Quoted from it:"
+"""Stands between a placeholder and the lines that are kept of the content."""
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
 _NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")

@@ -14,7 +14,7 @@ from ..credentials import masked
 from ..memory import Draft, MemoryType
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
-from ..references import MemoryRef, shorten
+from ..references import QUOTATION, MemoryRef, shorten
 from ..store import Origin
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Stored
@@ -22,7 +22,6 @@ from ..transcript import Entry, Part, Stored
 __all__ = ["Packer", "Piece", "compacted_text"]
 
 _STATUS_LIMIT = 300
-_QUOTATION = "Quoted from it:"
 _BEGINNING_CHARACTERS = 4_000  # of a text, in which credentials are looked for before a description is cut from it
 
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
@@ -174,7 +173,7 @@ def compacted_text(survives: Compacted, ref: MemoryRef) -> str:
     """
     head = f"{shorten(survives.status, _STATUS_LIMIT)} {ref.render()}".strip()
     lines = [f"> {line}" for line in survives.facts.splitlines() if line.strip()]
-    return "\n".join([head, _QUOTATION, *lines]) if lines else head
+    return "\n".join([head, QUOTATION, *lines]) if lines else head
 
 
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:

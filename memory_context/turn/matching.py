@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..indexing.terms import terms_of
-from ..references import shorten
+from ..references import QUOTATION, shorten
 from .requests import Expansion, OfferedReference
 from .words import DETERMINERS, FUNCTION_WORDS, LEAD_INS, MAKING, WEAK
 
@@ -142,9 +142,8 @@ def _is_specific(term: str) -> bool:
 
 def _found(reference: OfferedReference, terms: Sequence[str]) -> set[str]:
     """Return which terms a reference has in its description, its key, its source and what the view kept of it."""
-    text = " ".join(
-        (reference.ref.description, reference.ref.key, reference.source, reference.kept_text[:_KEPT_CHARACTERS])
-    )
+    kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
+    text = " ".join((reference.ref.description, reference.ref.key, reference.source, kept))
     lower = text.casefold()
     # taking a text apart costs a hundred times a look for the beginnings of a few words
     if (

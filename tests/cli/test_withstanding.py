@@ -241,7 +241,7 @@ def test_a_full_disk_under_the_database(run_it: Run, command: list[str], full: L
     """What the server says is passed on; nothing is written."""
     before = contents(full.url)
 
-    async def disk_full(*_: Any) -> None:
+    async def disk_full(*_: Any, **__: Any) -> None:
         raise psycopg.errors.DiskFull("could not extend file: No space left on device")
 
     monkeypatch.setattr(ConnectionPool, "run", disk_full)

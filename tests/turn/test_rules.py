@@ -1,9 +1,12 @@
 """What a turn needs, decided by rules."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_context.references import QUOTATION
 from memory_context.turn import OfferedReference, TurnRequest, decide_by_rules
 
 from .turns import offered
@@ -42,6 +45,14 @@ def test_a_named_key_inside_a_megabyte_is_found_at_its_ends_only():
         words = f"x{LOGS.ref.key}y " * 500
         answer = decide_by_rules(TurnRequest(" " * shift + words, references=OFFERS))
         assert all(one.reason == "matched" for one in answer.expansions)
+
+
+def test_words_of_the_quotation_frame_match_no_request():
+    """They stand beside every reference and say nothing of its content."""
+    kept = f"read_file succeeded. {LOGIN.ref.render()}\n{QUOTATION}\n> def expire_session():"
+    reference = replace(LOGIN, kept_text=kept)
+    assert expanded("how long is a user that failed left alone? Quote the line.", reference) == []
+    assert expanded("what calls expire_session?", reference) == [LOGIN.ref.key]
 
 
 @pytest.mark.parametrize(
