@@ -43,7 +43,8 @@ OPERATOR = (
 def server() -> StdioServerParams:
     """Return how the server is started: `memory-context mcp --user sample-mcp`, with whatever Python runs this."""
     command = ["-c", "from memory_context.cli import main; main()", "mcp", "--user", USER]
-    return StdioServerParams(command=sys.executable, args=command, env=dict(os.environ))
+    # the first call of all may start the embedded database, for which AutoGen's 5 s can be too short
+    return StdioServerParams(command=sys.executable, args=command, env=dict(os.environ), read_timeout_seconds=30)
 
 
 async def work(name: str, script: tuple[Decision, ...], task: str) -> None:

@@ -53,7 +53,9 @@ async def insert_memories(database: Database, user_id: str, memories: Sequence[N
     order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
     contents = {row["content_sha256"]: row for row in rows}
     statements = [Statement(_QUERIES["upsert_content"], contents[digest]) for digest in sorted(contents)]
-    statements += [Statement(_QUERIES["upsert_memory"], rows[index]) for index in order]
+    # without the content: the time that a transaction gets is counted from what its statements carry
+    items = [{**row, "content": None, "content_raw": None} for row in rows]
+    statements += [Statement(_QUERIES["upsert_memory"], items[index]) for index in order]
     statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": escape(user_id)}))
     *stored, _ = (await _write_twice(database, user_id, statements))[len(contents) :]
     keys = [""] * len(rows)

@@ -32,7 +32,7 @@ WHEN = re.compile(r"<(memory-[0-9a-f]{8})>")
 
 
 def context_of(store: MemoryStore, light: Light | None = None, **policy) -> MemoryContext:
-    policy = {"cache": ALWAYS_PAYS} | policy
+    policy = {"cache": ALWAYS_PAYS, "store_timeout_seconds": 30} | policy  # a busy machine is no outage
     return MemoryContext("alice", "coder", None, store, model_client=light, policy=ContextPolicy(**policy))
 
 
