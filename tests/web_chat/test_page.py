@@ -292,6 +292,7 @@ async def test_conversations_are_listed_and_opened(visit: Visit):
     await page.wait_for_function("() => document.querySelectorAll('.session').length === 2")
     assert await page.locator(".session .title").all_inner_texts() == [A_FILE, A_FACT]
     await page.get_by_role("link", name=A_FACT).click()
+    await page.locator(".message.user", has_text=A_FACT).wait_for()  # until then the other one's answer stands there
     await answers(page, 1)
     assert (await words(page))[0] == ["user", A_FACT]
     assert await page.input_value("#text") == "half a thought"
