@@ -1,4 +1,4 @@
-"""Who may use a server, and with how much: the gate at its door, bodies, trusted proxies, and bearer tokens.
+"""Access control of the servers: host and origin checks, body limits, trusted proxies, and bearer tokens.
 
 Plain ASGI, so that the chat server, the MCP server and a Chainlit application share one implementation.
 """

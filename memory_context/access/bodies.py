@@ -41,12 +41,12 @@ _Send = Callable[[_Message], Awaitable[None]]
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """What one body may be.
+    """Limits of one request body.
 
     Attributes:
         size_bytes: The most bytes.
         values: The most values: elements of arrays and members of objects, at all depths together.
-        depth: How deep arrays and objects may be nested.
+        depth: Most levels of nested arrays and objects.
         seconds: How long it may take to arrive.
 
     Raises:
