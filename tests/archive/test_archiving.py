@@ -11,6 +11,7 @@ from autogen_core.models import UserMessage
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.archive import archiver
+from memory_context.archive.timing import Timer
 from memory_context.errors import SessionGoneError, StoreUnavailableError
 from memory_context.policy import ArchivePolicy, ContextPolicy
 
@@ -68,6 +69,40 @@ async def test_nothing_new_is_no_batch(store: MemoryStore):
         await context.archive()
     await context.close()
     assert store.conversations.write_transactions == 1
+
+
+async def test_archive_leaves_no_timer_once_it_has_nothing_to_write(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither after a batch, nor for a session that is gone, nor after a close that could not write."""
+    loop, planned = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+    call_later = loop.call_later
+
+    def plan(delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+        handle = call_later(delay, callback, *args)
+        if isinstance(getattr(callback, "__self__", None), Timer):
+            planned.append(handle)
+        return handle
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailableError("away")
+
+    monkeypatch.setattr(loop, "call_later", plan)
+    context = context_of(store)
+    await say(context, "One.")
+    assert [timer.cancelled() for timer in planned] == [False]
+    await context.archive()
+    assert all(timer.cancelled() for timer in planned)
+    await say(context, "Two.")
+    assert not all(timer.cancelled() for timer in planned)
+    context.archiver.abandon()
+    assert all(timer.cancelled() for timer in planned)
+    other = context_of(store, None)
+    await say(other, "Three.")
+    monkeypatch.setattr(store.conversations, "append", away)
+    await other.close()
+    assert len(planned) > 3, "no retry was planned"
+    assert all(timer.cancelled() for timer in planned)
 
 
 async def test_large_results_are_archived_as_references(store: MemoryStore, server: Server, database_url: str):

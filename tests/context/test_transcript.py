@@ -22,12 +22,16 @@ from memory_context.transcript import (
     Offloaded,
     Part,
     PlannedCompaction,
+    Redelivered,
+    Repeated,
     Retained,
     Shortened,
     Shown,
     Stored,
     Transcript,
     Withdrawn,
+    append_saved,
+    save_transcript,
 )
 
 TEXT, RESULT, ARGUMENTS = Address("text", 0), Address("result", 0), Address("arguments", 0)
@@ -288,3 +292,24 @@ def test_decisions_on_entries_that_are_not_held_are_recorded_only():
     transcript.append(user("Go.")).measure([Part(TEXT, 5)])
     transcript.decide(Offloaded(5, TEXT, WHOLE))
     assert transcript[5].part(TEXT).stored == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("decision", "moved"),
+    [
+        (Shown(2), Shown(3)),
+        (Repeated(0, TEXT, ("k",)), Repeated(1, TEXT, ("k",))),
+        (Retained(0, TEXT, "facts", 3), Retained(1, TEXT, "facts", 3)),
+        (Redelivered(0, 1), Redelivered(1, 2)),
+        (Redelivered(0, None), None),
+        (Shortened(0, TEXT, "shorter", 1), None),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_appended_transcript_keeps_the_decisions_that_hold_at_its_new_place(decision: Decision, moved: Decision | None):
+    """Those on how it was rendered are taken anew, and one of a version that added no copy says nothing."""
+    whole = transcript_of(user("First."))
+    append_saved(whole, save_transcript(transcript_of(user("Go."), user("Go."), decision)))
+    assert [texts(entry) for entry in whole.entries()] == [["First."], ["Go."], ["Go."]]
+    assert [one for _, one in whole.log] == ([] if moved is None else [moved])
+    assert whole.standing.redelivered == ({1} if isinstance(moved, Redelivered) else set())

@@ -246,6 +246,17 @@ async def test_wait_between_attempts_at_a_claim_is_limited(
     await waiting
 
 
+async def test_seconds_for_an_answer_are_counted_from_each_question(claims: AdvisoryClaims) -> None:
+    """The connection lasts, and what it was allowed before has long passed."""
+    lost: list[SessionKey] = []
+    claims.watch(lambda _: None, lost.append)
+    await claims.claim(KEY, 0)
+    assert claims._connection is not None
+    claims._connection.allow(0)
+    await claims.claim(key_of("t"), 0)
+    assert lost == []
+
+
 async def test_a_restarted_server_loses_the_claims_and_gives_new_ones(home: Path) -> None:
     """While it is down a claim says so, at once."""
     url = make_conninfo(**embedded.start(home))

@@ -12,12 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 from psycopg import waiting
 from psycopg.conninfo import make_conninfo
 
 from memory_context import errors
 from memory_context.store import MemoryStore, NewMemory, StoreLimits, embedded
+from memory_context.store.connection import Connection, connect
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 
@@ -124,6 +126,25 @@ async def test_caller_cancelled_while_the_store_opens_is_cancelled_alone(databas
         await cancelled
     await waiting
     await store.close()
+
+
+async def test_error_of_an_opening_whose_caller_was_cancelled_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is left to take it; asyncio would print it as an exception that was never retrieved."""
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+
+    async def refuse(*_: object, **__: object) -> None:
+        opening = asyncio.current_task()
+        assert opening is not None
+        opening.add_done_callback(lambda _: callers[0].cancel())
+        raise psycopg.OperationalError("refused")
+
+    monkeypatch.setattr(Connection, "connect", refuse)
+    callers = [asyncio.create_task(connect({}, 5))]
+    await asyncio.wait(callers)
+    assert callers.pop().cancelled()  # with it goes the last reference to what it waited for
+    gc.collect()
+    assert complaints == []
 
 
 async def test_connections_that_the_server_closed_are_replaced_unnoticed(store: MemoryStore, server: Server) -> None:
