@@ -225,5 +225,6 @@ async def _erase(store: "MemoryStore", user: str | None, yes: bool) -> None:
     items = counted(sum(kind.items for kind in kinds), "item")
     sessions = counted(extent.sessions, "session")
     confirm(f"Erase user {name!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)
-    erased = await store.erase_user(name)
+    with progress_bar("erasing rows") as show:
+        erased = await store.erase_user(name, progress=show)
     say(f"user {name!r} is erased, with {counted(erased, 'item')}")

@@ -18,6 +18,7 @@ from .console import (
     print_fields,
     print_json,
     print_table,
+    progress_bar,
     run,
     say,
     user_of,
@@ -214,7 +215,12 @@ def delete_session(
     """
 
     async def work(store: "MemoryStore") -> None:
-        named = await named_session(store, user, session)
+        try:
+            named = await named_session(store, user, session)
+        except Failure:
+            if not await _finish_deletion(store, user, session):
+                raise
+            return
         info, extent = named.info, await store.inventory.session_extent(named.user_id, session)
         title = f" ({info.title})" if info.title else ""
         beside = f", {counted(extent.subagent_sessions, 'sub-agent session')}" if extent.subagent_sessions else ""
@@ -224,12 +230,26 @@ def delete_session(
             f"{extent.tokens:,} tokens?",
             yes,
         )
-        if await store.conversations.delete_session(named.user_id, session):
+        if await _delete(store, named.user_id, session):
             say(f"session {session!r} is deleted, with {counted(extent.items, 'item')}")
         else:
             say(f"session {session!r} was deleted by somebody else meanwhile")
 
     run(work, url)
+
+
+async def _finish_deletion(store: "MemoryStore", user: str | None, session_id: str) -> bool:
+    """Go on with a deletion that was interrupted; False if there was none, or nothing is left of the session."""
+    name = await user_of(store, user)
+    if await store.conversations.deleted_at(name, session_id) is None or not await _delete(store, name, session_id):
+        return False
+    say(f"session {session_id!r} was deleted before; what was left of it is gone now")
+    return True
+
+
+async def _delete(store: "MemoryStore", user: str, session_id: str) -> bool:
+    with progress_bar("deleting rows") as show:
+        return await store.conversations.delete_session(user, session_id, progress=show)
 
 
 sessions_app.command("list")(list_sessions)

@@ -22,6 +22,7 @@ from ..store import (
     MemoryCriteria,
     MemoryStore,
     NewMemory,
+    Progress,
     Reach,
     ReadScope,
     checked_caller_origin,
@@ -268,18 +269,17 @@ class AgentMemory:
         """
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
-    async def clear(self) -> int:
-        """Erase all items of the own scope (this agent and session); return how many there were.
+    async def clear(self, progress: Progress | None = None) -> int:
+        """Erase all items of the own scope (this agent and session) in batches; return how many there were.
 
         Raises:
             StoreUnavailableError: The store cannot be reached now.
         """
-        return len(await self._forget(None))
+        return len(await self._forget(None, progress))
 
-    async def _forget(self, key: str | None) -> list[str]:
-        return await self.memory_store.forget_memories(
-            self.user_id, agent_id=self.agent_id, session_id=self.session_id, memory_key=key
-        )
+    async def _forget(self, key: str | None, progress: Progress | None = None) -> list[str]:
+        own = {"agent_id": self.agent_id, "session_id": self.session_id}
+        return await self.memory_store.forget_memories(self.user_id, **own, memory_key=key, progress=progress)
 
     async def audit(
         self,

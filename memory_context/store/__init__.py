@@ -7,6 +7,7 @@ scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavaila
 
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
+from .forgetting import Progress
 from .indexer import IndexReport
 from .inventory import Inventory
 from .limits import StoreLimits, at_most, within
@@ -41,6 +42,7 @@ __all__ = [
     "NewBatch",
     "NewMemory",
     "Origin",
+    "Progress",
     "PruneProgress",
     "PruneReport",
     "Reach",

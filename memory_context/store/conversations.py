@@ -21,7 +21,7 @@ from memory_context.identifiers import checked_identifier
 
 from .database import Database
 from .events import EventLog
-from .forgetting import BATCH_ITEMS, forgetting
+from .forgetting import BATCH_ITEMS, Progress, deletable_rows, forgetting, tally_of
 from .limits import Kind
 from .pool import Statement
 from .sessions import (
@@ -44,9 +44,7 @@ __all__ = ["ConversationArchive"]
 _QUERIES = load_queries("conversations")
 _THREADS = load_queries("threads")
 _DELETED = "23M01"  # what touch_session raises
-_DELETE = ("lock_session", "delete_session_history", "delete_session_events", "update_session_deleted")
-_DELETE_THREAD = ("update_thread_deleted", "delete_thread_steps", "delete_thread_elements")
-_PASSES = 10
+_DELETE = ("lock_session", "insert_session_deleted", "update_session_deleted")
 
 
 class ConversationArchive:
@@ -135,6 +133,8 @@ class ConversationArchive:
         batches, (head,), branches, later, sessions = await self._database.read(
             user_id, *(Statement(_QUERIES[name], place) for name in names), kind="transfer"
         )
+        if not sessions:  # unknown, or being deleted
+            batches, branches, head = [], [], {"head": -1}
         others = (unescape(row["branch"]) for row in branches)
         return Archived(
             batches=await batches_from_rows(batches),
@@ -200,37 +200,46 @@ class ConversationArchive:
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_known_chat_ids"], params))
         return {unescape(row["id"]) for row in rows}
 
-    async def delete_session(self, user_id: str, session_id: str) -> bool:
+    async def delete_session(self, user_id: str, session_id: str, *, progress: Progress | None = None) -> bool:
         """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
 
-        What was said is gone, and what an interface showed of it; its items are forgotten and leave their tombstones; a
-        tombstone of the session refuses whoever still archives or shows something in it. Deleting it again forgets what
-        was stored in it meanwhile.
+        The first transaction leaves a tombstone, which refuses readers and whoever still archives or shows something in
+        the session. What was said and shown, and the items, then go batch by batch; a forgotten item leaves its own
+        tombstone. If this is interrupted, deleting the session again goes on; so does deleting it after something was
+        stored in it meanwhile.
+
+        Args:
+            user_id: Whose session.
+            session_id: Which one.
+            progress: Called after each batch with the rows done and the rows there were.
 
         Raises:
             StoreError: The database failed; call it again.
             ValueError: The id is none that a session can have.
         """
-        params = {"user_id": escape(user_id), "session_id": escape(checked_identifier("session_id", session_id))}
-        params["thread_id"] = params["session_id"]
+        checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # or they would be written after the deletion
+        params = {"user_id": escape(user_id), "session_id": escape(session_id), "limit": BATCH_ITEMS}
+        deletions, count = deletable_rows(user_id, session_id)
+        statements = [
+            *(Statement(_QUERIES[name], params) for name in _DELETE),
+            Statement(_THREADS["update_thread_deleted"], params),
+            *deletions,
+            Statement(_QUERIES["select_session_item_ids"], params),
+        ]
+        tally = await tally_of(self._database, user_id, count, progress)
         was_known = False
-        for _ in range(_PASSES):
-            (items,) = await self._database.read(user_id, Statement(_QUERIES["select_session_item_ids"], params))
-            statements: list[Statement] = []
+        while True:
+            *_, sessions, threads, history, events, steps, elements, items = await self._write(user_id, statements)
+            rows = sum(row["rows"] for (row,) in (history, events, steps, elements))
             if items:
-                statements = forgetting(user_id, items)
-                statements.append(Statement(_QUERIES["insert_session_deleted"], params))
-            elif was_known:
-                break
-            statements += [Statement(_QUERIES[name], params) for name in _DELETE]
-            statements += [Statement(_THREADS[name], params) for name in _DELETE_THREAD]
-            kind: Kind = "batch" if len(items) > BATCH_ITEMS else "call"
-            *_, sessions, threads, _, _ = await self._write(user_id, statements, kind)
-            if not items and not sessions and not threads:
-                break
+                kind: Kind = "call" if len(items) < BATCH_ITEMS else "batch"
+                await self._write(user_id, forgetting(user_id, items), kind)
+            tally.add(rows + len(items))
+            if not (rows or items or sessions or threads):
+                tally.finish()
+                return was_known
             was_known = True
-        return was_known
 
     async def _write(self, user_id: str, statements: Sequence[Statement], kind: Kind = "call") -> list[list[DictRow]]:
         rows = await self._database.write(user_id, *statements, kind=kind)

@@ -1,11 +1,12 @@
-"""Forgetting items, which leaves tombstones, and erasing a user, which leaves nothing.
+"""Forgetting items and deleting sessions, which leave tombstones, and erasing a user, which leaves nothing.
 
-Both take what an item is found by away first, and lock in the order of those who store, index and archive: jobs,
-contents, items, sessions, threads, the rest, the list of users at last. So nobody waits for each other, and a worker
-that holds a claim finds it gone. A content goes with its last item.
+All of it runs in batches, each a transaction of its own, and reports progress; what is interrupted can be run again.
+Each batch locks in the order of those who store, index and archive: jobs, contents, items, sessions, threads, the rest,
+the list of users at last. So nobody waits for each other, and a worker that holds a claim finds it gone. A content goes
+with its last item.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from psycopg.rows import DictRow
 
@@ -16,7 +17,19 @@ from .limits import Kind
 from .pool import Statement
 from .sqlfiles import load_queries
 
-__all__ = ["erase_user", "forget_memories", "forgetting"]
+__all__ = [
+    "BATCH_ITEMS",
+    "Progress",
+    "Tally",
+    "deletable_rows",
+    "erase_user",
+    "forget_memories",
+    "forgetting",
+    "tally_of",
+]
+
+Progress = Callable[[int, int], None]
+"""Called with the rows that are done and the rows there were at the beginning."""
 
 _ITEMS = load_queries("agent_memories")
 _USERS = load_queries("index")
@@ -27,10 +40,43 @@ _LOCK = ("lock_jobs", "lock_contents")  # what others lock in this order too, be
 _UNFIND = ("delete_names", "delete_index_jobs")
 _PASSES = 10
 BATCH_ITEMS = 1000
+BATCH_ROWS = {"history_limit": 500, "events_limit": 5000, "steps_limit": 2000, "elements_limit": 20}
+"""Rows of one batch; an element may have 50 MB."""
+
+
+class Tally:
+    """Rows that are done, of those there were at the beginning.
+
+    Args:
+        progress: Called after each batch; never goes back, and ends with all rows.
+        total: Rows there were; what comes meanwhile is not counted.
+    """
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+        self.add(0)
+
+    def add(self, rows: int) -> None:
+        """Count the rows of a batch."""
+        self._done = min(self._done + rows, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    def finish(self) -> None:
+        """Count the rest, which somebody else deleted meanwhile."""
+        if self._done < self._total:
+            self.add(self._total)
 
 
 async def forget_memories(
-    database: Database, user_id: str, agent_id: str, session_id: str, memory_key: str | None
+    database: Database,
+    user_id: str,
+    agent_id: str,
+    session_id: str,
+    memory_key: str | None,
+    progress: Progress | None = None,
 ) -> list[str]:
     """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now.
 
@@ -45,9 +91,11 @@ async def forget_memories(
     kind: Kind = "batch" if memory_key is None else "call"
     (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params), kind=kind)
     keys: list[str] = []
+    tally = Tally(progress, len(rows))
     for items in _batches(rows):
         *_, forgotten, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
         keys += [unescape(row["memory_key"]) for row in forgotten]
+        tally.add(len(items))
     return keys
 
 
@@ -63,21 +111,45 @@ def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
     return _statements(steps, params)
 
 
-async def erase_user(database: Database, user_id: str) -> int:
+def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement], Statement]:
+    """Return the statements that delete a batch of what was said, happened and was shown, and the one that counts it.
+
+    Args:
+        user_id: Whose rows.
+        session_id: Those of a session and its sub-agents; None for all.
+
+    Returns:
+        Statements that each return how many `rows` it deleted; one that counts the `rows` of all tables and the items.
+    """
+    session = None if session_id is None else escape(session_id)
+    params: dict[str, object] = {"user_id": escape(user_id), "session_id": session, **BATCH_ROWS}
+    said = [Statement(_SESSIONS[name], params) for name in ("delete_history", "delete_events")]
+    shown = [Statement(_THREADS[name], params) for name in ("delete_steps", "delete_elements")]
+    return [*said, *shown], Statement(_SESSIONS["count_deletable"], params)
+
+
+async def tally_of(database: Database, user_id: str, count: Statement, progress: Progress | None) -> Tally:
+    """Return a tally of the rows that a statement counts; nothing is counted if nobody wants to know."""
+    if progress is None:
+        return Tally(None, 0)
+    ((counted,),) = await database.read(user_id, count, kind="batch")
+    return Tally(progress, counted["rows"])
+
+
+async def erase_user(database: Database, user_id: str, progress: Progress | None = None) -> int:
     """Erase every row of a user; return how many items there were, forgotten ones not counted.
 
-    The items that are there go in batches; then the sessions, the threads and, if nobody stored anything meanwhile, the
-    rest in one transaction. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
+    Items go in batches, then what was said and shown; then, if nobody stored anything meanwhile, the rest in one
+    transaction. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
     """
-    params: dict[str, object] = {"user_id": escape(user_id)}
+    params: dict[str, object] = {"user_id": escape(user_id), "limit": BATCH_ITEMS}
+    deletions, count = deletable_rows(user_id, None)
+    tally = await tally_of(database, user_id, count, progress)
     erased = 0
     for _ in range(_PASSES):
-        (rows,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params), kind="batch")
-        steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
-        for some in _batches(rows):
-            statements = _statements(steps, {**params, **_ids(some)})
-            *_, gone, _ = await database.write(user_id, *statements, kind="batch")
-            erased += sum(row["is_active"] for row in gone)
+        erased += await _erase_items(database, user_id, params, tally)
+        while rows := _rows(await database.write(user_id, *deletions, kind="batch")):
+            tally.add(rows)
         *_, items, sessions, threads = await database.write(
             user_id,
             Statement(_SESSIONS["lock_sessions"], params),
@@ -85,14 +157,36 @@ async def erase_user(database: Database, user_id: str) -> int:
             Statement(_THREADS["delete_threads"], params),
             Statement(_THREADS["delete_ui_user"], params),
             Statement(_USERS["lock_user"], params),
-            *_statements(("delete_events", "delete_statistics", "delete_user", "select_ids"), params),
+            *deletions,
+            *_statements(("delete_statistics", "delete_user", "select_ids"), params),
             Statement(_SESSIONS["select_session_ids"], params),
             Statement(_THREADS["select_thread_ids"], params),
             kind="batch",
         )
         if not items and not sessions and not threads:
             break
+    tally.finish()
     return erased
+
+
+async def _erase_items(database: Database, user_id: str, params: dict[str, object], tally: Tally) -> int:
+    """Erase a user's items batch by batch; return how many of them were not forgotten."""
+    steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
+    erased = 0
+    while True:
+        (some,) = await database.read(user_id, Statement(_ITEMS["select_ids"], params))
+        if some:
+            statements = _statements(steps, {**params, **_ids(some)})
+            *_, gone, _ = await database.write(user_id, *statements, kind="batch")
+            erased += sum(row["is_active"] for row in gone)
+            tally.add(len(gone))
+        if len(some) < BATCH_ITEMS:  # whoever goes on storing does not keep this from ending
+            return erased
+
+
+def _rows(deleted: Sequence[Sequence[DictRow]]) -> int:
+    """Return how many rows the statements of `deletable_rows` deleted."""
+    return sum(row["rows"] for (row,) in deleted)
 
 
 def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:

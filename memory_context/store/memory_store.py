@@ -22,13 +22,13 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
 from .database import Database
 from .events import EventLog
-from .forgetting import erase_user, forget_memories
+from .forgetting import Progress, erase_user, forget_memories
 from .indexer import Indexer, IndexReport
 from .inventory import Inventory
 from .limits import StoreLimits
 from .location import Location
 from .pruning import PruneProgress, PruneReport, prune
-from .reindexing import Progress, reindex
+from .reindexing import reindex
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage, embed_query
@@ -238,19 +238,20 @@ class MemoryStore:
         return await reading.select_keys(self._database, user_id, like, scope, limit)
 
     async def forget_memories(
-        self, user_id: str, *, agent_id: str, session_id: str, memory_key: str | None = None
+        self,
+        user_id: str,
+        *,
+        agent_id: str,
+        session_id: str,
+        memory_key: str | None = None,
+        progress: Progress | None = None,
     ) -> list[str]:
-        """Erase items of exactly this agent and session, with everything they are found by; return their keys.
+        """Erase the items of exactly this agent and session, or the one with a key; return their keys.
 
-        A tombstone stays, so that their keys tell when they were forgotten.
-
-        Args:
-            user_id: Whose items.
-            agent_id: Of this agent; "" for those of none.
-            session_id: Of this session; "" for those of none.
-            memory_key: Only this one; None for all of them.
+        `agent_id` and `session_id` are "" for items of none. Everything they are found by goes too; a tombstone stays,
+        so that their keys tell when they were forgotten. `progress` is called after each batch.
         """
-        return await forget_memories(self._database, user_id, agent_id, session_id, memory_key)
+        return await forget_memories(self._database, user_id, agent_id, session_id, memory_key, progress)
 
     async def share_memory(
         self, user_id: str, memory_key: str, *, agent_id: str, session_id: str, with_agent: str
@@ -258,17 +259,17 @@ class MemoryStore:
         """Let an agent read one item of exactly this agent and session; whether it is there."""
         return await share_memory(self._database, user_id, memory_key, agent_id, session_id, with_agent)
 
-    async def erase_user(self, user_id: str) -> int:
+    async def erase_user(self, user_id: str, *, progress: Progress | None = None) -> int:
         """Erase everything of a user, tombstones included, and the user; return how many items there were.
 
         Forgotten items are not counted. What others store for the user meanwhile goes too, or stays whole. Contexts
-        that are open keep what they have in sight.
+        that are open keep what they have in sight. `progress` is called after each batch.
 
         Raises:
             StoreError: The database failed; call it again.
         """
         self.events.discard(user_id)
-        return await erase_user(self._database, user_id)
+        return await erase_user(self._database, user_id, progress)
 
     async def select_memories(
         self, user_id: str, criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY

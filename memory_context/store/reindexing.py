@@ -4,23 +4,19 @@ Models live side by side: each has rows and an index of its own. A new one is fi
 is there already is left out, so it can be interrupted anywhere and begun again.
 """
 
-from collections.abc import Callable
-
 from memory_context.embeddings import Embedder
 from memory_context.escaping import escape
 
 from .database import Database
+from .forgetting import Progress
 from .indexer import EMBED_TEXTS, Indexer, write_embeddings
 from .pool import Statement
 from .sqlfiles import load_queries
 from .users import every_user
 
-__all__ = ["Progress", "reindex"]
+__all__ = ["reindex"]
 
 _QUERIES = load_queries("index")
-
-Progress = Callable[[int, int], None]
-"""Told how many passages are done, and how many there are."""
 
 
 async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: Progress | None) -> int:

@@ -91,8 +91,8 @@ DELETE FROM memory_context.index_jobs
 WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
 
 -- name: select_ids :many
--- All items of a user, forgotten ones included: what is to be erased.
-SELECT id, content_id FROM memory_context.agent_memories WHERE user_id = %(user_id)s;
+-- A batch of the items of a user, forgotten ones included: what is to be erased.
+SELECT id, content_id FROM memory_context.agent_memories WHERE user_id = %(user_id)s LIMIT %(limit)s;
 
 -- name: lock_memories :exec
 -- Wait for whoever is changing these items.
@@ -106,10 +106,6 @@ FOR UPDATE;
 DELETE FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[])
 RETURNING is_active;
-
--- name: delete_events :exec
--- What happened to the items of a user.
-DELETE FROM memory_context.agent_memory_events WHERE user_id = %(user_id)s;
 
 -- name: delete_statistics :exec
 -- The number of passages of a user who has no items.

@@ -65,6 +65,10 @@ WHERE user_id = %(user_id)s
     AND agent_id = %(agent_id)s
     AND is_active
     AND jsonb_typeof(content_metadata -> 'message') = 'number'
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_sessions
+        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
+    )
     AND created_at > coalesce((
         SELECT max(archived_at) FROM memory_context.recent_conversation_history
         WHERE user_id = %(user_id)s
@@ -128,7 +132,11 @@ JOIN memory_context.recent_conversation_history AS batch
     AND batch.start_timestamp <= coalesce(%(before_at)s::timestamptz, 'infinity')
     AND batch.end_timestamp >= reach.back_to
 CROSS JOIN jsonb_array_elements(batch.message_batch) AS message
-WHERE ((message ->> 'timestamp')::timestamptz, message ->> 'id' COLLATE "C")
+WHERE NOT EXISTS (
+        SELECT FROM memory_context.agent_sessions
+        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
+    )
+    AND ((message ->> 'timestamp')::timestamptz, message ->> 'id' COLLATE "C")
     < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before_id)s)
 ORDER BY (message ->> 'timestamp')::timestamptz DESC, message ->> 'id' COLLATE "C" DESC
 LIMIT %(limit)s;
@@ -142,19 +150,30 @@ WHERE batch.user_id = %(user_id)s
     AND batch.session_id = %(session_id)s
     AND batch.kind = 'client'
     AND batch.message_ids && %(message_ids)s::text[]
-    AND known.id = ANY(%(message_ids)s::text[]);
+    AND known.id = ANY(%(message_ids)s::text[])
+    AND NOT EXISTS (
+        SELECT FROM memory_context.agent_sessions
+        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
+    );
 
 -- name: select_session_item_ids :many
--- The items of a session and of its sub-agents, whose sessions begin with its name and a slash.
+-- A batch of the items of a session and of its sub-agents, whose sessions begin with its name and a slash.
 SELECT id, content_id FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
-    AND is_active;
+    AND is_active
+LIMIT %(limit)s;
 
 -- name: insert_session_deleted :exec
--- A tombstone for a session that was not archived yet.
+-- A tombstone for a session that has items and was not archived yet.
 INSERT INTO memory_context.agent_sessions (user_id, session_id, agent_id)
-VALUES (%(user_id)s, %(session_id)s, '')
+SELECT %(user_id)s, %(session_id)s, ''
+WHERE EXISTS (
+    SELECT FROM memory_context.agent_memories
+    WHERE user_id = %(user_id)s
+        AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+        AND is_active
+)
 ON CONFLICT ON CONSTRAINT agent_sessions_pkey DO NOTHING;
 
 -- name: lock_session :exec
@@ -165,17 +184,75 @@ WHERE user_id = %(user_id)s
 ORDER BY session_id
 FOR UPDATE;
 
--- name: delete_session_history :exec
--- What was said in a session, and in those of its sub-agents.
-DELETE FROM memory_context.recent_conversation_history
-WHERE user_id = %(user_id)s
-    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'));
+-- name: delete_history :one
+-- A batch of what was said: in a session and those of its sub-agents, or in all of a user.
+WITH gone AS (
+    DELETE FROM memory_context.recent_conversation_history
+    WHERE user_id = %(user_id)s AND ctid = ANY(ARRAY(
+        SELECT ctid FROM memory_context.recent_conversation_history
+        WHERE user_id = %(user_id)s
+            AND (
+                %(session_id)s::text IS NULL
+                OR session_id = %(session_id)s
+                OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
+            )
+        LIMIT %(history_limit)s
+    ))
+    RETURNING 1
+)
+SELECT count(*) AS rows FROM gone;
 
--- name: delete_session_events :exec
--- What happened to the items of a session, and of those of its sub-agents.
-DELETE FROM memory_context.agent_memory_events
-WHERE user_id = %(user_id)s
-    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'));
+-- name: delete_events :one
+-- A batch of what happened to items: to those of a session and its sub-agents, or to all of a user.
+WITH gone AS (
+    DELETE FROM memory_context.agent_memory_events
+    WHERE user_id = %(user_id)s AND id IN (
+        SELECT id FROM memory_context.agent_memory_events
+        WHERE user_id = %(user_id)s
+            AND (
+                %(session_id)s::text IS NULL
+                OR session_id = %(session_id)s
+                OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
+            )
+        LIMIT %(events_limit)s
+    )
+    RETURNING 1
+)
+SELECT count(*) AS rows FROM gone;
+
+-- name: count_deletable :one
+-- How many rows go with a session and those of its sub-agents, or with a user: items, batches, events, what was shown.
+SELECT (
+    SELECT count(*) FROM memory_context.agent_memories
+    WHERE user_id = %(user_id)s
+        AND (
+            %(session_id)s::text IS NULL
+            OR (session_id = %(session_id)s AND is_active)
+            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0' AND is_active)
+        )
+) + (
+    SELECT count(*) FROM memory_context.recent_conversation_history
+    WHERE user_id = %(user_id)s
+        AND (
+            %(session_id)s::text IS NULL
+            OR session_id = %(session_id)s
+            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
+        )
+) + (
+    SELECT count(*) FROM memory_context.agent_memory_events
+    WHERE user_id = %(user_id)s
+        AND (
+            %(session_id)s::text IS NULL
+            OR session_id = %(session_id)s
+            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
+        )
+) + (
+    SELECT count(*) FROM memory_context.ui_steps
+    WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
+) + (
+    SELECT count(*) FROM memory_context.ui_elements
+    WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
+) AS rows;
 
 -- name: update_session_deleted :many
 -- Leave a tombstone of a session, and of those of its sub-agents.

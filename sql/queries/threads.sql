@@ -85,16 +85,34 @@ LIMIT %(limit)s;
 -- what comes later finds the tombstone.
 UPDATE memory_context.ui_threads
 SET deleted_at = now(), name = NULL, tags = NULL, metadata = '{}'
-WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s AND deleted_at IS NULL
+WHERE user_id = %(user_id)s AND thread_id = %(session_id)s AND deleted_at IS NULL
 RETURNING thread_id;
 
--- name: delete_thread_steps :exec
--- Everything that was shown in a thread, and how it was rated.
-DELETE FROM memory_context.ui_steps WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s;
+-- name: delete_steps :one
+-- A batch of what was shown in a thread, or in all of a user, and how it was rated.
+WITH gone AS (
+    DELETE FROM memory_context.ui_steps
+    WHERE user_id = %(user_id)s AND step_id IN (
+        SELECT step_id FROM memory_context.ui_steps
+        WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
+        LIMIT %(steps_limit)s
+    )
+    RETURNING 1
+)
+SELECT count(*) AS rows FROM gone;
 
--- name: delete_thread_elements :exec
--- Everything that was shown beside the steps of a thread.
-DELETE FROM memory_context.ui_elements WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s;
+-- name: delete_elements :one
+-- A batch of what was shown beside the steps of a thread, or of all of a user; each may be large.
+WITH gone AS (
+    DELETE FROM memory_context.ui_elements
+    WHERE user_id = %(user_id)s AND element_id IN (
+        SELECT element_id FROM memory_context.ui_elements
+        WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
+        LIMIT %(elements_limit)s
+    )
+    RETURNING 1
+)
+SELECT count(*) AS rows FROM gone;
 
 -- name: upsert_step :many
 -- Keep a step of a thread of this user that was not deleted; else nothing. An update counts more than what it updates,
@@ -137,7 +155,11 @@ ORDER BY created_at, position;
 SELECT
     step_id, thread_id, input, output, fields::text AS fields, created_at, feedback_id, feedback_value, feedback_comment
 FROM memory_context.ui_steps
-WHERE user_id = %(user_id)s AND fields #> '{metadata,favorite}' = 'true'
+WHERE user_id = %(user_id)s
+    AND fields #> '{metadata,favorite}' = 'true'
+    AND thread_id NOT IN (
+        SELECT thread_id FROM memory_context.ui_threads WHERE user_id = %(user_id)s AND deleted_at IS NOT NULL
+    )
 ORDER BY created_at DESC, position DESC
 LIMIT %(limit)s;
 

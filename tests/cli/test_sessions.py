@@ -145,6 +145,10 @@ def test_a_deleted_session_is_gone_and_stays_so(capsys: pytest.CaptureFixture[st
         await store.close()
         return live, key
 
+    async def store_late() -> None:
+        async with MemoryStore(database_url) as store:
+            await MemoryContext("alice", "coder", "s", store).store("stored by somebody who did not know", "late")
+
     async def go_on(context: MemoryContext) -> None:
         with pytest.raises(SessionGoneError):
             await talk(context)
@@ -158,3 +162,10 @@ def test_a_deleted_session_is_gone_and_stays_so(capsys: pytest.CaptureFixture[st
     assert "session 's' was deleted on 20" in command("sessions", "show", "s")[2]
     assert [one["memory_key"] for one in json.loads(command("list", "--json")[1])] == [key]
     asyncio.run(go_on(live))
+    again = command("sessions", "delete", "s", "--yes")
+    assert again[0] == 1
+    assert "session 's' was deleted on 20" in again[2]
+    asyncio.run(store_late())
+    again = command("sessions", "delete", "s", "--yes")
+    assert (again[0], again[2]) == (0, "session 's' was deleted before; what was left of it is gone now\n")
+    assert [one["memory_key"] for one in json.loads(command("list", "--json")[1])] == [key]

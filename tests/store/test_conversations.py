@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import count
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
-from memory_context.store import NewBatch, NewMemory
+from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, conversations, forgetting
 from memory_context.store.canonical import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
 from tests.conftest import Server, database_of
@@ -488,6 +489,57 @@ async def test_a_deleted_session_is_gone(store: MemoryStore, server: Server, dat
         database,
     )
     assert tombstones == [("", "", 0, 0)] * 3
+
+
+async def test_interrupted_deletion_shows_nothing_and_goes_on(
+    store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tombstone comes first; the rows follow in batches, which another call continues."""
+    monkeypatch.setattr(forgetting, "BATCH_ROWS", dict.fromkeys(forgetting.BATCH_ROWS, 2))
+    monkeypatch.setattr(conversations, "BATCH_ITEMS", 2)
+    archive, memory = store.conversations, AgentMemory(store, "alice", "coder", "s")
+    for number in range(5):
+        ref = await memory.store(f"the harbour {number}")
+        memory.trail.note("retrieved", [ref.key], "full")
+        await archive.append("alice", "s", "coder", batch=batch(number), chat=[said(f"m{number}", number)])
+        step = ThreadStep(f"step{number}", "s", {"metadata": {"favorite": True}})
+        await store.threads.upsert_step("alice", step, is_update=False)
+        await store.threads.upsert_element("alice", ThreadElement(f"e{number}", "s", step.step_id, {}), b"content")
+    done: list[tuple[int, int]] = []
+
+    class Stopped(Exception):
+        pass
+
+    def stop(rows: int, total: int) -> None:
+        done.append((rows, total))
+        if len(done) == 2:  # after the first batch
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        await archive.delete_session("alice", "s", progress=stop)
+    rows = "SELECT count(*) FROM memory_context.{}"
+    database = database_of(database_url)
+    assert server.execute(rows.format("recent_conversation_history"), database) == [(8,)], "a part of it is there"
+    read = await archive.read("alice", "s", "coder")
+    assert (read.batches, read.head, read.branches, read.later_items, read.session) == ((), -1, (), (), None)
+    assert await archive.chat_page("alice", "s") == []
+    assert await archive.known_chat_ids("alice", "s", ["m4"]) == set()
+    assert await store.threads.thread("alice", "s") is None
+    assert await store.threads.favorite_steps("alice") == []
+    exported = b"".join([line async for line in store.upkeep.export_lines("alice")])
+    assert not re.search(rb'"record":"(batch|step|element)"', exported)
+    with pytest.raises(SessionGoneError):
+        await archive.append("alice", "s", "coder", batch=batch(5))
+
+    done.clear()
+    assert await archive.delete_session("alice", "s", progress=lambda *one: done.append(one))
+    assert done == sorted(done)
+    assert done[0][0] == 0
+    assert done[-1][0] == done[-1][1] > 15
+    tables = ("recent_conversation_history", "agent_memory_events", "ui_steps", "ui_elements", "agent_memory_contents")
+    assert {table: server.execute(rows.format(table), database)[0][0] for table in tables} == dict.fromkeys(tables, 0)
+    assert await memory.query() == []
+    assert not await archive.delete_session("alice", "s")
 
 
 async def test_whoever_archives_in_a_deleted_session_is_refused(
