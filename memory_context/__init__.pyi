@@ -22,7 +22,6 @@ from .memory import (
     AgentMemory,
     AuditEvent,
     FoundPassage,
-    MemoryCriteria,
     MemoryItem,
     MemorySnapshot,
     MemoryTransform,
@@ -34,7 +33,16 @@ from .memory import (
 from .policy import CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
 from .references import MemoryRef
 from .stats import ContextStats
-from .store import ChatMessage, IndexReport, MemoryStore, PruneProgress, PruneReport, SessionInfo, StoreLimits
+from .store import (
+    ChatMessage,
+    IndexReport,
+    MemoryCriteria,
+    MemoryStore,
+    PruneProgress,
+    PruneReport,
+    SessionInfo,
+    StoreLimits,
+)
 from .tokens import TokenCounter
 from .view import Decided, Segment, SegmentChange, ViewReport
 

@@ -5,36 +5,36 @@
     get_messages:  expander.settle -> retainer.settle -> offloader.measure -> budget.fit (decide) -> view -> copies
 
 A known session is taken up from its archive at first use. Read this file first: every arrow is one line here.
+Importing it imports none of the parts: they are loaded when the first context is made.
 """
+
+from __future__ import annotations
 
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from typing_extensions import Self
 
-from .archive import Archiver, Progress, ResumeReport, Session, TakenUp, said_meanwhile, saved_session
-from .compaction import Compactors
+from . import archive, compaction, memory, offload, store, transcript, turn, view
 from .context_config import MemoryContextConfig, arguments_of, config_of
 from .context_guard import StepGuard
 from .context_memory import ContextMemory
 from .errors import MemoryContextError
 from .identifiers import checked_identifier, subagent_session
-from .memory import AgentMemory, Sharing
-from .offload import Offloader, Retainer, Summariser, restore_texts, summary_model
+from .memory import Sharing
 from .policy import ContextPolicy
-from .stats import ContextStats, Meter
-from .store import MemoryStore
 from .tokens import TokenCounter, count_off_loop, default_token_counter
-from .transcript import Cleared, Shown, Transcript
-from .turn import Expander, decision_model, replacing_memories
-from .view import Budget, Renderer, ViewReport, folded_text, report, session_tag
+
+if TYPE_CHECKING:
+    from .archive import Archiver, Progress, ResumeReport, TakenUp
+    from .stats import ContextStats
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -71,13 +71,13 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         user_id: str,
         agent_id: str = "agent",
         session_id: str | None = None,
-        memory_store: MemoryStore | None = None,
+        memory_store: store.MemoryStore | None = None,
         *,
         model_client: ChatCompletionClient | None = None,
         policy: ContextPolicy | None = None,
         token_counter: TokenCounter | None = None,
         initial_messages: list[LLMMessage] | None = None,
-        compactors: Compactors | None = None,
+        compactors: compaction.Compactors | None = None,
         sharing: Sharing = "shared",
         resume: bool = True,
     ) -> None:
@@ -88,11 +88,11 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self.sharing: Sharing = sharing
         self.policy = policy or ContextPolicy()
         self.token_counter = token_counter or default_token_counter()
-        self.memory_store = memory_store or MemoryStore.default()
-        self._compactors = compactors or Compactors()
+        self.memory_store = memory_store or store.MemoryStore.default()
+        self._compactors = compactors or compaction.Compactors()
         self._model_client = model_client
-        self._light_model = None if model_client is None else decision_model(model_client, self.policy)
-        self._summary_model = None if model_client is None else summary_model(model_client, self.policy)
+        self._light_model = None if model_client is None else turn.decision_model(model_client, self.policy)
+        self._summary_model = None if model_client is None else offload.summary_model(model_client, self.policy)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
@@ -100,7 +100,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self.resumes = resume
         self._is_used = False
         self._guard = StepGuard()
-        self._session = Session(
+        self._session = archive.Session(
             self.memory_store,
             self.policy,
             self._go_on,
@@ -109,7 +109,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             is_new=session_id is None,
             begins_anew=not resume,
         )
-        self._start(Transcript.of(initial_messages or ()), self._session.progress)
+        self._start(transcript.Transcript.of(initial_messages or ()), self._session.progress)
         self._be_template(session_id)
 
     @property
@@ -118,16 +118,18 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
 
     def _start(
         self,
-        transcript: Transcript,
+        transcript: transcript.Transcript,
         progress: Progress,
         report: ResumeReport | None = None,
         moved_by: int | None = None,
     ) -> None:
         """Wire everything to a transcript that is archived as far as `progress` says."""
+        from .stats import Meter
+
         self._session.begin(self._identity, transcript, progress, report, moved_by=moved_by)
-        tag = session_tag(self.session_id)
+        tag = view.session_tag(self.session_id)
         self._transcript = transcript
-        self._agent_memory = AgentMemory(
+        self._agent_memory = memory.AgentMemory(
             self.memory_store,
             *self._identity,
             sharing=self.sharing,
@@ -136,20 +138,20 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         )
         transcript.on_decision = self._agent_memory.trail.note_decision
         compact = (self.policy, self.token_counter, self._compactors)
-        self._summariser = Summariser(self._agent_memory, self.policy, self._summary_model, self._light_model)
-        self._offloader = Offloader(transcript, self._agent_memory, *compact, self._summariser)
-        self._retainer = Retainer(transcript, *compact, self._summariser)
-        self._expander = Expander(
+        self._summariser = offload.Summariser(self._agent_memory, self.policy, self._summary_model, self._light_model)
+        self._offloader = offload.Offloader(transcript, self._agent_memory, *compact, self._summariser)
+        self._retainer = offload.Retainer(transcript, *compact, self._summariser)
+        self._expander = turn.Expander(
             transcript,
             self._agent_memory,
             self.policy,
             self.token_counter,
             self._light_model,
-            lambda key: folded_text(transcript, tag, key),
+            lambda key: view.folded_text(transcript, tag, key),
             lambda offloader=self._offloader: offloader.is_store_away,  # not self: a dropped context is gone at once
         )
-        renderer = Renderer(self.policy, self.token_counter)
-        self._budget = Budget(self.policy, self.token_counter, renderer, tag)
+        renderer = view.Renderer(self.policy, self.token_counter)
+        self._budget = view.Budget(self.policy, self.token_counter, renderer, tag)
         self._meter = Meter(transcript, self.policy)
         self._expander.agent_has_tools = self._has_handed_out_tools
 
@@ -206,7 +208,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         if self._retainer.record():
             view = self._budget.fit(self._transcript, self._retainer.is_held)
         if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
-            self._transcript.decide(Shown(self._transcript.end))
+            self._transcript.decide(transcript.Shown(self._transcript.end))
         self._meter.add_view(self._transcript, view)
         return view.copies()
 
@@ -214,7 +216,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """Empty the view. Items stay readable by their keys, and the archive keeps what was said."""
         await self._session.settle()
         self._expander.forget()
-        self._transcript.decide(Cleared(self._transcript.end))
+        self._transcript.decide(transcript.Cleared(self._transcript.end))
         self._session.archiver.note()
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
@@ -230,7 +232,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """
         await self._session.settle()
         (tokens,) = await count_off_loop(self.token_counter, [text])
-        for decision in replacing_memories(self._transcript, text, tokens, keys, owner):
+        for decision in turn.replacing_memories(self._transcript, text, tokens, keys, owner):
             self._transcript.decide(decision)
         self._session.archiver.note()
 
@@ -281,30 +283,30 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         Raises:
             ValueError: The state belongs to another user, comes from a newer version, or is none.
         """
-        session_id, saved = saved_session(state, self.user_id, self.session_id)
+        session_id, saved = archive.saved_session(state, self.user_id, self.session_id)
         identity = (self.user_id, self.agent_id, session_id)
         await self._session.leave(_CLOSE_SECONDS)  # what was said since is in the archive at least
         begun = await self._session.newest(identity, saved, may_be_archived=not self._is_used)
-        await restore_texts(begun.transcript, self._agent_memory)
+        await offload.restore_texts(begun.transcript, self._agent_memory)
         self.session_id = session_id
         self._begin(begun)
         await self._offloader.settle()
 
     async def _go_on(self, found: TakenUp) -> None:
         """Go on with what the archive has, and behind it with what was said meanwhile."""
-        await restore_texts(found.transcript, self._agent_memory)
+        await offload.restore_texts(found.transcript, self._agent_memory)
         if not self._session.is_pending:
             return  # a state was loaded meanwhile
         if found.report.outcome != "resumed":
             self._session.begin(self._identity, self._transcript, found.progress, found.report, moved_by=0)
             return
         first = len(self._initial_messages or ())
-        meanwhile = said_meanwhile(self._transcript, first, found.transcript)
+        meanwhile = archive.said_meanwhile(self._transcript, first, found.transcript)
         self._begin(found, moved_by=found.transcript.end - first)
         for said in meanwhile:
             if said is None:
                 self._expander.forget()
-                self._transcript.decide(Cleared(self._transcript.end))
+                self._transcript.decide(transcript.Cleared(self._transcript.end))
             else:
                 self._take_in(*said)
 
@@ -330,9 +332,9 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
 
     # --- memory and insight -------------------------------------------------------------------------------------
 
-    async def explain(self) -> ViewReport:
+    async def explain(self) -> view.ViewReport:
         """Return what the last view held and why. Hands out nothing and changes nothing."""
-        return report(self._transcript, *self._meter.views, self.policy.token_budget)
+        return view.report(self._transcript, *self._meter.views, self.policy.token_budget)
 
     @property
     def stats(self) -> ContextStats:

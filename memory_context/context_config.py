@@ -13,10 +13,10 @@ from autogen_core import ComponentModel
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, model_validator
 
+from . import store
 from .memory import Sharing
 from .messages import message_from_json, message_to_json
 from .policy import ContextPolicy
-from .store import MemoryStore
 
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
@@ -72,7 +72,7 @@ class Configured(Protocol):
 
 def config_of(
     context: Configured,
-    store: dict[str, str | None],
+    memory_store: dict[str, str | None],
     model_client: ChatCompletionClient | None,
     initial_messages: Sequence[LLMMessage],
 ) -> MemoryContextConfig:
@@ -83,7 +83,7 @@ def config_of(
         session_id=context.named_session_id,
         template_id=context.template_id,
         policy=context.policy.model_dump(mode="json"),
-        memory_store=store,
+        memory_store=memory_store,
         model_client=None if model_client is None else model_client.dump_component(),
         initial_messages=[message_to_json(message) for message in initial_messages],
         sharing=context.sharing,
@@ -97,7 +97,7 @@ def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
         "user_id": config.user_id,
         "agent_id": config.agent_id,
         "session_id": config.session_id,
-        "memory_store": MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
+        "memory_store": store.MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
         "model_client": ChatCompletionClient.load_component(config.model_client) if config.model_client else None,
         "policy": ContextPolicy.model_validate(config.policy),
         "initial_messages": [message_from_json(message) for message in config.initial_messages] or None,

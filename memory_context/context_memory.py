@@ -1,18 +1,31 @@
 """What an application asks of a context's memory: store, retrieve, search, tools for the agent."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .memory import AgentMemory, MemoryCriteria, MemoryTransform, MemoryType, SearchHit
+from . import archive, compaction, memory, offload, store, transcript, turn, view
+from .memory import MemoryType
 from .policy import ContextPolicy
-from .store import CallerOrigin
+from .store import CallerOrigin, MemoryCriteria
 from .tokens import TokenCounter
-from .tools import INSTRUCTIONS, MemoryTool, adopt, announce, is_in_use, retrieve_item, tools_of
-from .transcript import Transcript
-from .turn import Expander
 
-__all__ = ["ContextMemory"]
+if TYPE_CHECKING:
+    from .memory import AgentMemory, SearchHit
+    from .tools import MemoryTool
+    from .transcript import Transcript
+    from .turn import Expander
+
+__all__ = ["ContextMemory", "load_parts"]
+
+
+def load_parts() -> None:
+    """Import now what contexts are made of: a server does so before requests come, whose event loop would wait."""
+    for package in (archive, compaction, memory, offload, store, transcript, turn, view):
+        for name in package.__all__:
+            getattr(package, name)
 
 
 class ContextMemory:
@@ -85,7 +98,11 @@ class ContextMemory:
             TransformError: The transform cannot be applied; says what to send instead.
             StoreUnavailableError: The store cannot be reached now.
         """
-        return (await retrieve_item(self, memory_key, MemoryTransform.of(transform, **params), for_application=True))[0]
+        from .tools import retrieve_item
+
+        return (
+            await retrieve_item(self, memory_key, memory.MemoryTransform.of(transform, **params), for_application=True)
+        )[0]
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
         """Return the items of this user that answer a query best, each with its best passage; the best first.
@@ -104,6 +121,8 @@ class ContextMemory:
         These are store_memory, retrieve_memory, search_memory, query_memory and read_history. An agent without them
         sees what it names in its answer: the context opens it for the next step.
         """
+        from .tools import tools_of
+
         self.note_tools()
         return tools_of(self)
 
@@ -117,12 +136,16 @@ class ContextMemory:
         Args:
             session_id: The session that the application named; None if it is generated.
         """
+        from .tools import announce
+
         self.named_session_id = session_id
         self.template_id = uuid.uuid4().hex if session_id is None else session_id
         announce(self, (self.user_id, self.agent_id, self.template_id))
 
     def _join_template(self, template_id: str) -> None:
         """Belong together with the tools that are loaded with this context."""
+        from .tools import adopt, is_in_use
+
         key = (self.user_id, self.agent_id, template_id)
         if not is_in_use(key):  # else two that are dumped in one team could not be told apart
             self.template_id = template_id
@@ -130,4 +153,6 @@ class ContextMemory:
 
     def instructions(self) -> str:
         """Return what teaches a model the placeholder, to be appended to the system message."""
+        from .tools import INSTRUCTIONS
+
         return INSTRUCTIONS

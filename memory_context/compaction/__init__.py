@@ -5,41 +5,6 @@ keeping, and which passages to show first when it is too long to be shown whole.
 differs between sorts of content is in `readers`; what is common to them, in `composing`.
 """
 
-from .compactor import Compacted, Compactor, Hint, Result
-from .composing import composed, read_anything
-from .excerpt import Label, Passage, excerpt, render_passages
-from .reading import Reader, Reading
-from .registry import CompactFunction, Compactors
-from .summarising import (
-    INSTRUCTIONS,
-    PROMPT,
-    SUMMARY_SHARE,
-    check_summary_prompt,
-    cut_at_sentence,
-    mended,
-    summary_prompt,
-)
+import lazy_loader
 
-__all__ = [
-    "INSTRUCTIONS",
-    "PROMPT",
-    "SUMMARY_SHARE",
-    "CompactFunction",
-    "Compacted",
-    "Compactor",
-    "Compactors",
-    "Hint",
-    "Label",
-    "Passage",
-    "Reader",
-    "Reading",
-    "Result",
-    "check_summary_prompt",
-    "composed",
-    "cut_at_sentence",
-    "excerpt",
-    "mended",
-    "read_anything",
-    "render_passages",
-    "summary_prompt",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,30 +1,5 @@
 """Items of one scope: stored, read whole or cut, listed, searched, shared with other agents or not."""
 
-from ..store import MemoryCriteria
-from .agent_memory import AgentMemory
-from .audit import AuditEvent, AuditTrail
-from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
-from .searching import FoundPassage, SearchHit, SearchScore
-from .sharing import Sharing
-from .snapshots import MemorySnapshot
-from .storable import is_too_large
-from .transforms import FULL, MemoryTransform
+import lazy_loader
 
-__all__ = [
-    "FULL",
-    "MAX_CONTENT_BYTES",
-    "AgentMemory",
-    "AuditEvent",
-    "AuditTrail",
-    "Draft",
-    "FoundPassage",
-    "MemoryCriteria",
-    "MemoryItem",
-    "MemorySnapshot",
-    "MemoryTransform",
-    "MemoryType",
-    "SearchHit",
-    "SearchScore",
-    "Sharing",
-    "is_too_large",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

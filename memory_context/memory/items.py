@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..references import MemoryRef
-from ..store import Origin, StoredMemory, caveat
+from ..store import Origin, caveat
+
+if TYPE_CHECKING:
+    from ..store import StoredMemory
 
 __all__ = ["MAX_CONTENT_BYTES", "Draft", "MemoryItem", "MemoryType", "item_of"]
 
@@ -102,7 +105,7 @@ class MemoryItem:
         return caveat(self.type, self.origin)
 
 
-def item_of(stored: StoredMemory, content: str, is_whole: bool, label: str) -> MemoryItem:
+def item_of(stored: "StoredMemory", content: str, is_whole: bool, label: str) -> MemoryItem:
     """Return a stored item with as much of its content as was asked for."""
     return MemoryItem(
         ref=MemoryRef(stored.memory_key, stored.summary, stored.token_count),

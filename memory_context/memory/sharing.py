@@ -13,16 +13,17 @@ same place. A snapshot that is restored replaces the second column: its keys are
 A key that sharing keeps from an agent is not silently missing: the agent is told whose it is, to ask for the content.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ..store import ReadScope, Whereabouts
+if TYPE_CHECKING:
+    from ..store import ReadScope, Whereabouts
 
 __all__ = ["Sharing", "refusal"]
 
 Sharing = Literal["shared", "read_only", "isolated"]
 
 
-def refusal(key: str, item: Whereabouts, scope: ReadScope, sharing: Sharing) -> str:
+def refusal(key: str, item: "Whereabouts", scope: "ReadScope", sharing: Sharing) -> str:
     """Return why a reader may not read an item of its user, and what it can do instead; a model reads this."""
     owner = f"agent {item.agent_id!r}" if item.agent_id else "no agent"
     where = f" (session {item.session_id!r})" if item.session_id else ""

@@ -1,16 +1,5 @@
 """Which parts leave the context, in what order, and what stays of them."""
 
-from .offloader import Offloader, restore_texts
-from .recording import SummaryRecorder
-from .retaining import Retainer
-from .summaries import Summariser, SummaryReady, summary_model
+import lazy_loader
 
-__all__ = [
-    "Offloader",
-    "Retainer",
-    "Summariser",
-    "SummaryReady",
-    "SummaryRecorder",
-    "restore_texts",
-    "summary_model",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,66 +5,6 @@ another's rows, by row-level security and under a login that owns nothing; no re
 scope of the user; whatever goes wrong arrives as a `StoreError`, `StoreUnavailableError` when trying again can help.
 """
 
-from .conversations import ConversationArchive
-from .criteria import MemoryCriteria, MemoryOrder
-from .forgetting import Progress
-from .indexer import IndexReport
-from .inventory import Inventory
-from .limits import StoreLimits, at_most, within
-from .memory_store import MemoryStore
-from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
-from .pruning import PruneProgress, PruneReport
-from .rows import NewMemory, StoredMemory, Whereabouts
-from .scope import Reach, ReadScope
-from .search import StoredPassage
-from .sessions import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
-from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
-from .threads import ThreadStore
-from .upkeep import ImportReport, MigrationState, StoreStatus, TransferError, Upkeep
+import lazy_loader
 
-__all__ = [
-    "SECRET_TYPE",
-    "Appended",
-    "Archived",
-    "CallerOrigin",
-    "ChatMessage",
-    "ChatSender",
-    "ConversationArchive",
-    "ElementContent",
-    "Feedback",
-    "ImportReport",
-    "IndexReport",
-    "Inventory",
-    "MemoryCriteria",
-    "MemoryOrder",
-    "MemoryStore",
-    "MigrationState",
-    "NewBatch",
-    "NewMemory",
-    "Origin",
-    "Progress",
-    "PruneProgress",
-    "PruneReport",
-    "Reach",
-    "ReadScope",
-    "SessionInfo",
-    "StoreLimits",
-    "StoreStatus",
-    "StoredBatch",
-    "StoredMemory",
-    "StoredPassage",
-    "Thread",
-    "ThreadElement",
-    "ThreadStep",
-    "ThreadStore",
-    "TransferError",
-    "UIUser",
-    "Upkeep",
-    "Whereabouts",
-    "WholeThread",
-    "at_most",
-    "caveat",
-    "checked_caller_origin",
-    "refuse_secret",
-    "within",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,30 +1,5 @@
 """What a turn needs of the store: which references to open, what to search for; decided, read, fenced as data."""
 
-from .deciding import EXPANSIONS_LIMIT, decide, decision_model
-from .expander import Expander
-from .memories import replacing_memories
-from .opening import Piece, fenced
-from .prompt import PROMPT, LightAnswer, TurnPrompt, check_template
-from .requests import Expansion, OfferedReference, TurnAnswer, TurnRequest
-from .rules import decide_by_rules, named_keys, unknown_keys
+import lazy_loader
 
-__all__ = [
-    "EXPANSIONS_LIMIT",
-    "PROMPT",
-    "Expander",
-    "Expansion",
-    "LightAnswer",
-    "OfferedReference",
-    "Piece",
-    "TurnAnswer",
-    "TurnPrompt",
-    "TurnRequest",
-    "check_template",
-    "decide",
-    "decide_by_rules",
-    "decision_model",
-    "fenced",
-    "named_keys",
-    "replacing_memories",
-    "unknown_keys",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

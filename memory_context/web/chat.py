@@ -19,6 +19,7 @@ from autogen_agentchat.base import TaskRunner
 from autogen_core.models import ChatCompletionClient
 
 from ..context import MemoryContext
+from ..context_memory import load_parts
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
 from ..policy import ContextPolicy
@@ -103,6 +104,7 @@ class Chat:
             raise ValueError("policy.archive.enabled=False: a chat has to be archived, or nothing would be durable")
         if cache is not None and (claims is not None or states is not None):
             raise ValueError("give claims and states to the cache you make, not beside it")
+        load_parts()
         self.memory_store = memory_store
         self._agents = dict(agents)
         self._policy = policy

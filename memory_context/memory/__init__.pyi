@@ -1,0 +1,27 @@
+from .agent_memory import AgentMemory
+from .audit import AuditEvent, AuditTrail
+from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
+from .searching import FoundPassage, MemoryCriteria, SearchHit, SearchScore
+from .sharing import Sharing
+from .snapshots import MemorySnapshot
+from .storable import is_too_large
+from .transforms import FULL, MemoryTransform
+
+__all__ = [
+    "FULL",
+    "MAX_CONTENT_BYTES",
+    "AgentMemory",
+    "AuditEvent",
+    "AuditTrail",
+    "Draft",
+    "FoundPassage",
+    "MemoryCriteria",
+    "MemoryItem",
+    "MemorySnapshot",
+    "MemoryTransform",
+    "MemoryType",
+    "SearchHit",
+    "SearchScore",
+    "Sharing",
+    "is_too_large",
+]

@@ -1,0 +1,14 @@
+from .offloader import Offloader, restore_texts
+from .recording import SummaryRecorder
+from .retaining import Retainer
+from .summaries import Summariser, SummaryReady, summary_model
+
+__all__ = [
+    "Offloader",
+    "Retainer",
+    "Summariser",
+    "SummaryReady",
+    "SummaryRecorder",
+    "restore_texts",
+    "summary_model",
+]
