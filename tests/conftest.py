@@ -20,10 +20,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from memory_context.store import MemoryStore, embedded
 
+from .databases import Databases
+
 REPOSITORY = Path(__file__).parents[1]
 SHARED_SERVER_ENV = "MEMORY_CONTEXT_TEST_SERVER"
 """Folder of a running server to use instead, with `server.json`; whoever names it drops what the tests leave there."""
-WITHOUT_DURABILITY = ("fsync", "synchronous_commit", "full_page_writes")
+SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
+"""Settings of a server for tests: nothing of it outlives them, and its plans do not depend on when it looked."""
 
 os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
 
@@ -87,7 +90,7 @@ def server() -> Iterator[Server]:
         return
     folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))  # sockets need a short path
     server = Server(folder, embedded.start(folder))
-    for setting in WITHOUT_DURABILITY:
+    for setting in SWITCHED_OFF:
         server.execute(f"ALTER SYSTEM SET {setting} = off")
     server.execute("SELECT pg_reload_conf()")
     yield server
@@ -108,6 +111,14 @@ def template(server: Server) -> str:
     return "template_migrated"
 
 
+@pytest.fixture(scope="session")
+def databases(server: Server, template: str) -> Iterator[Databases]:
+    """The databases that tests use one after another."""
+    databases = Databases(server.execute, server.url, template)
+    yield databases
+    databases.close()
+
+
 _numbers = count(1)
 
 
@@ -121,12 +132,11 @@ def empty_database_url(server: Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def database_url(server: Server, template: str) -> Iterator[str]:
+def database_url(server: Server, databases: Databases) -> Iterator[str]:
     """The superuser's address of a database with the schema and no rows."""
-    name = f"test_{next(_numbers)}"
-    server.copy(template, name)
+    name = databases.take()
     yield server.url(name)
-    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+    databases.give_back(name)
 
 
 @pytest.fixture

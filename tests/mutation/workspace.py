@@ -24,7 +24,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from memory_context.store import embedded
-from tests.conftest import SHARED_SERVER_ENV, WITHOUT_DURABILITY
+from tests.conftest import SHARED_SERVER_ENV, SWITCHED_OFF
 
 from .mutants import Mutant
 from .plugin import ARGUMENTS, ENVIRONMENT
@@ -156,7 +156,7 @@ class Workspace:
             params = embedded.start(home)
             (home / "server.json").write_text(json.dumps(params))
             with self._connect() as connection:
-                for setting in WITHOUT_DURABILITY:
+                for setting in SWITCHED_OFF:
                     connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(setting)))
                 connection.execute("SELECT pg_reload_conf()")
         return self._home

@@ -1,0 +1,138 @@
+"""Databases with the schema and no rows, used by one test after another.
+
+Copying one and dropping it costs ten times as much CPU as emptying it, and most tests leave nothing but rows. So a
+database is emptied, of indexes of embeddings too, and used again, unless its test changed anything else: the schema,
+privileges, roles, settings, statistics, or its size. Such a database is dropped, and so is one that somebody is still
+connected to.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import count
+
+import psycopg
+from psycopg import sql
+
+__all__ = ["Databases"]
+
+_MOST_BYTES = 4_000_000  # of its tables, beside those of the template: a larger one would slow the next tests down
+_WAIT_SECONDS = 1.0  # for the server processes of connections that were closed
+
+_CATALOGS = (
+    *("pg_attrdef", "pg_attribute", "pg_class", "pg_constraint", "pg_default_acl", "pg_event_trigger", "pg_extension"),
+    *("pg_index", "pg_largeobject_metadata", "pg_namespace", "pg_policy", "pg_proc", "pg_rewrite", "pg_sequence"),
+    *("pg_statistic", "pg_statistic_ext", "pg_trigger", "pg_type"),
+)
+_KEPT_TABLES = ("memory_context.schema_migrations",)
+
+_CHANGES = ", ".join(
+    f"(SELECT concat(count(*), ' ', max(xmin::text::bigint)) FROM {name})" for name in (*_CATALOGS, *_KEPT_TABLES)
+)
+_STATE = f"""
+SELECT
+    ARRAY[
+        {_CHANGES},
+        (SELECT concat(datacl, datconnlimit, datallowconn) FROM pg_database WHERE datname = current_database())
+    ],
+    ARRAY[  -- each new database has another login of the library's
+        (SELECT string_agg(concat(one.*), ' ') FROM pg_roles AS one WHERE rolname !~ '^memory_context_login_'),
+        (
+            SELECT concat(count(*)) FROM pg_roles
+            WHERE rolname ~ '^memory_context_login_' AND (rolsuper OR rolbypassrls OR NOT rolcanlogin)
+        ),
+        (SELECT concat(count(*), max(xmin::text::bigint)) FROM pg_db_role_setting)
+    ],
+    (
+        SELECT sum(pg_total_relation_size(oid)) FROM pg_class
+        WHERE relkind = 'r' AND relnamespace = 'memory_context'::regnamespace
+    )
+"""
+_INDEXES = """
+SELECT relname FROM pg_class
+WHERE relkind = 'i' AND relnamespace = 'memory_context'::regnamespace
+ORDER BY relname
+"""
+_OTHERS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+
+
+class Databases:
+    """The databases of one test process.
+
+    Args:
+        execute: Runs a statement as the superuser; `{name}` in it stands for an identifier.
+        url: Returns the superuser's address of a database.
+        template: Name of the database they are copies of.
+    """
+
+    def __init__(self, execute: Callable[..., object], url: Callable[[str], str], template: str) -> None:
+        self._execute, self._url, self._template = execute, url, template
+        self._numbers = count(1)
+        self._idle: list[str] = []
+        with psycopg.connect(url(template), autocommit=True) as connection:
+            self._state, self._roles, self._bytes = _state_of(connection)
+            self._indexes = _indexes_of(connection)
+            tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'memory_context' ORDER BY 1"
+            names = [f"memory_context.{name}" for (name,) in connection.execute(tables).fetchall()]
+        deletions = [sql.SQL(f"DELETE FROM {name};") for name in names if name not in _KEPT_TABLES]
+        self._emptying = sql.SQL("SET session_replication_role = replica;") + sql.Composed(deletions)
+
+    def take(self) -> str:
+        """Return the name of a database with no rows."""
+        if self._idle:
+            return self._idle.pop()
+        name = f"test_{next(self._numbers)}"
+        # as files, which is the fastest while nothing is synced
+        copy = "CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY"
+        self._execute(copy, name=name, template=self._template)
+        return name
+
+    def give_back(self, name: str) -> None:
+        """Have it used again if that can be."""
+        if self._was_emptied(name):
+            self._idle.append(name)
+        else:
+            self._execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)", name=name)
+
+    def close(self) -> None:
+        """Drop all."""
+        while self._idle:
+            self._execute("DROP DATABASE {name} WITH (FORCE)", name=self._idle.pop())
+
+    def _was_emptied(self, name: str) -> bool:
+        try:
+            with psycopg.connect(self._url(name), autocommit=True) as connection:
+                if not _is_alone(connection):
+                    return False
+                for index in _indexes_of(connection) - self._indexes:
+                    connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier("memory_context", index)))
+                state, roles, size = _state_of(connection)
+                roles_before, self._roles = self._roles, roles
+                if state == self._state and roles == roles_before and size < self._bytes + _MOST_BYTES:
+                    connection.execute(self._emptying)
+                    return True
+        except psycopg.Error:  # its test may have dropped it, or closed it for others
+            pass
+        return False
+
+
+def _state_of(connection: psycopg.Connection) -> tuple[object, object, int]:
+    row = connection.execute(_STATE).fetchone()
+    assert row is not None
+    return row[0], row[1], int(row[2])
+
+
+def _indexes_of(connection: psycopg.Connection) -> set[str]:
+    return {name for (name,) in connection.execute(_INDEXES).fetchall()}
+
+
+def _is_alone(connection: psycopg.Connection) -> bool:
+    """Whether nobody else is connected, or stays so."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while connection.execute(_OTHERS).fetchone() != (0,):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)  # the server tells nobody when a process of it has ended
+    return True
