@@ -8,7 +8,9 @@ SIGTERM and SIGINT stop the server and let the caller close what it has.
 """
 
 import asyncio
+import errno
 import signal
+import socket
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 else:  # h11's or httptools', by what is installed; they have the same members
     from uvicorn.protocols.http.auto import AutoHTTPProtocol as HttpProtocol
 
-__all__ = ["ConnectionLimits", "bounded_config", "serve_until_stopped"]
+__all__ = ["ConnectionLimits", "bounded_config", "check_port", "serve_until_stopped"]
 
 _STOP_SECONDS = 5
 
@@ -60,6 +62,24 @@ def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings:
     settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}
     settings.setdefault("timeout_graceful_shutdown", _STOP_SECONDS)
     return uvicorn.Config(app, http=_bounded_protocol(limits), **settings)
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuse a port that is taken, before anything is started for it.
+
+    Raises:
+        OSError: It is taken, or the address is not this machine's; says what to do.
+    """
+    if not port:
+        return
+    try:
+        for family, *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+            socket.create_server(address, family=family).close()
+    except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        reason = f"port {port} is in use on {host}" if is_taken else f"cannot listen on {host}, port {port}"
+        remedy = "choose another with --port" if is_taken else error.strerror
+        raise OSError(error.errno, f"{reason}: {remedy}") from error
 
 
 async def serve_until_stopped(server: uvicorn.Server) -> None:

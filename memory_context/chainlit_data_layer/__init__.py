@@ -12,11 +12,10 @@ not the chat; every str comes back identical; fields that only a newer Chainlit 
 Needs the extra: `pip install 'memory-context[chainlit]'`.
 """
 
-try:
+from ..extras import needs
+
+with needs("chainlit", "MemoryDataLayer"):
     from .data_layer import MemoryDataLayer
     from .elements import mount_elements
-except ModuleNotFoundError as _error:
-    _missing = (_error.name or "").partition(".")[0]
-    raise ImportError(f"MemoryDataLayer needs {_missing}: pip install 'memory-context[chainlit]'") from _error
 
 __all__ = ["MemoryDataLayer", "mount_elements"]

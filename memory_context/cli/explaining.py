@@ -89,7 +89,7 @@ async def _seen(
     named = await named_session(store, user, session_id)
     whose = named.agent(agent)
     archived = await named.archived(store, whose)
-    memory = AgentMemory(store, named.user_id, whose, session_id)
+    memory = AgentMemory(store, named.user_id, whose, named.session_id)
     replayed = replay(archived, policy)
     before, after = replayed.views
     transcript = replayed.transcript

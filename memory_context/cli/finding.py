@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .console import JsonOption, UrlOption, UserOption, harmless, print_json, run, say, user_of
-from .items import AgentOption, SessionOption, SourcesOption, TagsOption, TypesOption, criteria_of
+from .items import AgentOption, SessionOption, SourcesOption, TagsOption, TypesOption, criteria_of, item_json
 
 if TYPE_CHECKING:
     from ..memory import SearchHit
@@ -59,15 +59,7 @@ def search(
 
 def _as_dict(hit: "SearchHit") -> dict[str, Any]:
     return {
-        "key": hit.item.key,
-        "description": hit.ref.description,
-        "tokens": hit.ref.token_count,
-        "type": hit.item.type,
-        "source": hit.item.source,
-        "origin": hit.item.origin,
-        "agent": hit.item.agent_id,
-        "session": hit.item.session_id,
-        "is_private": hit.item.is_private,
+        **item_json(hit.item),
         "is_relevant": hit.is_relevant,
         "score": asdict(hit.score),
         "passages": [asdict(passage) for passage in hit.passages],

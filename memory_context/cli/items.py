@@ -1,11 +1,13 @@
-"""`list` and `forget`: what is stored, item by item, and how it goes.
+"""`list`, `store` and `forget`: what is stored, item by item, how it comes and how it goes.
 
 The commands act for the user, so what one of the user's agents keeps from the others is listed and forgotten too; it is
 marked as private.
 """
 
+import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -26,8 +28,11 @@ from .console import (
     user_of,
 )
 from .durations import age, time_ago
+from .naming import whole_key
 
 if TYPE_CHECKING:
+    from ..memory import MemoryItem, MemoryType
+    from ..references import MemoryRef
     from ..store import MemoryCriteria, MemoryStore, StoredMemory
     from ..store.inventory import Tombstone
 
@@ -39,7 +44,9 @@ __all__ = [
     "TypesOption",
     "criteria_of",
     "forget",
+    "item_json",
     "list_items",
+    "store_file",
 ]
 
 TypesOption = Annotated[list[str] | None, typer.Option("--type", help="Only this type; may be given several times.")]
@@ -117,7 +124,7 @@ def list_items(
     found = run(work, url)
     shown = found[:limit]
     if as_json:
-        print_json([_as_dict(one) for one in shown])
+        print_json([item_json(one) for one in shown])
     elif not shown:
         say("nothing was forgotten" if forgotten else "nothing is stored that meets this")
     else:
@@ -147,17 +154,110 @@ def _print_items(items: "Iterable[StoredMemory | Tombstone]") -> None:
     print_table(columns, rows, right=("tokens", "age"), cut=("type", "source", "description"))
 
 
-def _as_dict(one: "StoredMemory | Tombstone") -> dict[str, Any]:
-    from dataclasses import asdict
+def item_json(one: "MemoryItem | StoredMemory | Tombstone") -> dict[str, Any]:
+    """Return an item as every command prints it in JSON, without its content; of a forgotten one what is left of it."""
+    from ..memory import MemoryItem
+    from ..memory.items import item_of
+    from ..store import StoredMemory
 
-    return {name: value for name, value in asdict(one).items() if name != "content"}
+    if isinstance(one, StoredMemory):
+        one = item_of(one, "", False, "")
+    known = {"key": one.key if isinstance(one, MemoryItem) else one.memory_key}
+    if not isinstance(one, MemoryItem):
+        known |= {"type": one.memory_type, "source": one.source, "agent_id": one.agent_id, "session_id": one.session_id}
+        return {**known, "created_at": one.created_at, "forgotten_at": one.forgotten_at}
+    return {
+        **known,
+        "description": one.ref.description,
+        "token_count": one.ref.token_count,
+        "type": one.type,
+        "source": one.source,
+        "origin": one.origin,
+        "caveat": one.caveat or None,
+        "agent_id": one.agent_id,
+        "session_id": one.session_id,
+        "is_private": one.is_private,
+        "tags": list(one.tags),
+        "related_to": list(one.related_to),
+        "metadata": dict(one.metadata),
+        "other_keys": list(one.other_keys),
+        "created_at": one.created_at,
+    }
+
+
+# --- store
+
+
+def store_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; - for what is piped in.")] = Path("-"),
+    description: Annotated[
+        str | None,
+        typer.Option("--description", "-d", help="One line that says what it is. [default: the file's name]"),
+    ] = None,
+    memory_type: Annotated[str, typer.Option("--type", help="What sort of memory it is.")] = "custom",
+    source: Annotated[
+        str | None, typer.Option("--source", help="Where it came from. [default: the file's name]")
+    ] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="A word to find it by; repeatable.")] = None,
+    related_to: Annotated[
+        list[str] | None, typer.Option("--related-to", help="The key of an item it belongs to; repeatable.")
+    ] = None,
+    agent: Annotated[str, typer.Option("--agent", help="The agent that stores it. [default: none]")] = "",
+    session: Annotated[str, typer.Option("--session", help="The session it is stored in. [default: none]")] = "",
+    url: UrlOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Store a text, from a file or piped in, and print its key.
+
+    Any text in UTF-8 is kept byte for byte. The same text of the same source, agent and session is the same item.
+    """
+    name = None if str(file) == "-" else file.name
+
+    async def work(store: "MemoryStore") -> "MemoryRef":
+        from ..memory import AgentMemory
+
+        memory = AgentMemory(store, await user_of(store, user), agent, session)
+        return await memory.store(
+            _text_of(file),
+            description=description or name,
+            type=cast("MemoryType", memory_type),  # checked there
+            source=source or name,
+            tags=tags or (),
+            related_to=related_to or (),
+        )
+
+    ref = run(work, url)
+    if as_json:
+        print_json({"key": ref.key, "description": ref.description, "token_count": ref.token_count})
+    else:
+        typer.echo(ref.key)
+
+
+def _text_of(file: Path) -> str:
+    """Return the text of a file, or of stdin.
+
+    Raises:
+        Failure: It cannot be read, or is not text in UTF-8.
+    """
+    if str(file) == "-" and sys.stdin.isatty():
+        raise Failure("there is nothing to store: name a FILE, or pipe a text in", ASKED_WRONGLY)
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return data.decode("utf-8", "surrogatepass")  # as `show` writes lone surrogates
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not text in UTF-8 (at byte {error.start:,})") from error
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 # --- forget
 
 
 def forget(
-    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="The items' keys.")] = None,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="The items' keys; without --yes also their beginnings.")
+    ] = None,
     session: SessionOption = None,
     agent: AgentOption = None,
     types: TypesOption = None,
@@ -191,6 +291,8 @@ async def _forget_keys(store: "MemoryStore", user: str | None, keys: list[str], 
     from ..memory import AgentMemory
 
     name = await user_of(store, user)
+    if not yes:  # what a script destroys is named in full
+        keys = [await whole_key(store, name, key) for key in keys]
     for key in keys:  # all are looked at before any goes
         found = await store.fetch_whereabouts(name, key)
         if found is None or not found.is_active:

@@ -1,4 +1,7 @@
-"""Which session, and whose transcript in it, a command is about; what was named wrongly is told with what is near."""
+"""Which item, session and transcript a command is about.
+
+An id or a key may be given by its beginning if only one begins so. An error offers the nearest names.
+"""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,14 +15,15 @@ if TYPE_CHECKING:
     from ..store import Archived, MemoryStore, SessionInfo
     from ..store.inventory import TranscriptInfo
 
-__all__ = ["NamedSession", "SessionArgument", "TranscriptOption", "named_session"]
+__all__ = ["NamedSession", "SessionArgument", "TranscriptOption", "named_session", "whole_key"]
 
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, or its beginning.")]
 TranscriptOption = Annotated[
     str | None, typer.Option("--agent", help="Whose transcript. [default: the only agent with one]")
 ]
 
 _COMPARED = 1000
+_OFFERED = 3
 
 
 @dataclass(frozen=True)
@@ -64,20 +68,53 @@ class NamedSession:
         return await store.conversations.read(self.user_id, self.session_id, agent)
 
 
-async def named_session(store: "MemoryStore", user: str | None, session_id: str) -> NamedSession:
-    """Return the session with this id.
+async def named_session(
+    store: "MemoryStore", user: str | None, session_id: str, *, by_beginning: bool = True
+) -> NamedSession:
+    """Return the session with this id, or the only one whose id begins so.
+
+    Args:
+        store: Where it is.
+        user: Whose it is; None for the only user.
+        session_id: Its id, or the beginning of it.
+        by_beginning: False to take whole ids only: what a script destroys is named in full.
 
     Raises:
-        Failure: There is none; says since when, or which are near.
+        Failure: There is none, or several begin so; says since when it is deleted, or which are near.
     """
     name = await user_of(store, user)
     info = await store.conversations.session(name, session_id)
+    if info is None:
+        deleted_at = await store.conversations.deleted_at(name, session_id)
+        if deleted_at is not None:
+            raise Failure(f"session {session_id!r} was deleted on {deleted_at:%Y-%m-%d}")
+    if info is None and by_beginning:
+        found = await store.inventory.sessions_beginning(name, session_id, _OFFERED + 1)
+        own = [one for one in found if not one.startswith(f"{found[0]}/")]  # sub-agents' sessions extend their own's id
+        if whole := _only(session_id, own, "session"):
+            info = await store.conversations.session(name, whole)
     if info is not None:
-        return NamedSession(name, info, await store.inventory.transcripts(name, session_id))
-    deleted_at = await store.conversations.deleted_at(name, session_id)
-    if deleted_at is not None:
-        raise Failure(f"session {session_id!r} was deleted on {deleted_at:%Y-%m-%d}")
+        return NamedSession(name, info, await store.inventory.transcripts(name, info.session_id))
     known = [one.session_id for one in await store.conversations.sessions(name, limit=_COMPARED)]
-    near = [one for one in known if one.startswith(session_id)][:3] or get_close_matches(session_id, known, 3)
+    near = get_close_matches(session_id, known, 3)
     offer = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise Failure(f"user {name!r} has no session {session_id!r}{offer or ': memory-context sessions list shows all'}")
+
+
+async def whole_key(store: "MemoryStore", user_id: str, key: str) -> str:
+    """Return the key that is meant: this one if there is such an item, else the only one that begins so, else this one.
+
+    Raises:
+        Failure: Several begin so.
+    """
+    if await store.fetch_whereabouts(user_id, key) is not None:
+        return key
+    return _only(key, await store.inventory.keys_beginning(user_id, key, _OFFERED + 1), "item") or key
+
+
+def _only(beginning: str, found: list[str], noun: str) -> str | None:
+    if len(found) > 1:
+        more = ", …" if len(found) > _OFFERED else ""
+        shown = ", ".join(map(repr, found[:_OFFERED]))
+        raise Failure(f"{beginning!r} is the beginning of several {noun}s: {shown}{more}", ASKED_WRONGLY)
+    return found[0] if found else None

@@ -52,12 +52,10 @@ def serve(
 
     It ends with SIGTERM or Ctrl-C.
     """
-    try:
-        from ..access import UsageError
-        from ..web.serving import ServeOptions
-        from ..web.serving import serve as serve_chat
-    except ImportError as error:
-        raise Failure(f"{error}; the server needs more: pip install 'memory-context[web]'") from error
+    from ..access import UsageError
+    from ..web.serving import ServeOptions
+    from ..web.serving import serve as serve_chat
+
     try:
         serve_chat(
             ServeOptions(
@@ -106,12 +104,10 @@ def mcp(
 
     It ends when the client that started it has gone, and with SIGTERM or Ctrl-C.
     """
-    try:
-        from ..access import UsageError
-        from ..mcp_server.serving import McpOptions
-        from ..mcp_server.serving import serve as serve_memory
-    except ImportError as error:
-        raise Failure(f"{error}; the server needs more: pip install 'memory-context[mcp]'") from error
+    from ..access import UsageError
+    from ..mcp_server.serving import McpOptions
+    from ..mcp_server.serving import serve as serve_memory
+
     try:
         public_hosts = tuple(public_host or ())
         serve_memory(

@@ -113,8 +113,8 @@ def show_session(
 
     async def work(store: "MemoryStore") -> _Shown:
         named = await named_session(store, user, session)
-        extent = await store.inventory.session_extent(named.user_id, session)
-        chat = await store.conversations.chat_page(named.user_id, session, limit=limit)
+        extent = await store.inventory.session_extent(named.user_id, named.session_id)
+        chat = await store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
         return _Shown(named, extent, chat)
 
     shown = run(work, url)
@@ -216,24 +216,25 @@ def delete_session(
 
     async def work(store: "MemoryStore") -> None:
         try:
-            named = await named_session(store, user, session)
+            named = await named_session(store, user, session, by_beginning=not yes)
         except Failure:
             if not await _finish_deletion(store, user, session):
                 raise
             return
-        info, extent = named.info, await store.inventory.session_extent(named.user_id, session)
+        info, whole_id = named.info, named.session_id
+        extent = await store.inventory.session_extent(named.user_id, whole_id)
         title = f" ({info.title})" if info.title else ""
         beside = f", {counted(extent.subagent_sessions, 'sub-agent session')}" if extent.subagent_sessions else ""
         confirm(
-            f"Delete session {session!r}{harmless(title)} with {counted(info.message_count, 'message')} of agents, "
+            f"Delete session {whole_id!r}{harmless(title)} with {counted(info.message_count, 'message')} of agents, "
             f"{counted(info.chat_count, 'chat message')}{beside} and {counted(extent.items, 'item')} of "
             f"{extent.tokens:,} tokens?",
             yes,
         )
-        if await _delete(store, named.user_id, session):
-            say(f"session {session!r} is deleted, with {counted(extent.items, 'item')}")
+        if await _delete(store, named.user_id, whole_id):
+            say(f"session {whole_id!r} is deleted, with {counted(extent.items, 'item')}")
         else:
-            say(f"session {session!r} was deleted by somebody else meanwhile")
+            say(f"session {whole_id!r} was deleted by somebody else meanwhile")
 
     run(work, url)
 

@@ -31,6 +31,8 @@ from .console import (
 )
 from .durations import age
 from .files import write_whole
+from .items import item_json
+from .naming import whole_key
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory, AuditEvent, MemoryItem, MemoryTransform
@@ -53,7 +55,7 @@ _MEANT_BY: dict[TransformChoice, set[str]] = {
 
 
 def show(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a [MemoryRef: key - …].")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a [MemoryRef: key - …], or its beginning.")],
     transform: Annotated[
         TransformChoice | None, typer.Option(help="How to cut. [default: by the other options, else full]")
     ] = None,
@@ -105,7 +107,7 @@ def show(
     if history:
         _print_events(events, as_json)
     elif meta:
-        known = _known(item)
+        known = item_json(item)
         print_json(known) if as_json else print_fields((name, _in_line(value)) for name, value in known.items())
     else:
         _give(item, output, as_json)
@@ -122,6 +124,7 @@ async def _read(
     from ..memory import AgentMemory
 
     name = await user_of(store, user)
+    key = await whole_key(store, name, key)
     found = await store.fetch_whereabouts(name, key)
     if found is None or not found.is_active:
         if _FOLD_KEY.fullmatch(key):
@@ -172,7 +175,7 @@ def _give(item: "MemoryItem", output: Path | None, as_json: bool) -> None:
     if not item.is_whole:
         text, _, footer = item.content.rpartition("\n")
     if as_json:
-        print_json({**_known(item), "content": text, "is_whole": item.is_whole, "footer": _in_options(footer)})
+        print_json({**item_json(item), "content": text, "is_whole": item.is_whole, "footer": _in_options(footer)})
         return
     if output is not None:
         content = to_utf8(text)
@@ -188,24 +191,6 @@ def _give(item: "MemoryItem", output: Path | None, as_json: bool) -> None:
         say(harmless(_in_options(footer)))
     if item.caveat:
         say(item.caveat)
-
-
-def _known(item: "MemoryItem") -> dict[str, Any]:
-    return {
-        "key": item.key,
-        "description": item.ref.description,
-        "tokens": item.ref.token_count,
-        "type": item.type,
-        "source": item.source,
-        "origin": f"{item.origin} ({item.caveat})" if item.caveat else item.origin,
-        "agent": item.agent_id,
-        "session": item.session_id,
-        "is_private": item.is_private,
-        "tags": list(item.tags),
-        "related_to": list(item.related_to),
-        "metadata": dict(item.metadata),
-        "stored": item.created_at,
-    }
 
 
 def _in_line(value: object) -> object:

@@ -1,6 +1,7 @@
 """`status`, `migrate`, `prune`, `reindex`: looking after a store."""
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -139,6 +140,7 @@ def migrate(
         else:
             rows = [(one.name, _STATES[one.state], one.applied_at) for one in states]
             print_table(("migration", "state", "applied at (UTC)"), rows)
+            say(_verdict(states))
         if check and any(one.state != "applied" for one in states):
             raise typer.Exit(1)
         return
@@ -158,6 +160,18 @@ _STATES = {
     "changed": "applied, with another file",
     "unknown": "applied by a newer version",
 }
+
+
+def _verdict(states: "Sequence[MigrationState]") -> str:
+    """Return in one line whether the schema fits, and else what to do."""
+    count = Counter(one.state for one in states)
+    if count["unknown"]:
+        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
+    if count["changed"]:
+        return f"{counted(count['changed'], 'migration')} ran with another file: install the version that made it"
+    if count["pending"]:
+        return f"{counted(count['pending'], 'migration')} to come: memory-context migrate"
+    return "the schema is up to date"
 
 
 # --- prune

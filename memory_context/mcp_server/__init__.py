@@ -5,7 +5,10 @@ answers; a store that is down is told in an answer, and is used again once it is
 whatever the texts hold.
 """
 
-from .served import ServedMemory
-from .server import create_server
+from ..extras import needs
+
+with needs("mcp", "the MCP server"):
+    from .served import ServedMemory
+    from .server import create_server
 
 __all__ = ["ServedMemory", "create_server"]

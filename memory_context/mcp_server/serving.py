@@ -19,7 +19,7 @@ from mcp.server.lowlevel import Server
 
 from ..access import Tokens, UsageError, is_loopback
 from ..errors import MemoryContextError
-from ..http_server import ConnectionLimits, bounded_config, serve_until_stopped
+from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
 from ..store import MemoryStore
 from .http import create_app
 from .served import ServedMemory
@@ -67,8 +67,11 @@ def serve(options: McpOptions) -> None:
 
     Raises:
         UsageError: Something is missing or contradicts itself.
+        OSError: The port is taken.
         ValueError: An address or an id is none.
     """
+    if options.transport == "http":
+        check_port(options.host, options.port)
     tokens = _tokens(options)
     # importing the embedded server says so, also where that was silenced: the SDK records warnings in another thread
     warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")

@@ -181,6 +181,18 @@ class Inventory:
             for row in rows
         ]
 
+    async def keys_beginning(self, user_id: str, beginning: str, limit: int) -> list[str]:
+        """Return the keys of the user's items that begin with a text, in their order."""
+        params = {"user_id": escape(user_id), "beginning": escape(beginning), "limit": limit}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys_beginning"], params))
+        return [unescape(row["memory_key"]) for row in rows]
+
+    async def sessions_beginning(self, user_id: str, beginning: str, limit: int) -> list[str]:
+        """Return the ids of the user's sessions that begin with a text, in their order."""
+        params = {"user_id": escape(user_id), "beginning": escape(beginning), "limit": limit}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions_beginning"], params))
+        return [unescape(row["session_id"]) for row in rows]
+
     async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
         """Forget what is behind keys: these items and all others with the same content; return their keys.
 

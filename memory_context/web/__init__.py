@@ -4,23 +4,26 @@ Promises: a message that was reported as stored is never lost; the same request 
 goes away harms nothing but its own answer; nobody reaches another user's sessions; errors are problems (RFC 9457).
 """
 
-from .app import create_app
-from .chat import AgentBuilder, Chat
-from .limits import ChatLimits
-from .problems import Problem
-from .router import ChatRouter, CurrentUser, create_chat_router
-from .schemas import (
-    Archived,
-    ArchiveRequest,
-    ChatAnswer,
-    ChatMessage,
-    ChatRequest,
-    ChatStep,
-    MessagePage,
-    SessionEntry,
-    SessionPage,
-)
-from .session import ChatSession
+from ..extras import needs
+
+with needs("web", "the chat server"):
+    from .app import create_app
+    from .chat import AgentBuilder, Chat
+    from .limits import ChatLimits
+    from .problems import Problem
+    from .router import ChatRouter, CurrentUser, create_chat_router
+    from .schemas import (
+        Archived,
+        ArchiveRequest,
+        ChatAnswer,
+        ChatMessage,
+        ChatRequest,
+        ChatStep,
+        MessagePage,
+        SessionEntry,
+        SessionPage,
+    )
+    from .session import ChatSession
 
 __all__ = [
     "AgentBuilder",

@@ -17,7 +17,7 @@ from fastapi import HTTPException, Request
 
 from ..access import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from ..context import MemoryContext
-from ..http_server import ConnectionLimits, bounded_config, serve_until_stopped
+from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
 from .app import create_app
@@ -75,9 +75,11 @@ def serve(options: ServeOptions) -> None:
 
     Raises:
         UsageError: Something is missing or contradicts itself.
+        OSError: The port is taken.
         StoreError: The database cannot be used.
         ValueError: An address cannot be read.
     """
+    check_port(options.host, options.port)
     build_agent, current_user = _builder(options), user_dependency(options)
     asyncio.run(_serve(options, build_agent, current_user))
 

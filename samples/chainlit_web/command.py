@@ -2,11 +2,11 @@
 
 import argparse
 import asyncio
-import errno
 import os
-import socket
 import sys
 from collections.abc import Sequence
+
+from memory_context.http_server import check_port
 
 from .users import Users
 
@@ -25,10 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         users = Users.from_env()
         users.check_host(asked.host)
-    except ValueError as error:
-        return _refuse(str(error))
-    if problem := _listening_problem(asked.host, asked.port):
-        return _refuse(problem)
+        check_port(asked.host, asked.port)
+    except (ValueError, OSError) as error:
+        return _refuse(getattr(error, "strerror", None) or str(error))
     live = bool(os.environ.get("OPENAI_API_KEY"))
     print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
     print("Starting (the first time this also makes the database) …", flush=True)
@@ -42,19 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StoreError as error:
         return _refuse(f"the store cannot be opened: {error}")
     return 0
-
-
-def _listening_problem(host: str, port: int) -> str:
-    """Return why nobody can listen there; "" if one can."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return f"port {port} is in use: choose another with --port (make chainlit PORT={port + 1})"
-            return f"cannot listen on {host}, port {port}: {error.strerror}"
-    return ""
 
 
 def _refuse(text: str) -> int:

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from memory_context import MemoryContext, MemoryStore, StoreError
-from memory_context.http_server import bounded_config, serve_until_stopped
+from memory_context.http_server import bounded_config, check_port, serve_until_stopped
 from memory_context.web import create_app
 
 from ..code_agent import model_client_from_env
@@ -106,6 +106,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = f"the page archives after so many {what} (default %(default)s)"
         parser.add_argument(f"--archive-{name}", type=float, default=default, help=text)
     asked = parser.parse_args(arguments)
+    try:
+        check_port(asked.host, asked.port)
+    except OSError as error:
+        print(f"web_chat: {error.strerror}", file=sys.stderr)
+        return 1
     if asked.model:
         os.environ["OPENAI_MODEL"] = asked.model
     live = model_client_from_env()

@@ -23,6 +23,20 @@ WHERE user_id = %(user_id)s
 ORDER BY updated_at DESC, id DESC
 LIMIT %(limit)s;
 
+-- name: select_keys_beginning :many
+-- The keys of a user's items that begin with a text, forgotten ones left out.
+SELECT memory_key FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s AND is_active AND starts_with(memory_key, %(beginning)s)
+ORDER BY memory_key
+LIMIT %(limit)s;
+
+-- name: select_sessions_beginning :many
+-- The ids of a user's sessions that begin with a text, deleted ones left out.
+SELECT session_id FROM memory_context.agent_sessions
+WHERE user_id = %(user_id)s AND deleted_at IS NULL AND starts_with(session_id, %(beginning)s)
+ORDER BY session_id
+LIMIT %(limit)s;
+
 -- name: select_ids_of_contents :many
 -- The items behind keys and all others with the same content, as far as they are not forgotten.
 SELECT id, content_id FROM memory_context.agent_memories

@@ -218,7 +218,7 @@ def test_a_transform_that_cannot_be_is_told_in_options(command: Command, lived: 
 
 def test_an_unknown_key_brings_near_ones_and_a_forgotten_one_its_day(command: Command, lived: Lived):
     """And the key of a fold says where it opens."""
-    status, _, err = command("show", lived.keys[0][:-1])
+    status, _, err = command("show", lived.keys[0][:-1] + "-")
     assert status == 1
     assert f"did you mean '{lived.keys[0]}'" in err
     assert f"{lived.forgotten!r} was forgotten on 20" in command("show", lived.forgotten)[2]
@@ -229,7 +229,7 @@ def test_what_is_known_of_an_item_is_shown_also_of_a_private_one(command: Comman
     """As fields, as JSON beside the content, and what happened to it."""
     assert "is_private   yes" in command("show", lived.private, "--meta")[1]
     item = json.loads(command("show", lived.keys[0], "--json")[1])
-    assert (item["content"], item["is_whole"], item["agent"]) == (report("owls"), True, "coder")
+    assert (item["content"], item["is_whole"], item["agent_id"]) == (report("owls"), True, "coder")
     events = json.loads(command("show", lived.keys[0], "--history", "--json")[1])
     assert {"stored", "compacted", "retrieved"} <= {event["kind"] for event in events}
 

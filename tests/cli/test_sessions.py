@@ -73,7 +73,7 @@ def test_looking_at_a_session_changes_nothing(command: Command, server: Server, 
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (["show", "owl"], 1, "user 'alice' has no session 'owl'; did you mean 'owls'?"),
+        (["show", "owlz"], 1, "user 'alice' has no session 'owlz'; did you mean 'owls'?"),
         (["show", "nowhere"], 1, "memory-context sessions list shows all"),
         (["show", SESSION, "--from", "2"], 2, "--from and --agent go with --transcript"),
         (["show", SESSION, "--transcript", "--agent", "x"], 1, "no transcript of 'x'; there are those of 'coder'"),
@@ -160,7 +160,7 @@ def test_a_deleted_session_is_gone_and_stays_so(capsys: pytest.CaptureFixture[st
     status, _, err = command("sessions", "delete", "s", "--yes")
     assert (status, err) == (0, "session 's' is deleted, with 2 items\n")
     assert "session 's' was deleted on 20" in command("sessions", "show", "s")[2]
-    assert [one["memory_key"] for one in json.loads(command("list", "--json")[1])] == [key]
+    assert [one["key"] for one in json.loads(command("list", "--json")[1])] == [key]
     asyncio.run(go_on(live))
     again = command("sessions", "delete", "s", "--yes")
     assert again[0] == 1
@@ -168,4 +168,4 @@ def test_a_deleted_session_is_gone_and_stays_so(capsys: pytest.CaptureFixture[st
     asyncio.run(store_late())
     again = command("sessions", "delete", "s", "--yes")
     assert (again[0], again[2]) == (0, "session 's' was deleted before; what was left of it is gone now\n")
-    assert [one["memory_key"] for one in json.loads(command("list", "--json")[1])] == [key]
+    assert [one["key"] for one in json.loads(command("list", "--json")[1])] == [key]

@@ -35,12 +35,14 @@ READING = [
     ["stats", "--user", "alice"],
     ["explain", "owls", "--user", "alice"],
     ["export", "--user", "alice"],
+    ["users"],
 ]
 CHANGING = [
     ["migrate"],
     ["prune", "--older-than", "90d", "--yes"],
     ["reindex"],
     ["import", "FILE"],
+    ["store", "FILE", "--user", "alice"],
     ["forget", "k", "--user", "alice", "--yes"],
     ["sessions", "delete", "owls", "--user", "alice", "--yes"],
 ]
