@@ -8,14 +8,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from ..references import one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Compacted, Hint, Result
-from .excerpt import Passage, excerpt
-from .names import ranked_names
-from .readers.wrapped import unwrap
+from .excerpt import ELISION_TOKENS, Passage, excerpt
+from .names import ranked_names, stands_whole
+from .readers.wrapped import Unwrapped, unwrapped
 from .reading import Reading
 from .words import is_name, reads_as_order
 
@@ -42,6 +44,8 @@ _DIGITS = re.compile(r"\d+")
 _PASSED_OVER = 40  # names that are too long for the room that is left, before it is left free
 _STATUS_LINE_LIMIT = 160
 _STATUS_LINES = 2
+_TRIES = 4
+"""To choose passages in a text inside that take the room of the excerpt, escaped as they are."""
 
 
 def read_anything(result: Result) -> Reading:
@@ -50,35 +54,51 @@ def read_anything(result: Result) -> Reading:
     return Reading(f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters")
 
 
-def composed(result: Result, reading: Reading, hint: Hint) -> Compacted:
-    """Return what survives of a result that was read so, within the limits of the hint."""
-    outcome = "failed" if _has_failed(result, reading) else "succeeded"
-    passages = _excerpt(result, reading, hint)
+def composed(result: Result, reading: Reading, hint: Hint, inner: Unwrapped | None = None) -> Compacted:
+    """Return what survives of a result, within the limits of the hint.
+
+    Args:
+        result: The result.
+        reading: What was read in the text inside its wrappers.
+        hint: The limits, and what is known of the agent's work.
+        inner: That text, if somebody has it already.
+    """
+    inner = inner or unwrapped(result.content)
+    outcome = "failed" if _has_failed(result, reading, inner) else "succeeded"
+    passages = _excerpt(result, reading, hint, inner)
     shown = "\n".join(result.content[one.start : one.end] for one in passages or ())
+    labelled = inner.outside([passage for passage, _ in reading.labels])
     return Compacted(
         status=f"{one_line(result.source, 60)} {outcome}.",
-        description=_description(result, reading),
-        facts=_facts(result, reading, hint, shown),
+        description=_description(result, reading, inner),
+        facts=_facts(result, reading, hint, shown, inner),
         excerpt=passages,
-        labels=tuple(reading.labels),
+        labels=tuple((passage, name) for passage, (_, name) in zip(labelled, reading.labels, strict=True)),
     )
 
 
-def _excerpt(result: Result, reading: Reading, hint: Hint) -> list[Passage] | None:
-    limit = hint.excerpt_limit_tokens
-    if limit <= 0 or not hint.counter.is_over(result.content, limit):
+def _excerpt(result: Result, reading: Reading, hint: Hint, inner: Unwrapped) -> list[Passage] | None:
+    """Return the passages to show, chosen in the text inside and found again in the content."""
+    content, limit = result.content, hint.excerpt_limit_tokens
+    if limit <= 0 or not hint.counter.is_over(content, limit):
         return None
-    return excerpt(
-        result.content,
-        limit,
-        hint.counter,
-        result.token_count,
-        words=f"{hint.said}\n{hint.task}"[:_RANKED_WORDS],
-        landmarks=reading.landmarks,
-    )
+    words = f"{hint.said}\n{hint.task}"[:_RANKED_WORDS]
+    choose = partial(excerpt, counter=hint.counter, words=words)
+    room = limit
+    for _ in range(_TRIES if inner.is_wrapped else 0):  # escapes take tokens, too
+        whole = not hint.counter.is_over(inner.text, room)
+        chosen = [Passage(0, len(inner.text))] if whole else choose(inner.text, room, landmarks=reading.landmarks)
+        passages = inner.outside(inner.split(chosen))
+        tokens = hint.counter.count("\n".join(content[one.start : one.end] for one in passages))
+        tokens += ELISION_TOKENS * len(passages)
+        if tokens <= limit:
+            return passages
+        room = int(room * limit / tokens)
+    landmarks = inner.outside(reading.landmarks)
+    return choose(content, limit, token_count=result.token_count, landmarks=landmarks)
 
 
-def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
+def _facts(result: Result, reading: Reading, hint: Hint, shown: str, inner: Unwrapped) -> str:
     """Return lines and names, but for what the view says elsewhere or an excerpt beside them shows."""
     if hint.facts_limit_tokens <= 0:
         return ""
@@ -88,11 +108,10 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str) -> str:
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
     answer = (hint.answer or hint.said)[:_RANKED_WORDS]
-    content = unwrap(result.content) or result.content  # an MCP wrapper has names of its own
-    ranked = ranked_names(content, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
+    ranked = ranked_names(inner.text, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
     known = ("\n".join([text, hint.answer, shown]), hint.known)
-    # what a wrapper escapes cannot be searched for, and a sentence is no name, whoever found it
-    verbatim = (name for name in ranked if name in result.content and is_name(name))
+    # what a wrapper escapes cannot be searched for, and neither a piece of a name nor a sentence is one
+    verbatim = (name for name in ranked if name in result.content and is_name(name) and stands_whole(name, inner.text))
     names = _names_within(verbatim, known, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
     return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
@@ -139,17 +158,17 @@ def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int,
     return kept
 
 
-def _has_failed(result: Result, reading: Reading) -> bool:
-    """Whether the framework, the reader or the result itself says that it failed.
+def _has_failed(result: Result, reading: Reading, inner: Unwrapped) -> bool:
+    """Whether the framework, a wrapper, the reader or the result itself says that it failed.
 
     Shells report an exit status in their first or last lines, MCP wrappers at the very end; anywhere else such words
     are content.
     """
-    if result.is_error:
+    if result.is_error or inner.has_failed:
         return True
-    if reading.has_failed is not None:
-        return reading.has_failed
-    content = result.content.rstrip()
+    if reading.has_failed is not None or inner.has_failed is not None:
+        return bool(reading.has_failed)
+    content = inner.text.rstrip()
     if _WRAPPED_ERROR.search(content[-_STATUS_LINE_LIMIT:]):
         return True
     first = content[: _STATUS_LINE_LIMIT + 1].split("\n", 1)[:1]
@@ -158,12 +177,12 @@ def _has_failed(result: Result, reading: Reading) -> bool:
     return any(int(match[1]) != 0 for line in lines for match in _EXIT_STATUS.finditer(line))
 
 
-def _description(result: Result, reading: Reading) -> str:
+def _description(result: Result, reading: Reading, inner: Unwrapped) -> str:
     """Return what was asked for and what came, without saying the same twice."""
     values = _shown_arguments(result.arguments)
     what = reading.description  # such as a page with its title, which the page chose
     if reads_as_order(what):
-        what = read_anything(result).description
+        what = read_anything(replace(result, content=inner.text)).description
     for value in values.values():
         if len(value) >= _TELLING_CHARACTERS:
             what = what.replace(value, "")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from .words import parts_beside, parts_in, words_in, words_shared
 
-__all__ = ["analysed_lines", "ranked_names"]
+__all__ = ["analysed_text", "ranked_names", "stands_whole"]
 
 ANALYSED_CHARACTERS = 48_000
 _HEAD_SHARE, _TAIL_SHARE = 0.6, 0.2
@@ -43,8 +43,19 @@ _SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotte
 
 _ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # only from the first backslash of a run: linear time
 _ESCAPED_QUOTE = re.compile(r"\\+(?=[\"'/\\])")
-_RUN = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]+\(?")
-_PIECE = re.compile(r"\S{1,160}\s*")
+_ESCAPED_CHARACTER = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
+_IN_A_RUN = r"[^\s\"'`<>(){}\[\],;|\\]"
+_URL = rf"https?://(?:{_IN_A_RUN}|\({_IN_A_RUN}{{0,80}}\)|\[credential\**\])+"
+_RUN = re.compile(rf"{_URL}|{_IN_A_RUN}+\(?")
+_BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")  # no name goes on behind it
+_LAST_BREAK = re.compile(rf".*{_BREAK.pattern}", re.DOTALL)
+_FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63})[\"']\s{0,20}:")
+_WITHOUT_SPACES = "⺀"  # from here on scripts are written without spaces
+_MASK = "***"  # what stands for a credential, and no glob
+_EDGES = ".,:-/(*#=!?&%~^"  # punctuation around a name, unless one of these says otherwise
+_ROOT = re.compile(r"(?:(?<![/.~])(?:~|\.\.?(?:/\.\.?){0,9})?/\.?|^\.)$")
+_PADDED = re.compile(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
+_URN = re.compile(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
 _DEFINITION = re.compile(
     r"\s*(?:\d+[\t :]\s*)?(?:(?:export|public|private|static|async|abstract|final|pub|default) ){0,3}"
     r"(?:def|class|function|func|fn|struct|interface|enum|trait|impl|type|module)\s+\w|#{1,6} \S"
@@ -63,11 +74,13 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
         known: Names of which it is known that they matter in this sort of content, the most important first.
     """
     worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
-    lines = analysed_lines(content, f"{answer}\n{task}")
+    analysed = analysed_text(content, f"{answer}\n{task}")
+    lines = _lines(analysed)
     task_terms, answer_terms = words_in(task), words_in(answer)
     task_parts, answer_parts = parts_in(task), parts_in(answer)
     near = _Nearness(lines, task_terms, answer_terms)
-    found = _found_in(lines, known)
+    fields = _fields(analysed)
+    found = [name for name in _found_in(lines, known) if name.text in worth or len(name.lines) > fields[name.text]]
     texts = [name.text for name in found]
     of_task, of_either = words_shared(texts, task_terms), parts_beside(texts, task_parts | answer_parts)
     scored: list[tuple[float, int, str]] = []
@@ -94,16 +107,41 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
         yield text
 
 
-def analysed_lines(content: str, words: str = "") -> list[str]:
-    """Return the lines of a content, escaped line breaks undone and long ones cut; of a large one its ends and middle.
+def stands_whole(name: str, text: str) -> bool:
+    """Whether a name stands somewhere in a text without another letter, digit or underscore beside it.
+
+    Scripts without spaces have no such places: there a name stands whole wherever it stands.
+    """
+    place = text.find(name)
+    while place >= 0:
+        end = place + len(name)
+        is_escape = place > 1 and text[place - 2] == "\\" and text[place - 1] in "nrt"
+        goes_on = _goes_on(text[end - 1 : end + 1])
+        if not goes_on and (is_escape or place == 0 or not _goes_on(text[place - 1 : place + 1])):
+            return True
+        place = text.find(name, place + 1)
+    return False
+
+
+def _goes_on(pair: str) -> bool:
+    return len(pair) == 2 and all((one.isalnum() or one == "_") and one < _WITHOUT_SPACES for one in pair)
+
+
+def analysed_text(content: str, words: str = "") -> str:
+    """Return what of a content is looked at, escapes undone: all of it, or its ends and parts of its middle.
 
     Args:
         content: Any text.
-        words: Of what lies between the ends of a large content, what is around these words comes in.
+        words: What is around these words comes in, of what lies between the ends of a large content.
     """
     text = _window(content, words)
     if "\\" in text:
         text = _ESCAPED_QUOTE.sub("", _ESCAPED_BREAK.sub("\n", text))
+        text = _ESCAPED_CHARACTER.sub(lambda escape: chr(int(escape[1], 16)), text)
+    return text
+
+
+def _lines(text: str) -> list[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         if len(line) <= _LONGEST_LINE:
@@ -117,7 +155,7 @@ def _window(content: str, words: str) -> str:
     if len(content) <= ANALYSED_CHARACTERS:
         return content
     head, tail = int(ANALYSED_CHARACTERS * _HEAD_SHARE), int(ANALYSED_CHARACTERS * _TAIL_SHARE)
-    pieces = [content[:head]]
+    pieces = [_without_cut_names(content, 0, head)]
     room, end = ANALYSED_CHARACTERS - head - tail, len(content) - tail
     places: list[int] = []
     for word in sorted(words_in(words[:20_000]), key=lambda word: (-len(word), word))[:40]:
@@ -129,21 +167,50 @@ def _window(content: str, words: str) -> str:
         start, stop = max(place - _AROUND_CHARACTERS // 2, done), min(place + _AROUND_CHARACTERS // 2, end)
         if stop <= start or room <= 0:
             continue
-        pieces.append(content[start:stop])
+        pieces.append(_without_cut_names(content, start, stop))
         room -= stop - start
         done = stop
-    return "\n".join([*pieces, content[end:]])
+    return "\n".join([*pieces, _without_cut_names(content, end, len(content))])
+
+
+def _without_cut_names(content: str, start: int, end: int) -> str:
+    """Return a stretch of a content without the pieces of names that its ends cut."""
+    if start > 0:
+        following = _BREAK.search(content, start - 1, end)
+        start = following.end() if following else end
+    if end < len(content):
+        before = _LAST_BREAK.match(content, start, end + 1)
+        end = before.end() if before else start
+    return content[start:end]
 
 
 def _cut(line: str) -> Iterator[str]:
-    """Yield a long line in pieces of whole words."""
-    piece = ""
-    for word in _PIECE.findall(line):
-        if piece and len(piece) + len(word) > _LONGEST_LINE:
-            yield piece
-            piece = ""
-        piece += word
-    yield piece
+    """Yield a long line in pieces, cut where no name goes on."""
+    start = 0
+    while len(line) - start > _LONGEST_LINE:
+        limit = start + _LONGEST_LINE
+        cut = _LAST_BREAK.match(line, start, limit) or _BREAK.search(line, limit)
+        if cut is None:
+            break
+        yield line[start : cut.end()]
+        start = cut.end()
+    yield line[start:]
+
+
+def _fields(text: str) -> Counter[str]:
+    """Return how often each name of a field stands in front of its value, as in JSON.
+
+    One that could be an id (it has a digit or a hyphen) is a field's if it repeats.
+    """
+    fields: Counter[str] = Counter()
+    for match in _FIELD.finditer(text):
+        start = match.start()
+        if text[max(start - _LONGEST_LINE, 0) : start].rstrip()[-1:] in ("", "{", ",", "[", "("):
+            fields[match[1]] += 1
+    once = [name for name, count in fields.items() if count == 1 and not name.replace("_", "a").isalpha()]
+    for name in once:
+        del fields[name]
+    return fields
 
 
 @dataclass(slots=True)
@@ -255,10 +322,10 @@ def _share(some: frozenset[str], of: frozenset[str]) -> float:
 
 def _names_in(run: str) -> Iterable[str]:
     """Return the names in a run of characters without spaces and brackets."""
-    text = run.strip(".,:-/(*#=!?&%~^")
-    if not _LEAST_LENGTH <= len(text) <= _MOST_LENGTH:
+    text = _whole(run)
+    if not _LEAST_LENGTH <= len(text) <= _MOST_LENGTH or _MASK in text or "[" in text:
         return ()
-    if ":" not in text or "://" in text or text[0].isdigit():
+    if ":" not in text or "://" in text or text[0].isdigit() or _URN.fullmatch(text):
         return (text,)
     place = _PLACE.fullmatch(text)
     if place:
@@ -266,6 +333,15 @@ def _names_in(run: str) -> Iterable[str]:
     if "::" in text:
         return (text,)
     return tuple(piece.strip(".,-/(*#=!?") for piece in text.split(":") if len(piece) >= _LEAST_LENGTH)
+
+
+def _whole(run: str) -> str:
+    """Return a run without the punctuation around it, but with what belongs to a path or to Base64."""
+    end = run if _PADDED.fullmatch(run) and any(map(str.isdigit, run)) and not run.islower() else run.rstrip(_EDGES)
+    text = end.lstrip(_EDGES)
+    root = _ROOT.search(end[: len(end) - len(text)])
+    is_path = "/" in text or (root is not None and root[0] == "." in text and run[-1] != "(")
+    return root[0] + text if root is not None and is_path else text
 
 
 def _shape(text: str) -> str | None:

@@ -18,6 +18,7 @@ from .compactor import Compacted, Compactor, Hint, Result
 from .composing import composed, read_anything
 from .excerpt import FIRST_ELISION_TOKENS
 from .readers import BUILT_IN
+from .readers.wrapped import unwrapped
 from .reading import Reader, Reading
 
 __all__ = ["CompactFunction", "Compactors"]
@@ -112,7 +113,8 @@ class Compactors:
             if compacted is not None:
                 return compacted
         try:
-            return composed(result, self._read(result), hint)
+            inner = unwrapped(result.content)
+            return composed(result, self._read(replace(result, content=inner.text)), hint, inner)
         except Exception as error:
             self._complain("the built-in compactor", error)
             outcome = "failed" if result.is_error else "succeeded"

@@ -1,6 +1,8 @@
 """Names in a content that a later call may need: the right ones first, verbatim, and cheap on hostile input."""
 
+import json
 import random
+import re
 from itertools import islice
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.compaction import names as names_module
-from memory_context.compaction.names import ANALYSED_CHARACTERS, analysed_lines, ranked_names
+from memory_context.compaction.names import ANALYSED_CHARACTERS, analysed_text, ranked_names
 
 SOURCE = """import json
 from shop.pricing import discount_for
@@ -89,7 +91,7 @@ def test_names_in_escaped_json_are_found():
     """A JSON text inside a JSON text, as MCP servers answer."""
     content = '[{"type": "text", "text": "{\\n  \\"order_id\\": \\"ORD-0017\\",\\n  \\"path\\": \\"a/b.py\\"}"}]'
     found = ranked(content)
-    assert {"order_id", "ORD-0017", "a/b.py"} <= set(found)
+    assert set(found) == {"ORD-0017", "a/b.py"}
     assert all(name in content for name in found)
 
 
@@ -99,10 +101,10 @@ def test_only_a_window_of_a_large_content_is_analysed():
     lines[20_000] = "here ledger_total_cents is computed"
     content = "\n".join(lines)
     assert len(content) > 20 * ANALYSED_CHARACTERS
-    plain = analysed_lines(content)
+    plain = analysed_text(content).split("\n")
     assert sum(len(line) + 1 for line in plain) <= ANALYSED_CHARACTERS + 10
     assert (plain[0], plain[-1]) == (lines[0], lines[-1])
-    asked = analysed_lines(content, "What is ledger_total_cents?")
+    asked = analysed_text(content, "What is ledger_total_cents?").split("\n")
     assert sum(len(line) + 1 for line in asked) <= ANALYSED_CHARACTERS + 100
     assert lines[20_000] in asked
     assert ranked(content, task="What is ledger_total_cents?")[0] == "ledger_total_cents"
@@ -137,7 +139,7 @@ def test_hostile_contents_are_bounded_work(content: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(names_module, "_names_in", counted)
     found = ranked(content, task=content[:20_000], answer=content[:20_000])
     assert sum(map(len, looked_at)) <= ANALYSED_CHARACTERS + 1000
-    assert max(map(len, analysed_lines(content, content[:20_000])), default=0) <= 2 * 240
+    assert len(analysed_text(content, content[:20_000])) <= ANALYSED_CHARACTERS + 1000
     assert all(len(name) <= 160 for name in found)
 
 
@@ -158,3 +160,59 @@ def test_every_name_stands_in_the_content(content: str, task: str, answer: str):
     assert all(name in content for name in found)
     assert len(set(found)) == len(found)
     assert found == list(islice(ranked_names(content, task=task, answer=answer), 200))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cat /srv/shop/app.py", "/srv/shop/app.py"),
+        ("in ~/.ssh/config_old it", "~/.ssh/config_old"),
+        ("(../shared/Data_3.csv)", "../shared/Data_3.csv"),
+        ("edit .github/workflows/ci.yml", ".github/workflows/ci.yml"),
+        ("see [it](https://w.example/wiki/Oak_(tree_5)).", "https://w.example/wiki/Oak_(tree_5)"),
+        ('"cursor": "Y3Vyc29yOnYyOpHOAA=="', "Y3Vyc29yOnYyOpHOAA=="),
+        ("liked urn:post:share:7123 today", "urn:post:share:7123"),
+    ],
+)
+def test_name_keeps_what_belongs_to_it(text: str, name: str):
+    assert name in ranked(text)
+
+
+@pytest.mark.parametrize("separator", [",", "/", ":", "&", "%2C", '","', "(", "|", "\\n"])
+def test_name_is_never_cut(separator: str):
+    """Neither in a line without spaces, nor where a window of a large content ends."""
+    rng = random.Random(separator)
+    ids = [f"id-{rng.getrandbits(90):x}-end" for _ in range(4000)]
+    content = f"x{'?' * rng.randrange(40)}{separator.join(ids)}"
+    found = ranked(content, task=ids[1500], answer=ids[2500])
+    assert [name for name in found if not set(re.split(r"[^\w-]+", name)) - {"", "2C", "x"} <= {*ids}] == []
+    assert len(found) > 100 or separator in "/&%2C:("
+
+
+def test_long_url_is_listed_whole_or_not():
+    long = "https://shop.example/list?" + "&".join(f"field_{n}=value_{n}" for n in range(40))
+    assert ranked(f'[{{"url": "{long}", "next": "https://shop.example/next_2"}}]') == ["https://shop.example/next_2"]
+
+
+def test_escaped_and_masked_names_are_left_out():
+    """They cannot be searched for as they would be written."""
+    content = r'{"url": "https://x.example/a?b=1\u0026c_2=3", "name": "caf\u00e9_de_Paris"}'
+    assert [name for name in ranked(content) if name in content] == []
+    assert ranked("https://ann:[credential****]@x.example/a_b and https://ann:*****@x.example/a_b") == []
+
+
+def test_field_names_of_json_are_no_names():
+    """Those of records, of one object, printed by Python or in pieces of a long line; ids and values stay names."""
+    rows = [{"user_id": f"u-{n:04x}", "createdAt": "2026-01-05", "sha256": f"{n:064x}"} for n in range(99)]
+    for content in (json.dumps(rows), json.dumps(rows, indent=2), repr(rows), json.dumps(json.dumps(rows))):
+        found = set(ranked(content))
+        assert not {"user_id", "createdAt", "sha256"} & found
+        assert "u-0007" in found
+    one = '{"post_to_sis": true, "order_17": {"total_cents": 5}, "src/app.py": 1, "sort_by": "created_at"}'
+    assert set(ranked(one)) == {"order_17", "src/app.py", "created_at"}
+
+
+def test_name_in_code_stays_a_name_beside_its_key():
+    assert "form_class" in ranked('context = {"form_class": form_class}')
+    assert "admin_user" in ranked('if name == "admin_user":\n    pass')
+    assert "get_user" in ranked('{"get_user": {"a": 1}}', known=("get_user",))

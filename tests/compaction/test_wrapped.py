@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_context.compaction import Compactors, Hint, composed
 from memory_context.compaction.compactor import Result
 from memory_context.compaction.excerpt import Passage
 from memory_context.compaction.readers.records import read_json
-from memory_context.compaction.readers.wrapped import read_wrapped, unwrap
+from memory_context.compaction.readers.wrapped import unwrapped
 from memory_context.compaction.reading import Reading
+from memory_context.tokens import default_token_counter
 
-from .sound import read_soundly, spoiled
+from .sound import spoiled
 
 TEXT = "first line\nsaid \"x\" and 'y' \\ back\ttab é 😀 end\n"
 FLAGS = {None: "", True: ', "isError": true', False: ', "isError": false'}
@@ -37,6 +39,9 @@ WRAPPERS = {
     "JSON": as_result,
     "JSON, unescaped": lambda text: as_result(text, ascii_only=False),
     "indented JSON": lambda text: json.dumps({"_meta": None, "content": [{"type": "text", "text": text}]}, indent=2),
+    "one text": lambda text: json.dumps({"type": "text", "text": text, "annotations": None, "_meta": {"a": 1}}),
+    "one text alone": lambda text: json.dumps({"text": text, "type": "text"}, indent=1),
+    "repr of one text": lambda text: str({"type": "text", "text": text}),
     "list": lambda text: json.dumps([{"type": "text", "text": text, "annotations": None, "meta": None}]),
     "list, text first": lambda text: json.dumps([{"text": text, "type": "text"}]),
     "repr of a list": lambda text: repr([{"type": "text", "text": text}]),
@@ -52,47 +57,57 @@ SAMPLES = [wrap(TEXT * 3) for wrap in WRAPPERS.values()]
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
 @pytest.mark.parametrize("text", [TEXT, "x", '{"a": "b\\n"}', "it's", 'say "hi"', "lone \ud800 and \x00 and \r\n"])
 def test_the_text_inside_comes_out_exactly(wrap: "type[str]", text: str) -> None:
-    assert unwrap(wrap(text)) == text
+    assert unwrapped(wrap(text)).text == text
 
 
 def test_several_texts_are_joined_and_images_passed_over() -> None:
     items = [{"type": "text", "text": "one"}, {"type": "image", "data": "QUJD" * 99}, {"type": "text", "text": "two"}]
-    assert unwrap(json.dumps({"content": items})) == "one\ntwo"
+    assert unwrapped(json.dumps({"content": items})).text == "one\ntwo"
     image = "ImageContent(type='image', data='QUJD', mimeType='image/png')"
     texts = "TextContent(type='text', text='one'), {}, TextContent(type='text', text=\"two's\")"
-    assert unwrap(f"meta=None content=[{texts.format(image)}] isError=False") == "one\ntwo's"
+    assert unwrapped(f"meta=None content=[{texts.format(image)}] isError=False").text == "one\ntwo's"
 
 
 def test_structured_content_does_not_repeat_the_text() -> None:
     item = {"type": "text", "text": '{"n": 1}'}
     content = json.dumps({"content": [item], "structuredContent": {"items": [item]}, "isError": False})
-    assert unwrap(content) == '{"n": 1}'
+    assert unwrapped(content).text == '{"n": 1}'
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
 def test_a_wrapper_that_was_cut_off_gives_what_is_there(wrap: "type[str]") -> None:
     whole = wrap("word " * 1000)
-    inner = unwrap(whole[: len(whole) // 2])
-    assert inner is not None
+    inner = unwrapped(whole[: len(whole) // 2]).text
     assert inner.startswith("word word")
     assert len(inner) > 2000
 
 
 def test_long_escaped_strings_are_unwrapped_and_plain_ones_left() -> None:
     long = "line of words\n" * 30
-    assert unwrap(json.dumps(long)) == long
-    assert unwrap(repr(long)) == long
-    assert unwrap(repr([long, "end"])) == f"{long}\nend"
-    assert unwrap('"Hello," he said. "Goodbye."') is None
-    assert unwrap('["a", "b"]') is None
+    assert unwrapped(json.dumps(long)).text == long
+    assert unwrapped(repr(long)).text == long
+    assert unwrapped(repr([long, "end"])).text == f"{long}\nend"
+    assert not unwrapped('"Hello," he said. "Goodbye."').is_wrapped
+    assert not unwrapped('["a", "b"]').is_wrapped
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "words", '{"content": "abc"}', '{"content": [{"type": "thing"}]}', '[{"text": "a tweet", "id": 1}]', "[1, 2]"],
+    [
+        "",
+        "words",
+        '{"type": "text"}',
+        '{"type": "text", "text": "a note", "children": [1]}',
+        '{"type": "text", "text": "one"} {"type": "text", "text": "two"}',
+        '{"type": "post", "text": "a note"}',
+        '{"content": "abc"}',
+        '{"content": [{"type": "thing"}]}',
+        '[{"text": "a tweet", "id": 1}]',
+        "[1, 2]",
+    ],
 )
 def test_data_that_only_looks_similar_is_left_alone(content: str) -> None:
-    assert unwrap(content) is None
+    assert not unwrapped(content).is_wrapped
 
 
 @pytest.mark.parametrize(
@@ -110,57 +125,39 @@ def test_data_that_only_looks_similar_is_left_alone(content: str) -> None:
     ],
 )
 def test_the_error_flag_is_that_of_a_wrapper(content: str, flag: bool | None) -> None:
-    reading = read_wrapped(Result(content, "tool"), lambda inner: Reading("anything"))
-    assert (reading.has_failed if reading else None) is flag
+    assert unwrapped(content).has_failed is flag
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
 def test_passages_are_put_where_the_same_text_stands(wrap: "type[str]") -> None:
     text = TEXT * 5 + "the needle\n" + TEXT
 
-    def find_needle(result: Result) -> Reading | None:
-        start = result.content.index("the needle")
-        return Reading("text", landmarks=[Passage(start, start + 10)], labels=[(Passage(0, start), "hay")])
-
     content = wrap(text)
-    reading = read_wrapped(Result(content, "tool"), find_needle)
-    assert reading is not None
-    assert content[reading.landmarks[0].start : reading.landmarks[0].end] == "the needle"
-    hay = reading.labels[0][0]
+    start = text.index("the needle")
+    needle, hay = unwrapped(content).outside([Passage(start, start + 10), Passage(0, start)])
+    assert content[needle.start : needle.end] == "the needle"
     assert content[hay.start : hay.start + 10] == "first line"
     assert hay.end == content.index("the needle")
 
 
 def test_the_flag_decides_unless_the_text_reports_a_failure() -> None:
-    def failed(result: Result) -> Reading | None:
-        return Reading("log", has_failed=True)
-
-    def unsure(result: Result) -> Reading | None:
-        return Reading("log")
-
+    failed, unsure = Reading("log", has_failed=True), Reading("log")
     for flag, read, expected in [
-        (False, failed, True),
-        (False, unsure, False),
-        (True, unsure, True),
-        (None, unsure, None),
+        (False, failed, "failed"),
+        (False, unsure, "succeeded"),
+        (True, unsure, "failed"),
+        (None, unsure, "succeeded"),
     ]:
-        reading = read_wrapped(Result(as_result("x", flag), "tool"), read)
-        assert reading is not None
-        assert reading.has_failed is expected
-
-
-def test_nothing_is_read_without_a_wrapper_or_a_reader_that_knows() -> None:
-    assert read_wrapped(Result("words", "tool"), lambda _: Reading("x")) is None
-    assert read_wrapped(Result(as_result("words"), "tool"), lambda _: None) is None
+        compacted = composed(Result(as_result("x", flag), "tool"), read, Hint())
+        assert compacted.status == f"tool {expected}."
 
 
 def test_records_inside_two_wrappers_are_labelled_in_the_original() -> None:
     rows = [{"id": f"r-{n}", "title": "a\n'b'"} for n in range(5)]
     content = contents_repr(as_result(json.dumps(rows)))
-    reading = read_soundly(lambda result: read_wrapped(result, read_json), Result(content, "tool"))
-    assert reading is not None
-    assert "r-3" in reading.names
-    passage, name = reading.labels[3]
+    compacted = Compactors(readers=[read_json]).compact(Result(content, "tool"), Hint())
+    assert "r-3" in compacted.facts
+    passage, name = compacted.labels[3]
     assert name == "r-3"
     assert "r-3" in content[passage.start : passage.end]
     assert "r-2" not in content[passage.start : passage.end]
@@ -179,34 +176,50 @@ def test_records_inside_two_wrappers_are_labelled_in_the_original() -> None:
     ],
 )
 def test_hostile_wrappers_are_survived(content: str) -> None:
-    unwrap(content)
+    unwrapped(content)
 
 
 def test_only_so_many_texts_and_layers_are_unwrapped() -> None:
     content = json.dumps([{"type": "text", "text": "x"}] * 2000)
-    inner = unwrap(content)
-    assert inner is not None
+    inner = unwrapped(content).text
     assert inner.count("x") == 500
     deep = "core"
     for _ in range(8):
         deep = as_result(deep)
-    left = unwrap(deep)
-    assert left is not None
-    assert unwrap(left) == "core"
+    assert unwrapped(unwrapped(deep).text).text == "core"
 
 
 @settings(deadline=None)
 @given(spoiled(SAMPLES) | st.text())
 def test_any_text_is_unwrapped_soundly(content: str) -> None:
-    def everywhere(result: Result) -> Reading | None:
-        length = len(result.content)
-        passages = [Passage(length * part // 9, length * (part + 1) // 9) for part in range(9)]
-        return Reading("text", landmarks=passages, labels=[(passage, "part") for passage in passages])
-
-    read_soundly(lambda result: read_wrapped(result, everywhere), Result(content, "tool"))
+    inner = unwrapped(content)
+    length = len(inner.text)
+    passages = [Passage(length * part // 9, length * (part + 1) // 9) for part in range(9)]
+    outside = inner.outside(inner.split(passages))
+    assert [one.start for one in outside] == sorted(one.start for one in outside)
+    assert all(0 <= one.start <= one.end <= len(content) for one in outside)
+    assert inner == unwrapped(content)
 
 
 @settings(deadline=None)
 @given(st.text(), st.sampled_from(list(WRAPPERS)))
 def test_any_text_survives_its_wrapper(text: str, wrapper: str) -> None:
-    assert unwrap(WRAPPERS[wrapper](text)) in (text, unwrap(text))
+    assert unwrapped(WRAPPERS[wrapper](text)).text in (text, unwrapped(text).text)
+
+
+def test_single_mcp_text_is_described_named_and_excerpted_by_the_text_inside() -> None:
+    """The passages stand in the content as it came, within the limit, and none shows what stands between two texts."""
+    log = "".join(f"{n:02}:00 built target_{n}\n" for n in range(1, 60)) + "ValueError: disk full\n" + "line\n" * 2000
+    content = json.dumps({"type": "text", "text": log, "annotations": None})
+    hint = Hint(task="Which line says disk full?", excerpt_limit_tokens=500)
+    compacted = Compactors(readers=[]).compact(Result(content, "build"), hint)
+    assert compacted.description == "output of build, 2,060 lines"
+    assert "target_16" in compacted.facts
+    assert not {"annotations", "type"} & {*compacted.facts.split(", ")}
+    shown = [content[one.start : one.end] for one in compacted.excerpt or ()]
+    assert any("ValueError: disk full" in one for one in shown)
+    assert default_token_counter().count("\n".join(shown)) <= 500
+    image = {"type": "image", "data": "QUJD" * 9999, "mimeType": "image/png"}
+    content = json.dumps([{"type": "text", "text": "a portrait"}, image, {"type": "text", "text": "by Vincent"}])
+    compacted = Compactors().compact(Result(content, "museum"), hint)
+    assert [content[one.start : one.end] for one in compacted.excerpt or ()] == ["a portrait", "by Vincent"]

@@ -1,13 +1,12 @@
 """The readers of the sorts of content that tools return, in the order in which they are asked.
 
 The most particular come first: who is asked later may take for granted that it is none of what was asked before. MCP's
-wrappers are taken off before anybody is asked.
+wrappers are taken off before anybody is asked (`compaction.registry`).
 """
 
 from collections.abc import Sequence
 
-from ..compactor import Result
-from ..reading import Reader, Reading
+from ..reading import Reader
 from .accessibility import read_accessibility
 from .commits import read_commits
 from .diff import read_diff
@@ -19,11 +18,10 @@ from .shell import read_shell
 from .source import read_source
 from .table import read_table
 from .trace import read_trace
-from .wrapped import read_wrapped
 
 __all__ = ["BUILT_IN"]
 
-_PLAIN: Sequence[Reader] = (
+BUILT_IN: Sequence[Reader] = (
     read_accessibility,  # a dash list, so before records and pages
     read_diff,  # of code, so before source; of commits, so before their log
     read_commits,
@@ -36,16 +34,3 @@ _PLAIN: Sequence[Reader] = (
     read_page,
     read_prose,
 )
-
-
-def read_plain(result: Result) -> Reading | None:
-    """Return what the first reader that knows a content sees in it."""
-    return next((reading for read in _PLAIN if (reading := read(result)) is not None), None)
-
-
-def read_wrapper(result: Result) -> Reading | None:
-    """Return what is seen in the text inside an MCP result; None if the content is no such wrapper."""
-    return read_wrapped(result, read_plain)
-
-
-BUILT_IN: Sequence[Reader] = (read_wrapper, *_PLAIN)

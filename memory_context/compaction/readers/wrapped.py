@@ -1,4 +1,4 @@
-"""Results of MCP tools as frameworks print them: the text inside, and readings of that text put back in its place.
+"""Results of MCP tools as frameworks print them: the text inside, and where its passages stand in the result.
 
 An MCP result is a list of contents and a flag; what an agent gets is often its JSON or its Python repr, so that the
 text is one escaped line, at times wrapped twice. Whoever reads such a text has to read what is inside. Unwrapping is
@@ -6,15 +6,14 @@ exact for whole wrappers, gives what is there of those that were cut off, and ta
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
 
-from ..compactor import Result
 from ..excerpt import Passage
-from ..reading import Reading
 from .literals import Literal, escape_pattern, read_literal
 
-__all__ = ["read_wrapped", "unwrap"]
+__all__ = ["Unwrapped", "unwrapped"]
 
 _LAYERS = 4
 _HEAD = 600
@@ -31,6 +30,8 @@ _FIELDS = rf"(?:[\"']\w{{1,30}}[\"']\s{{0,4}}:\s{{0,4}}{_SCALAR}\s{{0,4}},\s{{0,
 _ITEM = re.compile(rf"\{{\s{{0,60}}({_FIELDS})([\"'])text[\"']\s{{0,4}}:\s{{0,4}}(?=[\"'])")
 _TYPE = re.compile(r"[\"']type[\"']\s{0,4}:\s{0,4}[\"']text[\"']")
 _LIST_OPENS = re.compile(r"\s{0,40}\[\s{0,60}(?=\{)")
+_OBJECT_OPENS = re.compile(r"\s{0,40}(?=\{)")
+_OBJECT_ENDS = re.compile(r"[\"'][^{}\[\]]{0,200}(?:\{[^{}]{0,300}\}[^{}\[\]]{0,100})?\}\s{0,40}\Z")
 _CONTENT_OPENS = re.compile(r"[\"']content[\"']\s{0,4}:\s{0,4}\[\s{0,60}(?=\{)")
 _REPR_OPENS = re.compile(
     r"\s{0,40}(?:\w{1,40}\()?(?:[\w=', ]{0,120}?\b(?:content|result)=)?"
@@ -53,39 +54,63 @@ class _Layer:
     inner: str
 
 
-def unwrap(content: str) -> str | None:
-    """Return the text inside an MCP result's wrappers, several texts joined by newlines; None if it wears none.
+@dataclass(frozen=True)
+class Unwrapped:
+    """A content without the wrappers it wears.
+
+    Attributes:
+        text: The text inside, several texts joined by newlines; the content itself if it wears none.
+        has_failed: Error flag of the wrappers; None without one.
+    """
+
+    text: str
+    has_failed: bool | None = None
+    _layers: Sequence[_Layer] = ()
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether there was a wrapper."""
+        return bool(self._layers)
+
+    def split(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return passages none of which goes on from one text to the next: images may stand between them."""
+        joins, position = list[int](), 0
+        for literal in self._layers[-1].literals[:-1] if self._layers else ():
+            position += len(literal.text)
+            joins.append(position)
+            position += 1
+        pieces: list[Passage] = []
+        for passage in passages:
+            start = passage.start
+            for join in joins[bisect_left(joins, start) : bisect_left(joins, passage.end)]:
+                pieces.append(Passage(start, join))
+                start = join + 1
+            pieces.append(Passage(start, passage.end))
+        return [piece for piece in pieces if piece.end > piece.start]
+
+    def outside(self, passages: Sequence[Passage]) -> list[Passage]:
+        """Return where the same text stands, escaped, in the content."""
+        if not self._layers:
+            return list(passages)
+        starts = self._outside({passage.start for passage in passages}, are_ends=False)
+        ends = self._outside({passage.end for passage in passages}, are_ends=True)
+        return [Passage(starts[one.start], max(starts[one.start], ends[one.end])) for one in passages]
+
+    def _outside(self, offsets: Set[int], are_ends: bool) -> dict[int, int]:
+        inside = sorted(offsets)
+        outside = inside
+        for layer in reversed(self._layers):
+            outside = _outer_offsets(layer, outside, are_ends)
+        return dict(zip(inside, outside, strict=True))
+
+
+def unwrapped(content: str) -> Unwrapped:
+    """Return the text inside an MCP result's wrappers.
 
     A wrapper that was cut off gives what is there of its text. A text in quotes as a whole is unwrapped too.
     """
     layers = _layers(content)
-    return layers[-1].inner if layers else None
-
-
-def read_wrapped(result: Result, read: Callable[[Result], Reading | None]) -> Reading | None:
-    """Return what another reader sees in the text inside; None if there is no wrapper or it sees nothing.
-
-    Its passages are put where the same text stands, escaped, in the original.
-    """
-    layers = _layers(result.content)
-    if not layers:
-        return None
-    reading = read(replace(result, content=layers[-1].inner, token_count=0))
-    if reading is None:
-        return None
-    passages = [*reading.landmarks, *(passage for passage, _ in reading.labels)]
-    inside = sorted({offset for passage in passages for offset in (passage.start, passage.end)})
-    outside = inside
-    for layer in reversed(layers):
-        outside = _outer_offsets(layer, outside)
-    placed = dict(zip(inside, outside, strict=True))
-    flag = _flag_of(layers)
-    return replace(
-        reading,
-        has_failed=flag or (flag if reading.has_failed is None else reading.has_failed),
-        landmarks=[Passage(placed[passage.start], placed[passage.end]) for passage in reading.landmarks],
-        labels=[(Passage(placed[passage.start], placed[passage.end]), name) for passage, name in reading.labels],
-    )
+    return Unwrapped(layers[-1].inner, _flag_of(layers), layers) if layers else Unwrapped(content)
 
 
 def _flag_of(layers: Sequence[_Layer]) -> bool | None:
@@ -108,6 +133,8 @@ def _layers(content: str) -> list[_Layer]:
             literals = _repr_items(content, opening.end())
         elif opening := _LIST_OPENS.match(head) or _content_opening(head):
             literals = _json_items(content, opening.end())
+        elif (opening := _OBJECT_OPENS.match(head)) and (literals := _json_item(content, opening.end())):
+            pass
         elif opening := _STRINGS_OPEN.match(head):
             literals = _strings(content, opening.end())
         else:
@@ -125,9 +152,9 @@ def _content_opening(head: str) -> "re.Match[str] | None":
     return _CONTENT_OPENS.search(head) if begins.startswith(("{", "data:", "event:")) else None
 
 
-def _json_items(content: str, position: int) -> list[Literal]:
+def _json_items(content: str, position: int, limit: int = _TEXTS) -> list[Literal]:
     literals: list[Literal] = []
-    while len(literals) < _TEXTS and (match := _ITEM.search(content, position)):
+    while len(literals) < limit and (match := _ITEM.search(content, position)):
         if not literals and match.start() != position and "type" not in content[position : position + 60]:
             return []
         literal = read_literal(content, match.end(), is_repr=match[2] == "'")
@@ -139,6 +166,14 @@ def _json_items(content: str, position: int) -> list[Literal]:
         if "structuredContent" in content[position : position + 300]:  # says the same once more
             break
     return literals
+
+
+def _json_item(content: str, position: int) -> list[Literal]:
+    """The text of a content that is one text of an MCP result, without a list around it."""
+    literals = _json_items(content, position, 1) if (match := _ITEM.match(content, position)) else []
+    is_whole = match is not None and all(_OBJECT_ENDS.match(content, one.end) for one in literals)
+    is_cut = any(one.end >= len(content) for one in literals)
+    return literals if is_whole or is_cut else []
 
 
 def _repr_items(content: str, position: int) -> list[Literal]:
@@ -169,31 +204,32 @@ def _strings(content: str, position: int) -> list[Literal]:
     return literals if is_whole and (is_text or is_escaped_json) else []
 
 
-def _outer_offsets(layer: _Layer, offsets: Sequence[int]) -> list[int]:
-    """Return where characters of the inner text, in order, stand in the wrapper."""
+def _outer_offsets(layer: _Layer, offsets: Sequence[int], are_ends: bool) -> list[int]:
+    """Return where characters of the inner text, in order, stand in the wrapper; of ends, where the one before ends."""
     outer: list[int] = []
     steps = _steps(layer)
-    inner_start, outer_start, length = next(steps)
+    inner_start, outer_start, length, outer_length = next(steps)
     for offset in offsets:
-        while offset >= inner_start + length:
+        while offset - are_ends >= inner_start + length:
             following = next(steps, None)
             if following is None:
                 break
-            inner_start, outer_start, length = following
-        outer.append(outer_start + min(max(offset - inner_start, 0), length))
+            inner_start, outer_start, length, outer_length = following
+        inside = max(offset - inner_start, 0)
+        outer.append(outer_start + (inside if inside < length else outer_length))
     return outer
 
 
-def _steps(layer: _Layer) -> Iterator[tuple[int, int, int]]:
-    """Yield the stretches that mean themselves: their start inside, their start outside, their length."""
+def _steps(layer: _Layer) -> Iterator[tuple[int, int, int, int]]:
+    """Yield stretches: their start inside and outside, their length inside and outside."""
     inner = 0
     for literal in layer.literals:
         escape = escape_pattern(literal.is_repr)
         outer = literal.start
         for match in escape.finditer(layer.content, literal.start, literal.end):
             length = match.start() - outer
-            yield inner, outer, length
-            yield inner + length, match.start(), 1  # the escape, one character inside; only its start is asked for
+            yield inner, outer, length, length
+            yield inner + length, match.start(), 1, match.end() - match.start()  # the escape: one character inside
             inner, outer = inner + length + 1, match.end()
-        yield inner, outer, literal.end - outer
+        yield inner, outer, literal.end - outer, literal.end - outer
         inner += literal.end - outer + 1  # the newline that joins
