@@ -8,6 +8,7 @@ from benchmarks.compacting import measure_compacting, watched_loop
 from benchmarks.contents import CALLS, KINDS, content_of
 from memory_context.compaction import Result
 from memory_context.compaction.readers import BUILT_IN
+from memory_context.compaction.readers.wrapped import unwrapped
 
 from .context.steps import a_turn_of_the_loop
 
@@ -37,7 +38,7 @@ READERS = {
 @pytest.mark.parametrize("length", [4_000, 40_000])
 def test_contents_are_of_the_sort_that_they_are_named_after(kind: str, length: int):
     content = content_of(kind, length, 1)
-    result = Result(content, "run", CALLS.get(kind, "{}"))
+    result = Result(unwrapped(content).text, "run", CALLS.get(kind, "{}"))
     reading = next((found for read in BUILT_IN if (found := read(result))), None)
     assert READERS[kind] in (reading.description if reading else "")
     assert reading or not READERS[kind]
