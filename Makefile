@@ -9,7 +9,7 @@ PORT ?= 8000
 N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo web_chat chainlit test check format bench mutate wheel clean
+.PHONY: help demo web_chat chainlit test quick check format bench mutate wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
@@ -19,12 +19,13 @@ help:
 	@echo "             a Chainlit application with logins, a memory panel and an agent builder (no API key needed;"
 	@echo "             PORT=<another>)"
 	@echo "make test    run the tests"
+	@echo "make quick   run those that tell most in a minute: units, properties, guards, a story of each part"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make format  format the code"
 	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs beside other contexts,"
 	@echo "             CHART=<file> draws that as .png or .svg, RETRIEVAL=<folder> also asks questions with known answers)"
-	@echo "make mutate  put N small faults into the package, one at a time: do the tests notice? (N=150 SEED=<a number>)"
 	@echo "             and 50,000 forged calls of a second user, of which none may bring back a text of the first"
+	@echo "make mutate  put N small faults into the package, one at a time: do the tests notice? (N=150 SEED=<a number>)"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 

@@ -57,6 +57,7 @@ class Run:
         self.results: list[FunctionExecutionResult] = []
         self._agent = CodeAgent("coder", self.actor, model_context=context, code_root=folder)
         self._turns = turns
+        self._view_tokens: list[int] = []
 
     async def to_the_end(self) -> None:
         """Run all turns, and check every view: budget, pairs, task."""
@@ -75,7 +76,9 @@ class Run:
 
     def view_tokens(self) -> list[int]:
         """Return the tokens of each view, counted here."""
-        return [sum(tokens_of(message, self.context.policy) for message in view) for view in self.actor.views]
+        for view in self.actor.views[len(self._view_tokens) :]:
+            self._view_tokens.append(sum(tokens_of(message, self.context.policy) for message in view))
+        return self._view_tokens
 
     def look_ups(self) -> list[str]:
         """Return what the memory's tools answered."""

@@ -6,6 +6,8 @@ import json
 import logging
 import threading
 import warnings
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,24 +26,32 @@ from .talking import SESSION, context_of, said_in, say, turns
 # --- the end of a program
 
 
-PROGRAM = """
-import asyncio, os, sys, threading
+PROGRAMS = """
+import asyncio, json, os, sys, threading
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.policy import ArchivePolicy
-from tests.agents.scripted import report
+from tests.agents.scripted import calls, model, report
 from tests.archive.talking import say
 
-url = os.environ["TEST_URL"]
-os.environ["MEMORY_CONTEXT_URL"] = url
-stored = []
+url = os.environ["MEMORY_CONTEXT_URL"]
 
-async def talk(session_id="s", store=None):
-    context = MemoryContext("alice", "coder", session_id, store)
+async def talk(store=None):
+    context = MemoryContext("alice", "coder", session, store)
     await say(context, "One.", "Two.")
     return context
 
 async def main():
     await talk()
+
+programs, children = json.loads(sys.stdin.readline()), {}
+for session, (script, log) in programs.items():
+    if (pid := os.fork()) == 0:
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), 2)
+        exec(script)
+        break  # and the process ends, as that of any script
+    children[session] = pid
+else:
+    print(json.dumps({s: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for s, pid in children.items()}))
 """
 
 ENDS = {
@@ -83,14 +93,14 @@ said.wait()
 """,
     "a batch that is on its way": """
 async def full():
-    context = MemoryContext("alice", "coder", "s", policy=ContextPolicy(archive=ArchivePolicy(batch_messages=3)))
+    context = MemoryContext("alice", "coder", session, policy=ContextPolicy(archive=ArchivePolicy(batch_messages=3)))
     await say(context, "One.", "Two.")
 asyncio.run(full())
 """,
     "several runs": """
 async def first():
     global context
-    context = MemoryContext("alice", "coder", "s")
+    context = MemoryContext("alice", "coder", session)
     await say(context, "One.")
 async def second():
     await say(context, "Two.")
@@ -111,31 +121,39 @@ context = loop.run_until_complete(forks())
 STATUS = {"sys.exit in a callback": 3, "an exception": 1}
 
 
-async def end_of(start_python: StartPython, script: str, database_url: str) -> tuple[int | None, str]:
-    """Run a program; return its status and what it wrote to stderr."""
-    process = await start_python(PROGRAM + script, TEST_URL=database_url)
-    _, errors = await asyncio.wait_for(process.communicate(), 120)
-    return process.returncode, errors.decode()
+async def ends_of(
+    start_python: StartPython, database_url: str, folder: Path, scripts: Mapping[str, str]
+) -> dict[str, tuple[int, str]]:
+    """Run programs, each in a fork of one Python that has imported everything; return their status and stderr.
+
+    The name of a program is the id of the session that it talks in.
+    """
+    programs = {name: (script, str(folder / f"{number}.txt")) for number, (name, script) in enumerate(scripts.items())}
+    process = await start_python(PROGRAMS, MEMORY_CONTEXT_URL=database_url)
+    out, errors = await asyncio.wait_for(process.communicate(json.dumps(programs).encode() + b"\n"), 120)
+    assert (process.returncode, errors) == (0, b""), errors.decode()
+    status = json.loads(out.splitlines()[-1])
+    return {name: (status[name], text_of_file(log)) for name, (_, log) in programs.items()}
 
 
-@pytest.mark.parametrize("how", ENDS)
-async def test_a_session_is_complete_after_a_clean_end(start_python: StartPython, database_url: str, how: str):
+def text_of_file(path: str) -> str:
+    return Path(path).read_text()
+
+
+async def test_a_session_is_complete_after_a_clean_end(start_python: StartPython, database_url: str, tmp_path: Path):
     """On one line of batches, and no task is left behind."""
-    status, errors = await end_of(start_python, ENDS[how], database_url)
-    assert status == STATUS.get(how, 0), errors
-    assert ("Traceback" in errors) == (how == "an exception"), errors
-    assert not any(word in errors for word in ("never awaited", "destroyed", "written", "not archived")), errors
+    ends = await ends_of(start_python, database_url, tmp_path, ENDS)
     async with MemoryStore(database_url) as store:
-        context = context_of(store, "s")
-        assert await said_in(context) == turns("One.", "Two.")
-        assert context.resume_report.is_complete, context.resume_report
+        for how, (status, errors) in ends.items():
+            assert status == STATUS.get(how, 0), (how, errors)
+            assert ("Traceback" in errors) == (how == "an exception"), (how, errors)
+            assert not any(word in errors for word in ("never awaited", "destroyed", "written", "not archived")), errors
+            context = context_of(store, how)
+            assert await said_in(context) == turns("One.", "Two."), how
+            assert context.resume_report.is_complete, (how, context.resume_report)
 
 
-async def test_offloads_sub_agents_and_the_audit_trail_are_written_at_the_end(
-    start_python: StartPython, database_url: str
-):
-    """Of contexts that nobody refers to any more, too."""
-    script = """
+WORKS = """
 async def works():
     store = MemoryStore(url)
     context = MemoryContext("alice", "chief", "s", store)
@@ -146,19 +164,9 @@ async def works():
     await say(sub, "Of the expert.")
 asyncio.run(works())
 """
-    status, errors = await end_of(start_python, script, database_url)
-    assert status == 0, errors
-    async with MemoryStore(database_url) as store:
-        chief = context_of(store, "s", agent_id="chief")
-        assert await said_in(chief) == turns("One.")
-        assert await said_in(context_of(store, "s/expert", agent_id="expert")) == turns("Of the expert.")
-        assert "retrieved" in {event.kind for event in await chief.agent_memory.audit()}
-
-
 AGENTS = """
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.teams import RoundRobinGroupChat
-from tests.agents.scripted import calls, model
 
 def survey(topic: str) -> str:
     "Survey a topic."
@@ -177,11 +185,17 @@ asyncio.run(main())
 """
 
 
-async def test_agents_and_teams_that_close_nothing_are_resumed_whole(start_python: StartPython, database_url: str):
-    """AutoGen never closes a context."""
-    status, errors = await end_of(start_python, AGENTS, database_url)
-    assert status == 0, errors
+async def test_agents_teams_and_sub_agents_that_close_nothing_are_resumed_whole(
+    start_python: StartPython, database_url: str, tmp_path: Path
+):
+    """AutoGen never closes a context. Offloads and the audit trail are written too; nobody refers to them any more."""
+    ends = await ends_of(start_python, database_url, tmp_path, {"works": WORKS, "agents": AGENTS})
+    assert {status for status, _ in ends.values()} == {0}, ends
     async with MemoryStore(database_url) as store:
+        chief = context_of(store, "s", agent_id="chief")
+        assert await said_in(chief) == turns("One.")
+        assert await said_in(context_of(store, "s/expert", agent_id="expert")) == turns("Of the expert.")
+        assert "retrieved" in {event.kind for event in await chief.agent_memory.audit()}
         alone = context_of(store, "session of alone", agent_id="alone")
         assert (await said_in(alone))[::3] == ["Survey owls.", "Owls."]
         (ref,) = [ref for e in alone.transcript.entries() for p in e.measured if p.stored for ref in p.stored.refs]

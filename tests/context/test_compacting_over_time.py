@@ -68,7 +68,8 @@ def assistant(text: str) -> AssistantMessage:
 
 
 def context_of(store: MemoryStore, compactors: Compactors | None = None, **policy) -> MemoryContext:
-    settings = ContextPolicy(**({"cache": ALWAYS_PAYS} | ALONE | policy))
+    # a busy machine is no outage
+    settings = ContextPolicy(**({"cache": ALWAYS_PAYS, "store_timeout_seconds": 60} | ALONE | policy))
     return MemoryContext("alice", "coder", "s", store, policy=settings, compactors=compactors)
 
 

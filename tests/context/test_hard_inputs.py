@@ -13,11 +13,13 @@ from .histories import check_pairing, tokens_of
 from .steps import add_step
 
 counter = default_token_counter()
+PATIENT = ContextPolicy(store_timeout_seconds=60)
+"""It is the content that is hard here, not the machine."""
 
 
 @pytest.fixture
 def context(store: MemoryStore) -> MemoryContext:
-    return MemoryContext("alice", "coder", memory_store=store)
+    return MemoryContext("alice", "coder", memory_store=store, policy=PATIENT)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +37,7 @@ def context(store: MemoryStore) -> MemoryContext:
 )
 async def test_a_hard_content_is_shown_in_bounds_and_comes_back_identical(store: MemoryStore, content: str):
     """Offloaded, excerpted within the first view's limit, compacted after it, and retrieved byte for byte."""
-    patient = ContextPolicy(store_timeout_seconds=30)  # it is the content that is hard here, not the machine
-    context = MemoryContext("alice", "coder", memory_store=store, policy=patient)
+    context = MemoryContext("alice", "coder", memory_store=store, policy=PATIENT)
     await add_step(context, content)
     first = (await context.get_messages())[-1]
     assert isinstance(first, FunctionExecutionResultMessage)
@@ -49,7 +50,7 @@ async def test_a_hard_content_is_shown_in_bounds_and_comes_back_identical(store:
     state = json.loads(json.dumps(await context.save_state()))
     json.dumps(state).encode("utf-8")
     assert len(json.dumps(state)) < 10_000, "references instead of content"
-    later = MemoryContext("alice", "coder", memory_store=store, policy=patient)
+    later = MemoryContext("alice", "coder", memory_store=store, policy=PATIENT)
     await later.load_state(state)
     assert await later.get_messages() == await context.get_messages()
 
@@ -138,7 +139,7 @@ def test_a_budget_too_small_for_a_view_is_refused(budget: int):
 
 async def test_more_than_256_mb_stays_inline_with_a_warning(store: MemoryStore, caplog: pytest.LogCaptureFixture):
     """The one content that is not stored; the view still keeps its budget."""
-    context = MemoryContext("alice", memory_store=store, policy=ContextPolicy(store_timeout_seconds=60))
+    context = MemoryContext("alice", memory_store=store, policy=PATIENT)
     content = "x" * (256 * 1024 * 1024 + 1)
     await add_step(context, content)
     assert any("too large to be stored" in record.getMessage() for record in caplog.records)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import time
 
 import pytest
 from autogen_core import CancellationToken, FunctionCall, Image
@@ -318,10 +319,12 @@ async def test_what_a_row_would_not_give_back_is_refused(store: MemoryStore, arg
 
 async def test_a_thousand_parallel_results_are_handled_in_good_time(store: MemoryStore):
     """Nothing in the way of one message is quadratic in its results."""
-    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=60))
     contents = [f"result {i}\n" + "some words of it\n" * 200 for i in range(1000)]
     await add_step(context, *contents)
-    view = await asyncio.wait_for(context.get_messages(), 8)
+    started = time.process_time()  # other programs on a busy machine do not count
+    view = await context.get_messages()
+    assert time.process_time() - started < 8
     check_pairing(view)
     assert context.stats.write_transactions == 1
     assert context.stats.view_tokens <= 100_000

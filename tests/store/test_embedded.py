@@ -56,12 +56,7 @@ os._exit(0)
 """
 
 LONGEST_SECONDS = 60
-ENDS = {
-    "clean end": "pass",
-    "os._exit": "os._exit(3)",
-    "SIGTERM": "os.kill(os.getpid(), 15)",
-    "SIGKILL": "os.kill(os.getpid(), 9)",
-}
+ENDS = ("pass", "os._exit(3)", "os.kill(os.getpid(), signal.SIGTERM)", "os.kill(os.getpid(), signal.SIGKILL)")
 
 
 class Exit:
@@ -116,33 +111,32 @@ async def holder(start_python: StartPython, script: str = HOLD_UNTIL_TOLD, **env
 
 
 async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -> None:
-    """With every warning switched on, in a folder whose parents do not exist."""
+    """In a folder whose parents do not exist, with every warning switched on, and though the application logs at INFO.
+
+    The reports of the library are this library's, at DEBUG.
+    """
     deep = home / "not" / "yet" / "there"
     process = await start_python(
-        FIRST_USE, MEMORY_CONTEXT_HOME=str(deep), PYTHONWARNINGS="always", XDG_RUNTIME_DIR="/nonexistent"
+        "import logging; logging.basicConfig(level=logging.INFO)\n" + FIRST_USE,
+        MEMORY_CONTEXT_HOME=str(deep),
+        PYTHONWARNINGS="always",
+        XDG_RUNTIME_DIR="/nonexistent",
     )
     await finish(process)
     assert (deep / "postgres" / "PG_VERSION").exists()
 
 
-async def test_even_an_application_that_logs_everything_hears_nothing_of_it(
-    home: Path, start_python: StartPython
-) -> None:
-    """At INFO; the reports of the library are this library's, at DEBUG."""
-    await finish(await start_python("import logging; logging.basicConfig(level=logging.INFO)\n" + FIRST_USE))
-
-
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-async def test_server_stops_however_its_last_process_ends(home: Path, start_python: StartPython, end: str) -> None:
+async def test_server_stops_however_its_last_process_ends(home: Path, start_python: StartPython) -> None:
     """The watcher ends with it, and leaves no pid file."""
-    script = HOLD_UNTIL_TOLD.replace("sys.stdin.readline()", f"sys.stdin.readline(); import os; {end}")
-    process = await holder(start_python, script)
-    server, guard = Exit(server_pid(home)), Exit(watcher_of(home).pid)
-    process.stdin.write(b"\n")
-    await server
-    await guard
-    await process.wait()
-    assert not (home / "postgres" / "postmaster.pid").exists()
+    for end in ENDS:
+        script = HOLD_UNTIL_TOLD.replace("sys.stdin.readline()", f"sys.stdin.readline(); import os, signal; {end}")
+        process = await holder(start_python, script)
+        server, guard = Exit(server_pid(home)), Exit(watcher_of(home).pid)
+        process.stdin.write(b"\n")
+        await server
+        await guard
+        await process.wait()
+        assert not (home / "postgres" / "postmaster.pid").exists(), end
 
 
 async def test_two_processes_share_one_server(home: Path, start_python: StartPython) -> None:
@@ -250,8 +244,7 @@ async def test_server_that_is_kept_stops_when_its_folder_is_deleted(home: Path, 
     shutil.rmtree(f"{home}-away")
 
 
-@pytest.mark.parametrize("left_behind", ["server", "file of holders"])
-async def test_what_a_crash_left_behind_is_cleared_away(home: Path, left_behind: str) -> None:
+async def test_what_a_crash_left_behind_is_cleared_away(home: Path) -> None:
     """After a restart of a container a process number belongs to somebody else; a file may be cut."""
     embedded.start(home)
     pid_file = home / "postgres" / "postmaster.pid"
@@ -259,12 +252,11 @@ async def test_what_a_crash_left_behind_is_cleared_away(home: Path, left_behind:
     embedded.release(home)
     # other versions of the library use the same folder, so the names of the locks do not change
     assert set(os.listdir(home)) == {"holders", "lock", "postgres", "watch"}
-    if left_behind == "server":
-        pid_file.write_text(f"{os.getpid()}\n{rest}")
-    else:
-        (home / "holders").write_text("[12")
-    async with MemoryStore() as store:
-        assert await store.select_keys("alice") == []
+    for file, left_behind in ((pid_file, f"{os.getpid()}\n{rest}"), (home / "holders", "[12")):
+        file.write_text(left_behind)
+        async with MemoryStore() as store:
+            assert await store.select_keys("alice") == []
+        embedded.release(home)
 
 
 async def test_a_crashed_server_is_started_again(home: Path) -> None:
