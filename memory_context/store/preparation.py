@@ -81,6 +81,6 @@ def is_set_up(location: Location) -> bool:
 
 
 def _start_embedded(folder: Path) -> dict[str, str]:
-    from .embedded import start  # its import is slow, and nobody with a URL needs it
+    from .embedded import start  # nobody with a URL needs it, and Windows lacks what it needs
 
     return start(folder)

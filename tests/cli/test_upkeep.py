@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,9 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryStore, embeddings
-from memory_context.cli import upkeep
+from memory_context.cli import console, upkeep
 from memory_context.store import ChatMessage, NewMemory
+from memory_context.store.location import KEEP_ENV
 from memory_context.store.sqlfiles import load_migrations
 
 from ..conftest import Server, database_of
@@ -99,6 +102,37 @@ def test_status_sets_no_server_up(run: Run, monkeypatch: pytest.MonkeyPatch, tmp
 
 
 # --- migrate
+
+
+@pytest.mark.parametrize(
+    ("environment", "parent", "kept"),
+    [({}, 77, "300"), ({"CI": "false"}, 77, "300"), ({"CI": "true"}, 77, "0"), ({}, 1, "0"), ({KEEP_ENV: "5"}, 1, "5")],
+)
+def test_command_keeps_the_server_warm_where_it_may(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], parent: int, kept: str
+):
+    """Not in CI, and not where a container or service ends with it; what the environment says wins."""
+    for name in (KEEP_ENV, "CI"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("os.getppid", lambda: parent)
+    console._keep_server_warm()
+    assert os.environ[KEEP_ENV] == kept
+
+
+def test_status_names_the_keeper_and_stop_ends_it(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(KEEP_ENV, "3600")
+    assert run("list", "--user", "alice")[0] == 0
+    keeper = json.loads(run("status", "--json")[1])["keeper"]
+    assert (keeper["keep_seconds"], keeper["held_by"]) == (3600, [])
+    said = rf"^keeper +process {keeper['pid']} since .* UTC; stops the server 3600 s after .*: at .* UTC unless"
+    assert re.search(said, run("status")[1], re.MULTILINE)
+    assert run("stop")[2].endswith("has stopped\n")
+    assert run("stop")[2].endswith("no server runs\n")
+    code, _, said = run("stop", "--url", "postgresql://db.example.org/memory")
+    assert (code, "is no embedded server: stop it where it runs" in said) == (2, True)
 
 
 def test_migrate_says_what_it_did(run: Run, empty_database_url: str):

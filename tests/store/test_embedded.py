@@ -5,14 +5,16 @@ import os
 import shutil
 import signal
 from collections.abc import Generator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, embedded, watcher
+from memory_context.store import MemoryStore, NewMemory, embedded, keeper
 from memory_context.store.location import Location
 from tests.conftest import StartPython
 
@@ -80,20 +82,20 @@ class Exit:
 
 
 def server_pid(home: Path) -> int:
-    pid = watcher.postmaster_pid(str(home / "postgres"))
-    assert pid is not None
-    return pid
+    server = keeper.running_postmaster(str(home / "postgres"))
+    assert server is not None
+    return server.pid
 
 
 def server_runs(home: Path) -> bool:
-    return watcher.postmaster_pid(str(home / "postgres")) is not None
+    return keeper.running_postmaster(str(home / "postgres")) is not None
 
 
-def watcher_of(home: Path) -> psutil.Process:
+def keeper_of(home: Path) -> psutil.Process:
     (found,) = [
         process
         for process in psutil.process_iter(["cmdline"])
-        if watcher.__file__ in (process.info["cmdline"] or ()) and str(home) in process.info["cmdline"]
+        if keeper.__file__ in (process.info["cmdline"] or ()) and str(home) in process.info["cmdline"]
     ]
     return found
 
@@ -127,11 +129,11 @@ async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -
 
 
 async def test_server_stops_however_its_last_process_ends(home: Path, start_python: StartPython) -> None:
-    """The watcher ends with it, and leaves no pid file."""
+    """The keeper ends with it, and leaves no pid file."""
     for end in ENDS:
         script = HOLD_UNTIL_TOLD.replace("sys.stdin.readline()", f"sys.stdin.readline(); import os, signal; {end}")
         process = await holder(start_python, script)
-        server, guard = Exit(server_pid(home)), Exit(watcher_of(home).pid)
+        server, guard = Exit(server_pid(home)), Exit(keeper_of(home).pid)
         process.stdin.write(b"\n")
         await server
         await guard
@@ -145,6 +147,12 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
         await store.insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
         process = await start_python(HOLD_UNTIL_TOLD)
         assert await process.stdout.readline() == b"['k']\n"
+        state = embedded.keeper_state(home)
+        assert state is not None
+        assert (state.pid, state.held_by, state.stops_at) == (keeper_of(home).pid, (process.pid,), None)
+        with pytest.raises(errors.StoreUnavailableError, match=f"in use by process {process.pid}: end it first"):
+            embedded.stop(home)
+        embedded.start(home)
         await finish(process)
         assert await store.select_keys("alice") == ["k"]
     embedded.release(home)
@@ -152,12 +160,12 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
 
 
 async def test_processes_that_start_together_share_one_server(home: Path, start_python: StartPython) -> None:
-    """In a new folder; one watcher waits for all of them."""
+    """In a new folder; one keeper waits for all of them."""
     processes = [await start_python(HOLD_UNTIL_TOLD) for _ in range(3)]
     for process in processes:
         assert await process.stdout.readline() == b"[]\n"
     server = Exit(server_pid(home))
-    watcher_of(home)
+    keeper_of(home)
     await asyncio.gather(*(finish(process) for process in processes))
     await server
 
@@ -200,6 +208,55 @@ async def test_server_is_kept_for_the_seconds_that_are_set(home: Path, start_pyt
     assert not server_runs(home)
 
 
+@pytest.fixture
+def warm(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose server is kept and that no process holds."""
+    monkeypatch.setenv("MEMORY_CONTEXT_KEEP_SECONDS", "3600")
+    embedded.start(home)
+    embedded._give_up_share(home)
+    return home
+
+
+def test_keeper_names_itself_and_stops_with_its_server(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is no holder's keeps the server, too. A program says nothing of how long a server is kept:
+    it leaves one that runs as it found it, and one that it starts ends with it.
+    """
+    monkeypatch.delenv("MEMORY_CONTEXT_KEEP_SECONDS")
+    before, server = datetime.now(timezone.utc), keeper.running_postmaster(str(warm / "postgres"))
+    assert server is not None
+    every = psutil.process_iter(["ppid", "cmdline"])
+    clients = [one for one in every if one.info["ppid"] == server.pid and "[local]" in " ".join(one.info["cmdline"])]
+    psutil.wait_procs(clients, timeout=LONGEST_SECONDS)  # the connection that looked for the database
+    assert not keeper.has_clients(server)
+    with psycopg.connect(**embedded.start(warm)):
+        assert keeper.has_clients(server)
+    state = embedded.keeper_state(warm)
+    assert state is not None
+    assert (state.pid, state.keep_seconds, state.held_by) == (keeper_of(warm).pid, 3600, ())
+    assert state.stops_at is not None
+    assert state.since < before < state.stops_at - timedelta(minutes=59)
+    assert embedded.stop(warm) == server.pid
+    assert not server_runs(warm)
+    assert embedded.keeper_state(warm) is None
+    assert embedded.stop(warm) is None
+    embedded.start(warm)
+    assert (warm / "holders").read_text() == "0.0"
+
+
+def test_upgrade_replaces_an_old_keeper_and_a_server_whose_program_is_gone(warm: Path) -> None:
+    """A keeper of an earlier version left no record; a server that another process uses goes on."""
+    server, options, old = server_pid(warm), warm / "postgres" / "postmaster.opts", keeper_of(warm)
+    os.truncate(warm / "watch", 0)
+    embedded.start(warm)
+    assert (server_pid(warm), keeper_of(warm).pid != old.pid) == (server, True)
+    options.write_text('/removed/by/an/upgrade/postgres "-D"')
+    embedded.start(warm)
+    assert server_pid(warm) == server
+    embedded._give_up_share(warm)
+    embedded.start(warm)
+    assert server_pid(warm) != server
+
+
 async def test_seconds_that_are_no_number_are_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the variable to change."""
     monkeypatch.setenv("MEMORY_CONTEXT_KEEP_SECONDS", "soon")
@@ -207,13 +264,13 @@ async def test_seconds_that_are_no_number_are_refused(home: Path, monkeypatch: p
         await MemoryStore().open()
 
 
-async def test_next_process_replaces_a_killed_watcher(home: Path, start_python: StartPython) -> None:
+async def test_next_process_replaces_a_killed_keeper(home: Path, start_python: StartPython) -> None:
     """So the server stops all the same."""
     first = await holder(start_python)
-    killed = watcher_of(home)
-    exit_of_watcher = Exit(killed.pid)
+    killed = keeper_of(home)
+    exit_of_keeper = Exit(killed.pid)
     killed.kill()
-    await exit_of_watcher
+    await exit_of_keeper
     second = await holder(start_python)
     server = Exit(server_pid(home))
     await finish(first)

@@ -4,11 +4,12 @@ Promises: nothing is migrated, no login is made, and an embedded server that was
 that is older or newer than this version is looked at as far as it goes, and what it cannot tell is None.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 from psycopg.rows import DictRow
@@ -20,6 +21,9 @@ from ..migrations import vector_advice
 from ..pool import ConnectionPool, Statement
 from ..preparation import is_set_up, reach_server
 from ..sqlfiles import load_migrations, load_queries
+
+if TYPE_CHECKING:
+    from ..embedded import KeeperState
 
 __all__ = ["MigrationState", "StoreStatus", "fetch_status", "fetch_vector_advice", "migration_states"]
 
@@ -55,6 +59,7 @@ class StoreStatus:
         is_embedded: Whether it is the embedded server.
         is_set_up: False if that was never started in this folder; there is nothing then.
         server_version: Of Postgres.
+        keeper: What keeps the embedded server, and until when; None for a server of your own.
         vector_version: Of pgvector; None if it is not installed.
         vector_advice: How to upgrade a pgvector that could damage indexes, and which to rebuild; None if it is sound.
         schema_version: The last migration that ran here; 0 for none.
@@ -77,6 +82,7 @@ class StoreStatus:
     is_embedded: bool
     is_set_up: bool = True
     server_version: str | None = None
+    keeper: "KeeperState | None" = None
     vector_version: str | None = None
     vector_advice: str | None = None
     schema_version: int = 0
@@ -129,6 +135,7 @@ async def fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
         return StoreStatus(
             **same,
             server_version=database["server_version"].split()[0],
+            keeper=await _keeper(location),
             vector_version=server["vector_version"],
             vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
             schema_version=max((one.version for one in states if one.state != "pending"), default=0),
@@ -177,6 +184,14 @@ async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_A
             yield ask
     finally:
         pool.close()
+
+
+async def _keeper(location: Location) -> "KeeperState | None":
+    if location.folder is None:
+        return None
+    from ..embedded import keeper_state
+
+    return await asyncio.to_thread(keeper_state, location.folder)
 
 
 async def _applied(ask: _Ask) -> list[DictRow]:

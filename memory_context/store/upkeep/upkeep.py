@@ -1,5 +1,6 @@
 """Upkeep: what is done to a store as a whole, and not by an agent: looking at it, migrating, taking data out and in."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from memory_context.escaping import escape
@@ -35,6 +36,20 @@ class Upkeep:
             StoreError: The database failed.
         """
         return await fetch_status(self._database.location, self._database.limits)
+
+    async def stop(self) -> int | None:
+        """Stop the embedded server and its keeper, and wait for their end; return its process number, None if none ran.
+
+        Raises:
+            ValueError: The store is on a server of your own.
+            StoreUnavailableError: Other processes use the server.
+        """
+        folder = self._database.location.folder
+        if folder is None:
+            raise ValueError(f"{self._database.location.describe()} is no embedded server: stop it where it runs")
+        from ..embedded import stop
+
+        return await asyncio.to_thread(stop, folder)
 
     async def migrations(self) -> list[MigrationState]:
         """Return all migrations that this version or the database knows, in order; none is applied for it.
