@@ -6,6 +6,14 @@ VENV ?= $(ROOT)/.venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 PORT ?= 8000
+# no browser, sample, wheel, benchmark or program of its own; few examples of each property, one story of each part
+QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/test_resuming.py tests/chainlit/test_resuming.py \
+  tests/cli/test_items.py tests/compaction tests/context/test_recall.py \
+  tests/context/test_invariants.py::test_every_view_of_every_history_keeps_the_rules \
+  tests/context/test_transcript.py tests/credentials tests/faults/test_steps.py tests/indexing tests/mcp_server/test_tools.py \
+  tests/memory/test_agent_memory.py tests/sessions/test_cache.py tests/store/test_contents.py \
+  tests/store/test_isolation.py tests/store/test_sql.py tests/turn tests/web/test_sessions.py tests/test_messages.py \
+  tests/test_references.py tests/test_tokens.py
 N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -40,6 +48,9 @@ chainlit: $(VENV)/.for-samples,chainlit
 
 test: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS)
+
+quick: $(VENV)/.for-dev
+	@cd "$(ROOT)" && MEMORY_CONTEXT_EXAMPLES=5 "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) $(QUICK)
 
 check: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"

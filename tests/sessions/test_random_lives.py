@@ -63,7 +63,7 @@ async def test_a_session_has_one_holder_and_loses_nothing(seed: int, has_losses:
             assert len(archive.live[key]) == 1
 
     async def work(number: int) -> None:
-        await asyncio.sleep(chance.random() / 10)
+        await asyncio.sleep(chance.random() / 10)  # real time: leases and retries run by the clock beside it
         place, key = chance.randrange(2), chance.choice(KEYS)
         try:
             async with caches[place].hold(key) as session:

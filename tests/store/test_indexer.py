@@ -91,7 +91,10 @@ async def store(database_url: str, embedder: FakeEmbedder) -> AsyncIterator[Memo
 
 
 async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 15) -> None:
-    """Wait until something is the case, within a bound."""
+    """Wait until something is the case, within a bound.
+
+    By looking again and again: rows that another process or a background task wrote wake nobody here.
+    """
     end = time.monotonic() + seconds
     while True:
         answer = condition()

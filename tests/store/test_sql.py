@@ -39,6 +39,7 @@ ACROSS_USERS = (  # functions of the owner answer these
 )
 PARAMS: dict[str, Any] = {
     "user_id": "alice",
+    "beginning": "k",
     "memory_key": "k",
     "agent_id": "coder",
     "session_id": "s",

@@ -217,7 +217,9 @@ async def test_the_database_goes_away_and_comes_back_under_load(home: Path, mode
                     while (answer := await client.say(one, session=session)).status_code != 200:
                         statuses.add(answer.status_code)
                         assert answer.headers["Retry-After"]
-                        await asyncio.sleep(0.02)  # a client's patience
+                        await asyncio.sleep(
+                            0.02
+                        )  # a client's patience: it is told when to come again, and by nothing else
                     statuses.add(200)
                     session = answer.json()["session_id"]
                     said.append(one["text"])

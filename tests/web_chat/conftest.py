@@ -34,7 +34,7 @@ def chromium_options() -> dict[str, Any]:
 
 
 async def until(check: Callable[[], Awaitable[Any]], what: str) -> Any:
-    """Wait until something holds and return it."""
+    """Wait until something holds and return it; by looking again and again, since the server is another process."""
     end = time.monotonic() + WAIT_SECONDS
     while not (found := await check()):
         assert time.monotonic() < end, f"still not: {what}"
