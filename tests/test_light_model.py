@@ -5,7 +5,9 @@ import contextlib
 import gc
 import json
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,16 +21,17 @@ from autogen_core.models import (
     SystemMessage,
     UserMessage,
 )
+from autogen_ext.models.openai import OpenAIChatCompletionClient
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memory_context import light_model
 from memory_context.errors import LightModelError
-from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, LightModel
+from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, LightModel, model
 
 from .context.steps import a_turn_of_the_loop
+from .samples.openai_stub import running_stub
 
 PROMPT = [SystemMessage(content="Answer in JSON."), UserMessage(content="my private words", source="user")]
 GOOD = '{"expand": ["a"], "ambiguous": false}'
@@ -99,7 +102,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(light_model, "monotonic", clock)
+    monkeypatch.setattr(model, "monotonic", clock)
     return clock
 
 
@@ -379,3 +382,124 @@ def test_a_senseless_setting_is_refused_with_its_value(name: str):
     settings: Mapping[str, Any] = {name: -1}
     with pytest.raises(ValueError, match=f"{name}=-1"):
         LightModel(answering(GOOD), **settings)
+
+
+class Held(Client):
+    """Answers when it is released; `calls` are the futures of what was asked, in order."""
+
+    def __init__(self) -> None:
+        async def create(**kwargs: Any) -> CreateResult:
+            self.calls.append(asyncio.get_running_loop().create_future())
+            self.came.set()
+            return await self.calls[-1]
+
+        super().__init__(create)
+        self.calls: list[asyncio.Future[CreateResult]] = []
+        self.came = asyncio.Event()
+
+    async def next_call(self) -> "asyncio.Future[CreateResult]":
+        await asyncio.wait_for(self.came.wait(), 10)
+        self.came.clear()
+        return self.calls[-1]
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await a_turn_of_the_loop()
+
+
+async def test_decisions_go_before_background_questions_of_the_same_client():
+    """One background question at a time; a decision gives it up and it is asked again; no failure is counted."""
+    client = Held()
+    decisions, background = LightModel(client), [LightModel(client, is_background=True) for _ in range(2)]
+    waiting = [asyncio.ensure_future(light.ask(PROMPT, Answer)) for light in background]
+    first = await client.next_call()
+    await settled()
+    assert len(client.calls) == 1, "the second waits for the first"
+    decision = asyncio.ensure_future(decisions.ask(PROMPT, Answer))
+    asked = await client.next_call()
+    assert first.cancelled()
+    await settled()
+    assert len(client.calls) == 2, "nothing is asked beside a decision"
+    asked.set_result(result(GOOD))
+    assert await decision == Answer(expand=["a"])
+    for _ in waiting:
+        (await client.next_call()).set_result(result(GOOD))
+        await settled()
+    assert await asyncio.gather(*waiting) == [Answer(expand=["a"])] * 2
+    assert len(client.calls) == 4
+    assert [light.usage.failures for light in (decisions, *background)] == [0, 0, 0]
+
+
+async def test_a_background_question_that_decisions_crowd_out_is_no_failure():
+    """After five attempts it has no answer; the breaker stays closed."""
+    client = Held()
+    decisions, background = LightModel(client), LightModel(client, is_background=True, failures_allowed=1)
+    waiting = asyncio.ensure_future(background.ask(PROMPT, Answer))
+    for _ in range(model.BACKGROUND_ATTEMPTS):
+        await client.next_call()
+        decision = asyncio.ensure_future(decisions.ask(PROMPT, Answer))
+        (await client.next_call()).set_result(result(GOOD))
+        await decision
+    with pytest.raises(LightModelError, match="given up for decisions"):
+        await waiting
+    assert background.is_available
+    assert background.usage.failures == 0
+    waiting = asyncio.ensure_future(background.ask(PROMPT, Answer))
+    call = await client.next_call()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await settled()
+    assert call.cancelled(), "a question that is cancelled itself is not asked again"
+
+
+class _LengthError(Exception):
+    """As the OpenAI client raises it for an answer that it was to parse."""
+
+    def __init__(self, content: str) -> None:
+        message = SimpleNamespace(content=content)
+        self.completion = SimpleNamespace(
+            choices=[SimpleNamespace(message=message, finish_reason="length")],
+            usage=RequestUsage(prompt_tokens=7, completion_tokens=3),
+        )
+
+
+@pytest.mark.parametrize("is_raised", [True, False])
+async def test_an_answer_that_reached_its_token_limit_counts_as_far_as_it_goes(is_raised: bool):
+    """Whether the client raises that or says so; what holds no answer yet says which limit it reached."""
+
+    async def create(**kwargs: Any) -> CreateResult:
+        if is_raised:
+            raise _LengthError(contents[0])
+        cut = result(contents[0])
+        cut.finish_reason = "length"
+        return cut
+
+    contents = ['{"expand": ["a", "b']
+    light = LightModel(Client(create), answer_limit_tokens=50)
+    assert await light.ask(PROMPT, Answer) == Answer(expand=["a", "b"])
+    assert (light.usage.failures, light.usage.prompt_tokens, light.usage.completion_tokens) == (0, 7, 3)
+    contents[0] = "Let me think about"
+    with pytest.raises(LightModelError, match="reached its limit of 50 tokens"):
+        await light.ask(PROMPT, Answer)
+
+
+async def test_autogens_openai_client_answers_by_schema_without_a_warning():
+    """AutoGen would parse an answer of a type: that raises at the token limit, and pydantic warns of every other one."""
+    info_of_it = info(structured_output=True)
+    with running_stub() as stub:
+        client = OpenAIChatCompletionClient(
+            model="tiny", base_url=stub.url, api_key="key", model_info=info_of_it, max_retries=0
+        )
+        stub.answers = [(GOOD, "stop"), ('{"expand": ["a"], "ambiguous": true', "length")]
+        light = LightModel(client)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            assert await light.ask(PROMPT, Answer) == Answer(expand=["a"])
+            assert await light.ask(PROMPT, Answer) == Answer(expand=["a"], ambiguous=True)
+        await client.close()
+    assert [str(one.message) for one in warned if "pydantic" in str(one.message).lower()] == []
+    asked = stub.requests[0]["response_format"]["json_schema"]
+    assert asked["schema"]["required"] == ["expand", "ambiguous"]
+    assert stub.requests[0]["max_tokens"] == 300

@@ -1,6 +1,6 @@
 """Summaries of large results by the light model, made in the background.
 
-    consider (once stored) ─▶ waiting ─▶ asked, two at once ─▶ mended ─▶ take (ready to be shown)
+    consider (once stored) ─▶ waiting ─▶ asked, one at a time ─▶ mended ─▶ take (ready to be shown)
                                                                     └──▶ written beside the item
 
 Promises: nothing here raises into the agent or holds up a message; what the model does not answer, or answers badly,
@@ -32,7 +32,6 @@ __all__ = ["Summariser", "SummaryReady", "summary_model"]
 
 _logger = logging.getLogger("memory_context")
 
-MOST_AT_ONCE = 2
 MOST_WAITING = 16
 MOST_CHARACTERS = 16_000_000
 """Of all contents that wait; what has no room is not summarised."""
@@ -89,6 +88,7 @@ def summary_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightM
         timeout_seconds=policy.compaction.summary_timeout_seconds,
         retry_seconds=policy.expansion.retry_seconds,
         answer_limit_tokens=2 * policy.compaction.summary_limit_tokens + _ANSWER_OVERHEAD_TOKENS,
+        is_background=True,
     )
 
 
@@ -212,7 +212,7 @@ class Summariser:
             return
         for task in [task for task in self._running if task.get_loop() is not loop]:
             self._put_back(self._running.pop(task))
-        while self._waiting and len(self._running) < MOST_AT_ONCE:
+        if self._waiting and not self._running:
             job = self._waiting.popleft()
             task = loop.create_task(self._work(job), name="memory_context summary")
             self._running[task] = job

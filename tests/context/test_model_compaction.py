@@ -370,19 +370,19 @@ async def test_a_model_that_hangs_holds_nobody_up(store: MemoryStore):
 
 
 @pytest.mark.usefixtures("short_close")
-async def test_only_so_many_are_asked_for_at_once(store: MemoryStore):
-    """Two are asked, a few wait, the others keep what the compactor chose."""
+async def test_only_one_is_asked_for_at_once(store: MemoryStore):
+    """One is asked, a few wait, the others keep what the compactor chose."""
     light = Light()
     light.summary = said(SUMMARY)
     light.summary_release.clear()
     context = context_of(store, light)
     await begin(context, *(report(f"topic{i}", 300) for i in range(25)))
     await asyncio.wait_for(light.summary_asked.wait(), 10)
-    assert len(tasks()) == summaries.MOST_AT_ONCE == 2
+    assert len(tasks()) == 1
     light.summary_release.set()
     while running := tasks():
         await asyncio.wait(running)
-    assert len(light.summary_prompts) == summaries.MOST_AT_ONCE + summaries.MOST_WAITING == 18
+    assert len(light.summary_prompts) == 1 + summaries.MOST_WAITING == 17
 
 
 @pytest.mark.parametrize("settings", [{"mode": "plugin"}, {"enabled": False}, {"summarise_over_tokens": 50_000}])

@@ -19,6 +19,7 @@ class Stub(ThreadingHTTPServer):
     Attributes:
         requests: The bodies that came, in order.
         keys: The keys they came with.
+        answers: What is answered next, with the reason that it ends for; empty for what an agent of the tests expects.
     """
 
     daemon_threads = True
@@ -27,6 +28,7 @@ class Stub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[dict[str, Any]] = []
         self.keys: set[str | None] = set()
+        self.answers: list[tuple[str, str]] = []
 
     @property
     def url(self) -> str:
@@ -54,7 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append(body)
         self.server.keys.add(self.headers["Authorization"])
-        answer = json.dumps(_completion(body, len(self.server.requests))).encode()
+        completion = _completion(body, len(self.server.requests))
+        if self.server.answers:
+            content, reason = self.server.answers.pop(0)
+            completion["choices"][0] |= {"message": {"role": "assistant", "content": content}, "finish_reason": reason}
+        answer = json.dumps(completion).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))

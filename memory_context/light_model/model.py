@@ -1,15 +1,16 @@
 """One guarded call of a small model, for decisions that have a stand-in.
 
-Whoever asks gets a validated answer within the timeout, or `LightModelError`, and then goes on by rules. The client may
+The caller gets a validated answer within the timeout, or `LightModelError`, and then goes on by rules. The client may
 be any `ChatCompletionClient`, so nothing is taken on trust: it may raise, never answer, swallow its cancellation,
-refuse arguments, or answer with prose, with megabytes, or with tool calls. What was asked and what failed is never
-logged, as prompts are private and the texts of errors may quote them or a secret.
+refuse arguments, or answer with prose, with megabytes, or with tool calls. Questions and errors are never logged, as
+prompts are private and the texts of errors may quote them or a secret.
+
+Decisions come first: a small server often has one slot, and an agent waits for its decision. So background questions
+(summaries, titles) reach a client one at a time, never beside a decision, and are cancelled for one and asked again.
 """
 
 import asyncio
-import json
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -19,22 +20,21 @@ from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from pydantic import BaseModel
 
-from .errors import LightModelError
+from ..errors import LightModelError
+from .answers import content_at_limit, response_format, validated
+from .line import Line, line_of
 
-__all__ = ["ANSWER_LIMIT_CHARACTERS", "LightModel", "LightModelUsage"]
+__all__ = ["BACKGROUND_ATTEMPTS", "LightModel", "LightModelUsage"]
 
 _logger = logging.getLogger("memory_context")
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
-ANSWER_LIMIT_CHARACTERS = 100_000
-"""A longer answer is refused unread: it is no decision."""
+BACKGROUND_ATTEMPTS = 5
+"""How often a background question is asked that decisions cancel."""
 
-_ATTEMPTS_LIMIT = 64  # each costs at most one pass over the answer
 _CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-_THOUGHT_END = "</think>"
-_DECODER = json.JSONDecoder()
+_OPENAI_CLIENTS = "autogen_ext.models.openai"
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class LightModel:
         retry_seconds: How long the breaker stays open.
         answer_limit_tokens: Cap on the answer (`max_tokens`); a client that refuses the argument is asked without.
         failures_allowed: Failures in a row that open the breaker.
+        is_background: Whether nobody waits for the answers: each question waits for the decisions of the same client.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class LightModel:
         retry_seconds: float = 30.0,
         answer_limit_tokens: int = 300,
         failures_allowed: int = 3,
+        is_background: bool = False,
     ) -> None:
         for name, value, is_right in (
             ("timeout_seconds", timeout_seconds, timeout_seconds > 0),
@@ -91,6 +93,8 @@ class LightModel:
         self._retry_seconds = retry_seconds
         self._answer_limit_tokens = answer_limit_tokens
         self._failures_allowed = failures_allowed
+        self._is_background = is_background
+        self._line: Line | None = None
         self._failures_in_a_row = 0
         self._open_until: float | None = None
         self._has_warned = False
@@ -119,14 +123,17 @@ class LightModel:
             answer_type: What the answer must validate as.
 
         Raises:
-            LightModelError: No usable answer in time, or the breaker is open. Nothing else but cancellation leaves.
+            LightModelError: No usable answer in time, the breaker is open, or decisions left a background question no
+                time. Nothing else but cancellation leaves.
         """
         if not self.is_available:
             raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
         if self._open_until is not None:
             self._open_until, self._has_warned = None, False  # the trial; one more failure opens the breaker again
         try:
-            answer = _validated(await self._call(messages, answer_type), answer_type)
+            answer = await (self._ask_behind if self._is_background else self._ask_first)(messages, answer_type)
+        except _CrowdedOutError:
+            raise
         except _TimeoutExceededError as error:
             self._fail(error, is_timeout=True)
             raise
@@ -136,11 +143,39 @@ class LightModel:
         self._failures_in_a_row, self._has_warned = 0, False
         return answer
 
-    async def _call(self, messages: Sequence[LLMMessage], answer_type: type[BaseModel]) -> str:
-        """Return the text of the client's answer.
+    def _line_now(self) -> Line:
+        """Return the line at this client in the running event loop; a team runs in one loop after another."""
+        loop = asyncio.get_running_loop()
+        if self._line is None or self._line.loop is not loop:
+            self._line = line_of(self._client, loop)
+        return self._line
+
+    async def _ask_first(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+        with self._line_now().deciding():
+            return await self._call(messages, answer_type)
+
+    async def _ask_behind(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+        """Ask when no decision and no other background question is at the client, anew if a decision cancels it."""
+        line = self._line_now()
+        for _ in range(BACKGROUND_ATTEMPTS):
+            async with line.background:
+                while not line.is_idle.is_set():
+                    await line.is_idle.wait()
+                call = line.call = asyncio.ensure_future(self._call(messages, answer_type))
+                try:
+                    await asyncio.wait((call,))
+                finally:
+                    line.call = None
+                    call.cancel()
+                if not call.cancelled():
+                    return call.result()
+        raise _CrowdedOutError(f"given up for decisions {BACKGROUND_ATTEMPTS} times")
+
+    async def _call(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+        """Return the client's answer.
 
         Raises:
-            LightModelError: The client raised or did not answer in time, or its answer is no text.
+            LightModelError: The client raised or did not answer in time, or its answer is unusable.
         """
         token = CancellationToken()
         task = asyncio.ensure_future(self._create(messages, answer_type, token))
@@ -156,22 +191,33 @@ class LightModel:
         if task.cancelled():
             raise LightModelError("the client cancelled the call")
         error = task.exception()
-        if isinstance(error, Exception):
-            raise LightModelError(f"the client raised {type(error).__name__}") from error
-        result = task.result()
+        if error is None:
+            result = cast(object, task.result())
+            content, is_cut = getattr(result, "content", None), getattr(result, "finish_reason", None) == "length"
+        else:
+            result, content, is_cut = getattr(error, "completion", None), content_at_limit(error), True
         self._count(result)
-        content = cast(object, getattr(result, "content", None))
+        if error is not None and content is None:
+            raise LightModelError(f"the client raised {type(error).__name__}") from error
         if not isinstance(content, str):
             raise LightModelError(f"the answer is no text but {type(content).__name__}")
-        return content
+        try:
+            return validated(content, answer_type, is_cut=is_cut)
+        except LightModelError as unusable:
+            if not is_cut:
+                raise
+            raise LightModelError(f"the answer reached its limit of {self._answer_limit_tokens} tokens") from unusable
 
     async def _create(
         self, messages: Sequence[LLMMessage], answer_type: type[BaseModel], token: CancellationToken
     ) -> CreateResult:
         """Call the client with the token cap, or once more without if it refuses that argument."""
         json_output = self._json_output(answer_type)
+        arguments: dict[str, Any] = {}
+        if isinstance(json_output, type) and _is_openai(self._client):
+            json_output, arguments = None, {"response_format": response_format(json_output)}
         if self._takes_cap:
-            cap = {"max_tokens": self._answer_limit_tokens}
+            cap = {"max_tokens": self._answer_limit_tokens, **arguments}
             self._usage = replace(self._usage, calls=self._usage.calls + 1)
             try:
                 return await self._client.create(
@@ -181,7 +227,8 @@ class LightModel:
                 if token.is_cancelled() or not _is_about_the_cap(error):
                     raise
         self._usage = replace(self._usage, calls=self._usage.calls + 1)
-        result = await self._client.create(messages, json_output=json_output, cancellation_token=token)
+        others: dict[str, Any] = {"extra_create_args": arguments} if arguments else {}
+        result = await self._client.create(messages, json_output=json_output, cancellation_token=token, **others)
         self._takes_cap = False  # only now: the error may have spoken of max_tokens and meant something else
         return result
 
@@ -206,7 +253,7 @@ class LightModel:
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not complain of an error nobody is waiting for
 
-    def _count(self, result: CreateResult) -> None:
+    def _count(self, result: object) -> None:
         usage = cast(object, getattr(result, "usage", None))
         prompt = getattr(usage, "prompt_tokens", 0)
         completion = getattr(usage, "completion_tokens", 0)
@@ -231,6 +278,14 @@ class _TimeoutExceededError(LightModelError):
     """Told apart, as a timeout opens the breaker at once."""
 
 
+class _CrowdedOutError(LightModelError):
+    """No failure of the client's."""
+
+
+def _is_openai(client: ChatCompletionClient) -> bool:
+    return any(base.__module__.startswith(_OPENAI_CLIENTS) for base in type(client).__mro__)
+
+
 def _is_about_the_cap(error: Exception) -> bool:
     """Whether a client's error speaks of the argument for the token cap."""
     try:
@@ -238,49 +293,3 @@ def _is_about_the_cap(error: Exception) -> bool:
     except Exception:  # an error whose text cannot be made
         return False
     return any(name in text for name in _CAP_ARGUMENTS)
-
-
-def _validated(text: str, answer_type: type[AnswerT]) -> AnswerT:
-    """Return the one answer in a text.
-
-    Raises:
-        LightModelError: There is none, or there are two that differ.
-    """
-    if len(text) > ANSWER_LIMIT_CHARACTERS:
-        raise LightModelError(f"the answer has {len(text):,} characters")
-    answers: list[AnswerT] = []
-    for value in _json_objects_in(text):
-        try:
-            answer = answer_type.model_validate(value)
-        except Exception:  # ValidationError, or what a validator of the type did not expect
-            continue
-        if answer not in answers:
-            answers.append(answer)
-    if len(answers) != 1:
-        raise LightModelError(f"the answer holds {len(answers)} objects of the form asked for")
-    return answers[0]
-
-
-def _json_objects_in(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects of a text, in order; linear in its length.
-
-    What a reasoning model thought before its answer is left out. If there is no object, trailing commas are forgiven.
-    """
-    text = text.rpartition(_THOUGHT_END)[2]
-    return _decoded(text) or _decoded(_TRAILING_COMMA.sub(r"\1", text))
-
-
-def _decoded(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    start = text.find("{")
-    for _ in range(_ATTEMPTS_LIMIT):
-        if start < 0:
-            break
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
-            end = start + 1
-        else:
-            found.append(value)
-        start = text.find("{", end)
-    return found
