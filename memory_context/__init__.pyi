@@ -1,6 +1,7 @@
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .compaction import Compacted, Compactor, Compactors
 from .context import MemoryContext
+from .context_builder import LightModelChoice, MemoryContextBuilder, choose_light_model
 from .context_config import MemoryContextConfig
 from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder
 from .errors import (
@@ -67,8 +68,10 @@ __all__ = [
     "IndexReport",
     "ItemDamagedError",
     "ItemNotFoundError",
+    "LightModelChoice",
     "LightModelError",
     "MemoryContext",
+    "MemoryContextBuilder",
     "MemoryContextConfig",
     "MemoryContextError",
     "MemoryCriteria",
@@ -101,4 +104,5 @@ __all__ = [
     "TransformError",
     "ViewReport",
     "WordLlamaEmbedder",
+    "choose_light_model",
 ]

@@ -61,6 +61,9 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         compactors: Say what survives of a result, by tool; None for the built-in ones. Not part of a component dump.
         sharing: Whether the user's agents read each other's items; see `for_subagent`.
         resume: Whether a known session goes on where it ended; else it begins anew, and its archive stays.
+
+    Attributes:
+        light_model_client: The light model; None where rules decide.
     """
 
     component_config_schema = MemoryContextConfig
@@ -90,7 +93,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self.token_counter = token_counter or default_token_counter()
         self.memory_store = memory_store or store.MemoryStore.default()
         self._compactors = compactors or compaction.Compactors()
-        self._model_client = model_client
+        self.light_model_client = model_client
         self._light_model = None if model_client is None else turn.decision_model(model_client, self.policy)
         self._summary_model = None if model_client is None else offload.summary_model(model_client, self.policy)
         self._uses_default_store = memory_store is None
@@ -250,7 +253,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             agent_id,
             subagent_session(self.session_id, agent_id) if session_id is None else session_id,
             self.memory_store,
-            model_client=self._model_client,
+            model_client=self.light_model_client,
             policy=self.policy,
             token_counter=self.token_counter,
             compactors=self._compactors,
@@ -322,7 +325,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
 
     def _to_config(self) -> MemoryContextConfig:
         store = {} if self._uses_default_store else self.memory_store.url_for_config
-        return config_of(self, store, self._model_client, self._initial_messages or ())
+        return config_of(self, store, self.light_model_client, self._initial_messages or ())
 
     @classmethod
     def _from_config(cls, config: MemoryContextConfig) -> Self:

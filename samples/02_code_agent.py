@@ -19,7 +19,7 @@ from code_agent import CodeAgent, model_client_from_env
 from scripted_model import ScriptedModel, call
 
 import memory_context
-from memory_context import MemoryContext
+from memory_context import MemoryContext, choose_light_model
 
 FOLDER = Path(memory_context.__file__).parent
 QUESTIONS = (
@@ -53,8 +53,13 @@ async def first_result(context: MemoryContext) -> str:
 
 
 async def main(folder: Path, questions: tuple[str, ...]) -> None:
-    model = model_client_from_env() or ScriptedModel(*SCRIPT)
-    async with MemoryContext("sample-code-agent", "coder", "policy", resume=False) as context:
+    live = model_client_from_env()
+    model = live or ScriptedModel(*SCRIPT)
+    light_model = choose_light_model(live)  # decides what to open and summarises; a script cannot
+    print(light_model, end="\n\n")
+    async with MemoryContext(
+        "sample-code-agent", "coder", "policy", model_client=light_model.client, resume=False
+    ) as context:
         agent = CodeAgent("coder", model, model_context=context, code_root=folder)
         for question in questions:
             await ask(agent, question)
@@ -63,7 +68,8 @@ async def main(folder: Path, questions: tuple[str, ...]) -> None:
         print(f"\nThe whole of its last view, in tokens:\n\n{report}")
         print(
             f"\n{stats.views} calls read {stats.view_tokens_total:,} tokens; keeping everything would have been "
-            f"{stats.raw_tokens_total:,}. Items stored: {stats.offloads}."
+            f"{stats.raw_tokens_total:,}. Items stored: {stats.offloads}. "
+            f"The light model took {stats.light_model_tokens + stats.summary_tokens:,} tokens."
         )
         await agent.close()
 

@@ -26,7 +26,7 @@ from code_agent import model_client_from_env
 from fastapi import FastAPI, Header
 from scripted_model import ScriptedModel
 
-from memory_context import MemoryContext, MemoryStore
+from memory_context import MemoryContext, MemoryStore, choose_light_model
 from memory_context.web import create_chat_router
 
 
@@ -56,6 +56,7 @@ async def current_user(x_user: str = Header()) -> str:
 def create_application() -> FastAPI:
     """Return your application, here with nothing else in it than the chat."""
     memory_store = MemoryStore()
+    light_model = choose_light_model(model_client_from_env()).client  # decides beside the agent; None without a key
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -63,7 +64,9 @@ def create_application() -> FastAPI:
             yield
 
     app = FastAPI(title="Your application", lifespan=lifespan)
-    app.include_router(create_chat_router(memory_store, build_agent, current_user, agents=["assistant"]))
+    app.include_router(
+        create_chat_router(memory_store, build_agent, current_user, agents=["assistant"], model_client=light_model)
+    )
     return app
 
 

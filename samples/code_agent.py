@@ -17,13 +17,14 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, ComponentModel
 from autogen_core.code_executor import CodeBlock
 from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import ChatCompletionClient, ModelFamily, ModelInfo
+from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import BaseTool, FunctionTool
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from memory_context import MemoryContext
+from memory_context import MemoryContext, choose_light_model
+from memory_context.context_builder import openai_client
 
 __all__ = ["CodeAgent", "CodeAgentConfig", "model_client_from_env"]
 
@@ -59,6 +60,7 @@ class CodeAgent(AssistantAgent):
         work_dir: Where shell commands run; None for a scratch folder that `close` removes.
         code_root: The code: what read_file and grep see, and `$CODE_ROOT` in the shell. None for the current folder.
         user_id: Whose memory it is, if `model_context` is None.
+        light_model: Decides in that context; None for `model_client`, "off" for rules (see `choose_light_model`).
         system_message: What it is told first; what teaches it its memory is appended.
         description: What other agents are told about it.
         max_tool_iterations: Model calls in one turn, at most.
@@ -78,14 +80,17 @@ class CodeAgent(AssistantAgent):
         work_dir: str | Path | None = None,
         code_root: str | Path | None = None,
         user_id: str = "user",
+        light_model: ChatCompletionClient | str | None = None,
         system_message: str = SYSTEM_MESSAGE,
         description: str | None = None,
         max_tool_iterations: int = 100,
         timeout_seconds: int = 60,
     ) -> None:
-        self._owned_context = MemoryContext(user_id=user_id, agent_id=name) if model_context is None else None
-        context = self._owned_context or model_context
-        assert context is not None
+        self._owned_context: MemoryContext | None = None
+        if model_context is None:
+            light = choose_light_model(model_client, light_model).client
+            model_context = self._owned_context = MemoryContext(user_id=user_id, agent_id=name, model_client=light)
+        context = model_context
         self._given_work_dir = work_dir
         self._given_system_message = system_message
         self._code_root = Path(code_root or Path.cwd()).resolve()
@@ -213,25 +218,7 @@ def _by_place(line: str) -> tuple[str, int]:
 
 
 def model_client_from_env() -> ChatCompletionClient | None:
-    """Return the model that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL name; None without a key.
-
-    A model that AutoGen does not know, such as one behind a base URL of your own, is taken to know function calling.
-    """
+    """Return the model that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL name; None without a key."""
     if not os.environ.get("OPENAI_API_KEY"):
         return None
-    from autogen_ext.models.openai import OpenAIChatCompletionClient  # slow to import, and only needed with a key
-
-    settings: dict[str, Any] = {"model": os.environ.get("OPENAI_MODEL") or DEFAULT_MODEL}
-    if base_url := os.environ.get("OPENAI_BASE_URL"):
-        settings["base_url"] = base_url
-    try:
-        return OpenAIChatCompletionClient(**settings)
-    except ValueError:  # it knows its own models only
-        unknown = ModelInfo(
-            vision=False,
-            function_calling=True,
-            json_output=False,
-            family=ModelFamily.UNKNOWN,
-            structured_output=False,
-        )
-        return OpenAIChatCompletionClient(**settings, model_info=unknown)
+    return openai_client(os.environ.get("OPENAI_MODEL") or DEFAULT_MODEL)

@@ -26,6 +26,13 @@ def serve(
         list[str] | None, typer.Option(help="An id the agent is registered under; repeatable. [default: assistant]")
     ] = None,
     model: Annotated[str, typer.Option(help="The model of the assistant, at OPENAI_BASE_URL.")] = "gpt-4o-mini",
+    light_model: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that decides beside the agent: a model at OPENAI_BASE_URL, own, or off. "
+            "[default: MEMORY_CONTEXT_LIGHT_MODEL, else own]"
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 8000,
     url: UrlOption = None,
@@ -75,6 +82,7 @@ def serve(
                 tuple(public_host or ()),
                 token_env,
                 connections,
+                light_model,
             )
         )
     except UsageError as error:

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.models import ChatCompletionClient
 from fastapi import HTTPException, Request
 
 from ..access import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from ..context import MemoryContext
+from ..context_builder import LightModelChoice, choose_light_model, openai_client
 from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
@@ -37,6 +40,8 @@ class ServeOptions:
         agent: `module:function` that makes an agent around a context; None for an assistant on `model`.
         agent_ids: The ids it is registered under; the first answers where a request names none.
         model: The model of that assistant.
+        light_model: Decides beside the agents: a model at OPENAI_BASE_URL, `own` for that assistant's, or `off`; None
+            for what MEMORY_CONTEXT_LIGHT_MODEL says, else `own`.
         host: Where to listen.
         port: Where to listen; 0 for any free one.
         url: The database; None for MEMORY_CONTEXT_URL, and without that the embedded server.
@@ -68,6 +73,7 @@ class ServeOptions:
     public_hosts: tuple[str, ...] = ()
     token_env: str | None = None
     connections: int = ConnectionLimits.connections
+    light_model: str | None = None
 
 
 def serve(options: ServeOptions) -> None:
@@ -80,11 +86,27 @@ def serve(options: ServeOptions) -> None:
         ValueError: An address cannot be read.
     """
     check_port(options.host, options.port)
-    build_agent, current_user = _builder(options), user_dependency(options)
-    asyncio.run(_serve(options, build_agent, current_user))
+    if options.agent is None and not os.environ.get("OPENAI_API_KEY"):
+        raise UsageError(
+            "there is no agent: give --agent module:function, "
+            "or set OPENAI_API_KEY (and OPENAI_BASE_URL for another server) for an assistant on --model"
+        )
+    try:
+        own = openai_client(options.model) if options.agent is None else None
+        light_model = choose_light_model(own, options.light_model)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    build_agent = _loaded(options.agent) if own is None else _assistant(own)
+    current_user = user_dependency(options)
+    asyncio.run(_serve(options, build_agent, current_user, light_model))
 
 
-async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user: CurrentUser | None) -> None:
+async def _serve(
+    options: ServeOptions,
+    build_agent: AgentBuilder,
+    current_user: CurrentUser | None,
+    light_model: LightModelChoice,
+) -> None:
     store = MemoryStore(options.url) if options.url else MemoryStore.default()
     redis = options.redis_url
     try:
@@ -95,6 +117,7 @@ async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user:
             current_user,
             agents=options.agent_ids,
             allow_anonymous=current_user is None,
+            model_client=light_model.client,
             static_folder=options.static_folder,
             hosts=options.public_hosts,
             claims=RedisClaims(redis) if redis else store.advisory_claims(),
@@ -108,47 +131,27 @@ async def _serve(options: ServeOptions, build_agent: AgentBuilder, current_user:
             port=options.port,
             proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide where the proxy connects from
         )
+        print(light_model, file=sys.stderr, flush=True)  # with the lines of the server
         await serve_until_stopped(uvicorn.Server(config))
     finally:
         await store.close()
 
 
-def _builder(options: ServeOptions) -> AgentBuilder:
-    if options.agent is None:
-        return _assistant(options.model)
-    module_name, _, function_name = options.agent.partition(":")
+def _loaded(agent: str | None) -> AgentBuilder:
+    module_name, _, function_name = (agent or "").partition(":")
     if not module_name or not function_name:
-        raise UsageError(f"--agent {options.agent!r}: use module:function, a function that takes a MemoryContext")
+        raise UsageError(f"--agent {agent!r}: use module:function, a function that takes a MemoryContext")
     sys.path.insert(0, os.getcwd())
     try:
         found = getattr(import_module(module_name), function_name, None)
     except ImportError as error:
-        raise UsageError(f"--agent {options.agent!r}: {error}; it is looked for from this folder, too") from None
+        raise UsageError(f"--agent {agent!r}: {error}; it is looked for from this folder, too") from None
     if not callable(found):
-        raise UsageError(f"--agent {options.agent!r}: {module_name} has no function {function_name!r}")
+        raise UsageError(f"--agent {agent!r}: {module_name} has no function {function_name!r}")
     return cast(AgentBuilder, found)
 
 
-def _assistant(model: str) -> AgentBuilder:
-    if not os.environ.get("OPENAI_API_KEY"):
-        raise UsageError(
-            "there is no agent: give --agent module:function, "
-            "or set OPENAI_API_KEY (and OPENAI_BASE_URL for another server) for an assistant on --model"
-        )
-    try:
-        from autogen_agentchat.agents import AssistantAgent
-        from autogen_core.models import ModelFamily, ModelInfo
-        from autogen_ext.models.openai import OpenAIChatCompletionClient
-    except ImportError:
-        raise UsageError("an assistant on a model needs more: pip install 'autogen-ext[openai]'") from None
-    info = ModelInfo(
-        vision=False, function_calling=True, json_output=True, family=ModelFamily.UNKNOWN, structured_output=False
-    )
-    try:
-        client = OpenAIChatCompletionClient(model=model)
-    except ValueError:  # a model that AutoGen has not heard of
-        client = OpenAIChatCompletionClient(model=model, model_info=info)
-
+def _assistant(client: ChatCompletionClient) -> AgentBuilder:
     def build(context: MemoryContext) -> AssistantAgent:
         return AssistantAgent(
             "assistant",

@@ -24,11 +24,18 @@ class Agents:
     Args:
         memory_store: Where their contexts keep everything.
         model_client: The application's model.
+        light_model: The light model of their contexts; None for the application's model.
     """
 
-    def __init__(self, memory_store: MemoryStore, model_client: ChatCompletionClient) -> None:
+    def __init__(
+        self,
+        memory_store: MemoryStore,
+        model_client: ChatCompletionClient,
+        light_model: ChatCompletionClient | str | None = None,
+    ) -> None:
         self.memory_store = memory_store
         self.model_client = model_client
+        self.light_model = light_model
 
     def build(
         self, plan: Plan, user_id: str, session_id: str, contexts: Mapping[str, MemoryContext] | None = None
@@ -39,7 +46,7 @@ class Agents:
             ComponentError: What was pasted cannot be used.
         """
         name = plan.agent
-        builder = UIAgentBuilder(name, plan.policy)
+        builder = UIAgentBuilder(name, plan.policy, self.light_model)
         if plan.component is not None:
             return builder.build_component(
                 user_id,
@@ -51,7 +58,9 @@ class Agents:
             )
         context = (contexts or {}).get(name)
         if context is None:
-            context = builder.build_model_context(user_id, self.memory_store, session_id=session_id)
+            context = builder.build_model_context(
+                user_id, self.memory_store, model_client=self.model_client, session_id=session_id
+            )
         if name == "coder":
             agent = builder.build_agent(
                 user_id, self.memory_store, self.model_client, code_root=CODE_ROOT, model_context=context

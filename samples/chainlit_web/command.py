@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(getattr(error, "strerror", None) or str(error))
     live = bool(os.environ.get("OPENAI_API_KEY"))
     print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
+    if problem := _say_light_model():
+        return _refuse(problem)
     print("Starting (the first time this also makes the database) …", flush=True)
     from memory_context import StoreError
 
@@ -41,6 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StoreError as error:
         return _refuse(f"the store cannot be opened: {error}")
     return 0
+
+
+def _say_light_model() -> str:
+    """Say which light model decides beside the agents; return what is wrong with the one that is named."""
+    from memory_context import choose_light_model
+
+    from ..code_agent import model_client_from_env
+
+    try:
+        print(choose_light_model(model_client_from_env()))
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _refuse(text: str) -> int:

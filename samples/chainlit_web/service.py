@@ -5,7 +5,7 @@ from chainlit.data import get_data_layer
 from chainlit.session import WebsocketSession, ws_sessions_id
 from chainlit.user_session import user_sessions
 
-from memory_context import MemoryStore
+from memory_context import MemoryStore, choose_light_model
 
 from ..code_agent import model_client_from_env
 from .agents import Agents
@@ -20,7 +20,8 @@ _PLAN = "plan"
 
 users = Users.from_env()
 store = MemoryStore()
-chats = Chats(Agents(store, model_client_from_env() or ScriptedModel()))
+_live = model_client_from_env()
+chats = Chats(Agents(store, _live or ScriptedModel(), choose_light_model(_live).client or "off"))
 
 
 def current_user() -> str:

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from memory_context import choose_light_model
+
 from .display import Display
 from .recorder import ModelError, as_bytes
 from .script import CONTINUED_TASK, TASKS, continued_script
@@ -22,8 +24,9 @@ __all__ = ["main"]
 
 async def _continue(session: dict[str, Any], display: Display) -> dict[str, Any]:
     first_number = session["calls"] + 1
-    model, _ = choose_model(continued_script, display.is_watched, first_number + 1000)
-    async with stage(model, display, demo_policy(session["token_budget"]), first_number) as on:
+    model, is_live = choose_model(continued_script, display.is_watched, first_number + 1000)
+    light_model = choose_light_model(model if is_live else None).client
+    async with stage(model, display, demo_policy(session["token_budget"]), first_number, light_model) as on:
         await on.agent.load_state(session["agent"])
         view = as_bytes(await on.context.get_messages())
         digest = hashlib.sha256(view).hexdigest()

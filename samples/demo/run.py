@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_context import MemoryStore, StoreError
+from memory_context import MemoryStore, StoreError, choose_light_model
 from memory_context.store import ReadScope
 
 from ..places import import_root
@@ -59,11 +59,13 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         if is_live
         else "The model's decisions are scripted (set OPENAI_API_KEY for a live one); tools and outputs are real."
     )
+    light_model = choose_light_model(model if is_live else None)
+    display.say(str(light_model))
     budget = "no limit" if policy.token_budget is None else f"{policy.token_budget:,} tokens"
     display.say(f"Policy: results over {policy.offload_threshold_tokens} tokens leave after one look; budget {budget}.")
     display.legend()
     folder = output_folder(out)
-    async with stage(model, display, policy) as on:
+    async with stage(model, display, policy, light_model=light_model.client) as on:
         for number, task in enumerate(TASKS, 1):
             display.begin_turn(f"Turn {number}", task)
             display.end_turn(await on.turn(number, task))
@@ -75,7 +77,9 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
         await show_recall(display, policy, calls[-1].number + 1)
         kept = await _read_back(on, result["write_transactions"])
-        _close(display, on.recorder.calls, kept)
+        stats = on.context.stats
+        light_calls = stats.light_model_calls + stats.summary_calls
+        _close(display, on.recorder.calls, kept, light_calls, stats.light_model_tokens + stats.summary_tokens)
     from .chart import draw_chart  # matplotlib takes its time, which nobody waits for at the beginning
 
     draw_chart(calls, folder / CHART)
@@ -174,7 +178,7 @@ async def _read_back(on: Stage, other_transactions: int) -> Kept:
     return Kept(len(keys), store.write_transactions + other_transactions, len(large), exact)
 
 
-def _close(display: Display, calls: list[Call], kept: Kept) -> None:
+def _close(display: Display, calls: list[Call], kept: Kept, light_calls: int, light_tokens: int) -> None:
     raw, view = sum(call.raw_tokens for call in calls), sum(call.view_tokens for call in calls)
     display.heading("What it came to")
     display.table(
@@ -184,6 +188,7 @@ def _close(display: Display, calls: list[Call], kept: Kept) -> None:
             ("largest view, tokens", *(f"{size:,}" for size in _largest(calls))),
             ("relative cost of input", "1.00", f"{cost_share(calls):.2f}"),
             ("folds", "-", f"{max(call.folds for call in calls)}"),
+            ("light model: calls, tokens", "-", f"{light_calls:,}, {light_tokens:,}"),
             ("items stored", "-", f"{kept.items:,}"),
             ("write transactions", "-", f"{kept.write_transactions:,}"),
             ("large results, exact when read back", "-", f"{kept.exact:,} of {kept.large:,}"),

@@ -64,11 +64,15 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    client: ChatCompletionClient, display: Display, policy: ContextPolicy, first_number: int = 1
+    client: ChatCompletionClient,
+    display: Display,
+    policy: ContextPolicy,
+    first_number: int = 1,
+    light_model: ChatCompletionClient | None = None,
 ) -> AsyncIterator[Stage]:
     """Give an agent whose calls are recorded and displayed; afterwards nothing of it is left but what it stored."""
     recorder = Recorder(client, display.begin_call, display.end_call, first_number)
-    context = MemoryContext(user_id=USER_ID, agent_id=AGENT, policy=policy)
+    context = MemoryContext(user_id=USER_ID, agent_id=AGENT, model_client=light_model, policy=policy)
     recorder.context = context
     agent = CodeAgent(AGENT, recorder, model_context=context, code_root=CODE_ROOT)
     try:

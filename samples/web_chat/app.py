@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from memory_context import MemoryContext, MemoryStore, StoreError
+from memory_context import MemoryContext, MemoryStore, StoreError, choose_light_model
 from memory_context.http_server import bounded_config, check_port, serve_until_stopped
 from memory_context.web import create_app
 
@@ -47,6 +47,7 @@ def chat_app(
     secret: bytes,
     hosts: Sequence[str] = (),
     page_settings: Mapping[str, float] = PAGE_SETTINGS,
+    light_model: ChatCompletionClient | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -56,6 +57,7 @@ def chat_app(
         secret: Signs the visitors' cookies.
         hosts: Names under which people reach it, beside those of this machine.
         page_settings: When the page archives: after how many messages and seconds.
+        light_model: Decides beside the agents; None for rules.
     """
 
     def build_agent(context: MemoryContext) -> AssistantAgent:
@@ -69,7 +71,15 @@ def chat_app(
             max_tool_iterations=20,
         )
 
-    app = create_app(memory_store, build_agent, current_user, agents=["reader"], static_folder=PAGE, hosts=hosts)
+    app = create_app(
+        memory_store,
+        build_agent,
+        current_user,
+        agents=["reader"],
+        model_client=light_model,
+        static_folder=PAGE,
+        hosts=hosts,
+    )
     app.router.routes.insert(0, Route("/settings.json", lambda _: JSONResponse(dict(page_settings))))
     app.add_middleware(Visitors, secret=secret)
     return app
@@ -81,12 +91,14 @@ async def serve(
     port: int,
     public_hosts: Sequence[str] = (),
     page_settings: Mapping[str, float] = PAGE_SETTINGS,
+    light_model: ChatCompletionClient | None = None,
 ) -> None:
     """Serve the page until somebody stops it; then every conversation is archived."""
     folder = output_folder()
     folder.mkdir(exist_ok=True)
     async with MemoryStore() as memory_store:
-        app = chat_app(memory_store, model_client, kept_secret(folder / SECRET_FILE), public_hosts, page_settings)
+        secret = kept_secret(folder / SECRET_FILE)
+        app = chat_app(memory_store, model_client, secret, public_hosts, page_settings, light_model)
         config = bounded_config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=3)
         print(f"Chat on http://{host}:{port}/ (Ctrl+C ends it)", flush=True)
         await serve_until_stopped(uvicorn.Server(config))
@@ -115,10 +127,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["OPENAI_MODEL"] = asked.model
     live = model_client_from_env()
     print("The model is live." if live else "No OPENAI_API_KEY: the model is scripted, the tools and memory are real.")
+    try:
+        light_model = choose_light_model(live)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(light_model)
     page_settings = {"archive_messages": asked.archive_messages, "archive_seconds": asked.archive_seconds}
     model_client = live or ScriptedClient(1 / asked.words_per_second)
     try:
-        asyncio.run(serve(model_client, asked.host, asked.port, asked.public_host, page_settings))
+        asyncio.run(serve(model_client, asked.host, asked.port, asked.public_host, page_settings, light_model.client))
     except StoreError as error:
         print(f"The store cannot be opened: {error}", file=sys.stderr)
         return 1

@@ -16,9 +16,17 @@ from autogen_core.models import CreateResult, ModelFamily, ModelInfo, RequestUsa
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from memory_context import ContextPolicy, ItemNotFoundError, MemoryContext, MemoryStore
+from memory_context import (
+    ContextPolicy,
+    ItemNotFoundError,
+    MemoryContext,
+    MemoryContextBuilder,
+    MemoryStore,
+    choose_light_model,
+)
 from samples.chainlit_web import ui_hook
 from samples.chainlit_web.ui_hook import ComponentError, UIAgentBuilder, check_component, read_component
+from samples.code_agent import CodeAgent
 
 
 @dataclass
@@ -84,6 +92,71 @@ async def test_builds_an_agent_that_holds_the_context(store: MemoryStore, tmp_pa
     assert "one.py:1:answer = 42" in str(await agent.model_context.get_messages())
     await agent.close()
     await agent.model_context.close()
+
+
+class HostBuilder:
+    """An application's own builder, which knows nothing of memory."""
+
+    def build_model_context(self, user_id: str, data_layer: object = None, **others: Any) -> object:
+        return BufferedChatCompletionContext(5)
+
+    def build(self, user_id: str, data_layer: object, client: ReplayChatCompletionClient) -> AssistantAgent:
+        context = self.build_model_context(user_id, data_layer, model_client=client)
+        return AssistantAgent("helper", client, model_context=context)  # type: ignore[arg-type]
+
+
+async def test_the_mixin_gives_a_hosts_own_builder_contexts_that_remember(store: MemoryStore) -> None:
+    """The host's `build_model_context` is overridden; everything else of it stays."""
+
+    class Builder(MemoryContextBuilder, HostBuilder):
+        agent_id = "helper"
+
+    client = replay("Fine.")
+    context = Builder().build("alice", DataLayer(store), client).model_context
+    assert isinstance(context, MemoryContext)
+    assert (context.user_id, context.agent_id, context.memory_store) == ("alice", "helper", store)
+    assert context.light_model_client is client
+
+
+@pytest.mark.parametrize(
+    ("setting", "variable", "expected", "said"),
+    [
+        (None, "", "own", "Light model: the agent's own model (MEMORY_CONTEXT_LIGHT_MODEL=off lets the rules decide)."),
+        (None, "off", None, "Light model: off, the rules decide."),
+        ("off", "own", None, "Light model: off, the rules decide."),
+        ("own", "off", "own", "Light model: the agent's own model"),
+        (None, "tiny", "tiny", "Light model: tiny."),
+    ],
+)
+def test_the_light_model_is_the_applications_own_unless_a_setting_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, setting: str | None, variable: str, expected: str | None, said: str
+) -> None:
+    """One setting turns it off; the start-up line says which it is; a context alone takes none."""
+    monkeypatch.setenv("MEMORY_CONTEXT_LIGHT_MODEL", variable)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    own = replay("Fine.")
+    client = UIAgentBuilder(light_model=setting).build_model_context("alice", model_client=own).light_model_client
+    if expected == "tiny":
+        assert client is not None
+        assert client.dump_component().config["model"] == "tiny"
+    else:
+        assert client is (own if expected == "own" else None)
+    assert str(choose_light_model(own, setting)).startswith(said)
+    assert MemoryContext("alice").light_model_client is None
+    assert choose_light_model(None, "own").client is None
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(ValueError, match="'tiny' needs OPENAI_API_KEY"):
+        choose_light_model(own, "tiny")
+
+
+async def test_the_light_model_of_an_agent_that_makes_its_context_is_its_own(home: Path) -> None:
+    """CodeAgent's default context; "off" lets the rules decide."""
+    for setting, is_wired in ((None, True), ("off", False)):
+        client = replay("Fine.")
+        agent = CodeAgent("coder", client, light_model=setting)
+        assert isinstance(agent.model_context, MemoryContext)
+        assert (agent.model_context.light_model_client is client) == is_wired
+        await agent.close()
 
 
 def test_the_builder_needs_no_user_interface() -> None:

@@ -96,6 +96,7 @@ class Starter:
         while b"running on" not in (line := await process.stderr.readline()):  # type: ignore[union-attr]
             told += line
             assert line, told.decode()
+        assert b"Light model: none, the rules decide" in told
         served = Served(process, line.decode().split("running on ")[1].split()[0])
         self.clients.append(served.client)
         return served

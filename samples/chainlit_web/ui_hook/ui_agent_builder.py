@@ -15,7 +15,7 @@ from autogen_agentchat.base import ChatAgent, TaskRunner, Team
 from autogen_core import ComponentLoader
 from autogen_core.models import ChatCompletionClient
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryContextBuilder
 
 from ...code_agent import CodeAgent
 from .components import AgentPlace, ComponentError, check_component
@@ -37,41 +37,24 @@ class BuiltAgent:
     contexts: Mapping[str, MemoryContext]
 
 
-class UIAgentBuilder:
+class UIAgentBuilder(MemoryContextBuilder):
     """Builds contexts and agents for the users of an application.
 
     Args:
         agent_id: The agent's name, and whose memory it is beside the user's.
         policy: The settings of every context.
+        light_model: The light model of every context; None for the model client that an agent is built with.
     """
 
-    def __init__(self, agent_id: str = "assistant", policy: ContextPolicy | None = None) -> None:
+    def __init__(
+        self,
+        agent_id: str = "assistant",
+        policy: ContextPolicy | None = None,
+        light_model: ChatCompletionClient | str | None = None,
+    ) -> None:
         self.agent_id = agent_id
         self.policy = policy or ContextPolicy()
-
-    def build_model_context(
-        self, user_id: str, data_layer: object = None, *, session_id: str | None = None, agent_id: str | None = None
-    ) -> MemoryContext:
-        """Return a context for one conversation of one user, without any I/O.
-
-        Close it when the conversation ends; a store of the data layer stays open for the others.
-
-        Args:
-            user_id: The user, as the application has logged them in; no other user's data is ever seen.
-            data_layer: A MemoryStore, an object that carries one as `memory_store`, or None for the default store.
-            session_id: The conversation's id in the application; None for a new one.
-            agent_id: Which agent's it is; None for the builder's.
-
-        Raises:
-            TypeError: The data layer is none of these.
-        """
-        return MemoryContext(
-            user_id=user_id,
-            agent_id=self.agent_id if agent_id is None else agent_id,
-            session_id=session_id,
-            memory_store=_store_of(data_layer),
-            policy=self.policy,
-        )
+        self.light_model = light_model
 
     def build_agent(
         self,
@@ -99,7 +82,9 @@ class UIAgentBuilder:
         Raises:
             TypeError: The data layer is none that `build_model_context` takes.
         """
-        context = model_context or self.build_model_context(user_id, data_layer, session_id=session_id)
+        context = model_context or self.build_model_context(
+            user_id, data_layer, model_client=model_client, session_id=session_id
+        )
         return CodeAgent(self.agent_id, model_client, model_context=context, code_root=code_root)
 
     def build_component(
@@ -138,7 +123,7 @@ class UIAgentBuilder:
         def context_of(agent: AgentPlace) -> MemoryContext:
             if agent.name not in made:
                 made[agent.name] = self.build_model_context(
-                    user_id, data_layer, session_id=session_id, agent_id=agent.name
+                    user_id, data_layer, model_client=model_client, session_id=session_id, agent_id=agent.name
                 )
             return made[agent.name]
 
@@ -190,15 +175,3 @@ def _listed(value: Any) -> list[Any]:
 def _replace(place: dict[str, Any], component: dict[str, Any]) -> None:
     place.clear()
     place.update(component)
-
-
-def _store_of(data_layer: object) -> MemoryStore | None:
-    if data_layer is None or isinstance(data_layer, MemoryStore):
-        return data_layer
-    store = getattr(data_layer, "memory_store", None)
-    if isinstance(store, MemoryStore):
-        return store
-    raise TypeError(
-        f"data_layer={data_layer!r}: pass a MemoryStore, an object with one as its memory_store, or None for the "
-        "default store"
-    )

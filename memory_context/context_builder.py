@@ -1,0 +1,148 @@
+"""How applications give agents their contexts: the store, the policy, and which light model decides beside the agent.
+
+`MemoryContext` takes no light model by itself. Surfaces and builders do: the setting's, else the application's own
+client. One setting turns it off, and each start-up line says which it is.
+"""
+
+import os
+from dataclasses import dataclass
+
+from autogen_core.models import ChatCompletionClient, ModelFamily, ModelInfo
+
+from .context import MemoryContext
+from .policy import ContextPolicy
+from .store import MemoryStore
+
+__all__ = ["LIGHT_MODEL_VARIABLE", "LightModelChoice", "MemoryContextBuilder", "choose_light_model", "openai_client"]
+
+LIGHT_MODEL_VARIABLE = "MEMORY_CONTEXT_LIGHT_MODEL"
+"""Names the light model of every surface and builder: a model at OPENAI_BASE_URL, `own`, or `off` to go by rules."""
+
+
+@dataclass(frozen=True)
+class LightModelChoice:
+    """The light model of an application.
+
+    Attributes:
+        client: The client; None to decide by rules.
+        name: Its name, for people.
+    """
+
+    client: ChatCompletionClient | None
+    name: str
+
+    def __str__(self) -> str:
+        """Return the start-up line."""
+        return f"Light model: {self.name}."
+
+
+def choose_light_model(
+    own: ChatCompletionClient | None, setting: ChatCompletionClient | str | None = None
+) -> LightModelChoice:
+    """Return the light model of an application.
+
+    Args:
+        own: The application's own client, which it is by default; None if there is none that could decide.
+        setting: A client; a model's name at OPENAI_BASE_URL; "own"; "off"; None for what MEMORY_CONTEXT_LIGHT_MODEL
+            says, else "own".
+
+    Raises:
+        ValueError: The model that is named cannot be used.
+    """
+    if isinstance(setting, ChatCompletionClient):
+        return LightModelChoice(setting, f"the application's {type(setting).__name__}")
+    name = (setting or os.environ.get(LIGHT_MODEL_VARIABLE, "")).strip() or "own"
+    if name == "off":
+        return LightModelChoice(None, "off, the rules decide")
+    if name != "own":
+        return LightModelChoice(openai_client(name), name)
+    if own is None:
+        return LightModelChoice(None, f"none, the rules decide ({LIGHT_MODEL_VARIABLE} names one)")
+    return LightModelChoice(own, f"the agent's own model ({LIGHT_MODEL_VARIABLE}=off lets the rules decide)")
+
+
+def openai_client(model: str) -> ChatCompletionClient:
+    """Return a client of a model at OPENAI_BASE_URL; one that AutoGen does not know is taken to know function calling.
+
+    Raises:
+        ValueError: The package or the key is missing.
+    """
+    try:
+        from autogen_ext.models.openai import OpenAIChatCompletionClient  # slow to import, and only needed with a key
+    except ImportError:
+        raise ValueError(f"the model {model!r} needs more: pip install 'autogen-ext[openai]'") from None
+    if not os.environ.get("OPENAI_API_KEY"):
+        raise ValueError(f"the model {model!r} needs OPENAI_API_KEY (and OPENAI_BASE_URL for another server)")
+    try:
+        return OpenAIChatCompletionClient(model=model)
+    except ValueError:  # it knows its own models only
+        unknown = ModelInfo(
+            vision=False,
+            function_calling=True,
+            json_output=False,
+            family=ModelFamily.UNKNOWN,
+            structured_output=False,
+        )
+        return OpenAIChatCompletionClient(model=model, model_info=unknown)
+
+
+class MemoryContextBuilder:
+    """A mixin that gives an application's agent builder contexts that remember.
+
+    Put it before the builder: `class Builder(MemoryContextBuilder, UIAgentBuilder)`; its `build_model_context` is then
+    the one that is called. What it reads are the three attributes below, which the builder may set.
+
+    Attributes:
+        agent_id: The agent's name, and whose memory it is beside the user's.
+        policy: The settings of every context.
+        light_model: The light model of every context, as `choose_light_model` takes it.
+    """
+
+    agent_id: str = "assistant"
+    policy: ContextPolicy = ContextPolicy()
+    light_model: ChatCompletionClient | str | None = None
+
+    def build_model_context(
+        self,
+        user_id: str,
+        data_layer: object = None,
+        *,
+        model_client: ChatCompletionClient | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> MemoryContext:
+        """Return a context for one conversation of one user, without any I/O.
+
+        Close it when the conversation ends; a store of the data layer stays open for the others.
+
+        Args:
+            user_id: The user, as the application has logged them in; no other user's data is ever seen.
+            data_layer: A MemoryStore, an object that carries one as `memory_store`, or None for the default store.
+            model_client: The application's own client, which is the light model unless `light_model` says otherwise.
+            session_id: The conversation's id in the application; None for a new one.
+            agent_id: The agent; None for the builder's.
+
+        Raises:
+            TypeError: The data layer is none of these.
+            ValueError: The light model that is named cannot be used.
+        """
+        return MemoryContext(
+            user_id=user_id,
+            agent_id=self.agent_id if agent_id is None else agent_id,
+            session_id=session_id,
+            memory_store=_store_of(data_layer),
+            model_client=choose_light_model(model_client, self.light_model).client,
+            policy=self.policy,
+        )
+
+
+def _store_of(data_layer: object) -> MemoryStore | None:
+    if data_layer is None or isinstance(data_layer, MemoryStore):
+        return data_layer
+    store = getattr(data_layer, "memory_store", None)
+    if isinstance(store, MemoryStore):
+        return store
+    raise TypeError(
+        f"data_layer={data_layer!r}: pass a MemoryStore, an object with one as its memory_store, or None for the "
+        "default store"
+    )
