@@ -17,7 +17,8 @@ class Stub(ThreadingHTTPServer):
     """Answers on a port of this machine.
 
     Attributes:
-        requests: The bodies that came, in order.
+        requests: The bodies that came, in order, without those for the light model.
+        light_requests: The bodies for the light model, which offer no tools.
         keys: The keys they came with.
         answers: What is answered next, with the reason that it ends for; empty for what an agent of the tests expects.
     """
@@ -27,6 +28,7 @@ class Stub(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[dict[str, Any]] = []
+        self.light_requests: list[dict[str, Any]] = []
         self.keys: set[str | None] = set()
         self.answers: list[tuple[str, str]] = []
 
@@ -54,11 +56,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append(body)
+        is_light = "tools" not in body and not self.server.answers
+        (self.server.light_requests if is_light else self.server.requests).append(body)
         self.server.keys.add(self.headers["Authorization"])
         completion = _completion(body, len(self.server.requests))
-        if self.server.answers:
-            content, reason = self.server.answers.pop(0)
+        if is_light or self.server.answers:
+            content, reason = (_decided(body["messages"]), "stop") if is_light else self.server.answers.pop(0)
             completion["choices"][0] |= {"message": {"role": "assistant", "content": content}, "finish_reason": reason}
         answer = json.dumps(completion).encode()
         self.send_response(200)
@@ -69,6 +72,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+
+def _decided(messages: list[dict[str, Any]]) -> str:
+    """Return what a light model may answer to any of its questions: a summary is the beginning of what it is of."""
+    content = re.search(r"returned:\n<data-\w+>\n(.{0,600})", messages[-1]["content"], re.DOTALL)
+    answer = {"expand": [], "ambiguous": False, "title": "A tour", "summary": content[1] if content else ""}
+    return json.dumps(answer)
 
 
 def _completion(body: dict[str, Any], number: int) -> dict[str, Any]:

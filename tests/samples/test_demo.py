@@ -128,6 +128,8 @@ def test_with_a_key_the_same_agent_runs_on_a_live_model(out: Path, monkeypatch: 
     assert "The model is live" in run.stdout
     assert run.stdout.count(ANSWER) == 6
     assert len(calls_in(run.stdout)) == len(stub.requests) == 12
+    assert "Light model: the agent's own model" in run.stdout
+    assert len(stub.light_requests) >= 2
     assert stub.keys == {"Bearer test-key"}
     assert {request["model"] for request in stub.requests} == {"a-model-nobody-knows"}
     tools = {tool["function"]["name"] for request in stub.requests for tool in request["tools"]}
