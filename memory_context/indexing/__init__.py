@@ -2,7 +2,7 @@
 
 from .candidates import Candidate, QueryProfile
 from .chunking import INDEXED_CHARACTERS, Chunk, chunks_of
-from .terms import TERM_LIMIT_CHARACTERS, query_terms, terms_of
+from .terms import TERM_LIMIT_CHARACTERS, query_terms, query_words, telling_terms, terms_of
 
 __all__ = [
     "INDEXED_CHARACTERS",
@@ -12,5 +12,7 @@ __all__ = [
     "QueryProfile",
     "chunks_of",
     "query_terms",
+    "query_words",
+    "telling_terms",
     "terms_of",
 ]

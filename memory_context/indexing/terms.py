@@ -10,14 +10,22 @@ import hashlib
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import Protocol
 
 import Stemmer
 
-__all__ = ["QUERY_LIMIT_CHARACTERS", "QUERY_LIMIT_TERMS", "TERM_LIMIT_CHARACTERS", "query_terms", "terms_of"]
+__all__ = [
+    "QUERY_LIMIT_CHARACTERS",
+    "QUERY_LIMIT_TERMS",
+    "TERM_LIMIT_CHARACTERS",
+    "query_terms",
+    "query_words",
+    "telling_terms",
+    "terms_of",
+]
 
 TERM_LIMIT_CHARACTERS = 64
 """A longer term is replaced by its hash, so that it is found whole."""
@@ -68,7 +76,16 @@ own same shall she should so some such than that the their theirs them themselve
 through to too under until up very was we were what when where which while who whom whose why will with would you your
 yours yourself yourselves
 """
+_OTHER_FUNCTION_WORDS = """
+aber auch auf aus bei das dass dem den der des ein eine einen einer eines ich im ist mit nicht oder sie sind und unser
+unsere vom von wie wir zum zur au aux avec ce cette ces dans de du elle est et il je le les leur mais mon nous ou par
+pas que qui sa ses sont tu un une vos votre vous al como con del el ella en es esta este la las lo los mas mi nuestra
+nuestro para pero por se sin su sus una unas unos y ao aos as com da das do dos ela ele em essa esse foi na nas nem no
+nos o os ou pela pelo por qual quais seu sua um uma umas uns ai alla alle anche che chi della delle dello di e gli i
+nel nella non nostra nostro per piu quale quali questa questo sono sul sulla uno
+"""
 _STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+_QUERY_LIMIT_WORDS = 16
 
 
 def terms_of(text: str) -> list[str]:
@@ -96,6 +113,24 @@ def query_terms(text: str) -> list[str]:
         kept = set(sorted(terms, key=len, reverse=True)[:QUERY_LIMIT_TERMS])
         terms = [term for term in terms if term in kept]
     return terms
+
+
+def query_words(text: str) -> list[str]:
+    """Return words of a query as they are written, longest first, to look for where there are no terms yet."""
+    text = text[:QUERY_LIMIT_CHARACTERS]
+    tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in _STOP_WORDS)
+    return sorted(tokens, key=len, reverse=True)[:_QUERY_LIMIT_WORDS]
+
+
+def telling_terms(terms: Iterable[str]) -> list[str]:
+    """Return the terms that are no function words, of English or of five other languages."""
+    return [term for term in terms if term not in _stop_terms()]
+
+
+@cache
+def _stop_terms() -> frozenset[str]:
+    words = f"{_FUNCTION_WORDS} {_OTHER_FUNCTION_WORDS}".split()
+    return frozenset(words) | frozenset(chain.from_iterable(map(_terms_of_token, words)))
 
 
 def _distinct_terms(tokens: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from statistics import median
 
 from ..credentials import masked
 from ..escaping import to_utf8
-from ..indexing import Candidate, QueryProfile, query_terms, terms_of
+from ..indexing import Candidate, QueryProfile, query_terms, query_words, telling_terms, terms_of
 from ..references import MemoryRef
 from ..store import MemoryCriteria, MemoryStore, ReadScope, StoredPassage
 from .items import MemoryItem, item_of
@@ -141,7 +141,9 @@ async def search_items(
     if not query.strip():
         return []
     # in this order: what is indexed between the two is found twice rather than not at all
-    fresh = await store.select_unindexed(user_id, criteria, _UNINDEXED_LIMIT, words=terms, scope=scope)
+    fresh = await store.select_unindexed(
+        user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=query_words(query), scope=scope
+    )
     candidates, profile = await store.search_candidates(user_id, query, terms, criteria, scope=scope)
     unindexed = {(-1 - number, 0): passage for number, passage in enumerate(fresh)}
     choices = await asyncio.to_thread(_choose, candidates, unindexed, profile)
@@ -225,13 +227,16 @@ def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle:
     """Whether a passage has a good part of what the query says, in its words or in its meaning.
 
     In a small memory about one thing its words are in every passage and tell nothing. So their weight is taken from a
-    memory of at least a thousand passages, in which only these have them.
+    memory of at least a thousand passages, in which only these have them. A function word makes nothing relevant.
     """
+    telling = telling_terms(profile.frequencies)
+    if not telling:
+        return False
     semantic = ranked.candidate.semantic
     if semantic is not None and middle < 1 and (semantic - middle) / (1 - middle) >= _RELEVANT_SHARE:
         return True
     passages = max(profile.passages, _TELLING_PASSAGES)
-    weights = {term: inverse_frequency(count, passages) for term, count in profile.frequencies.items()}
+    weights = {term: inverse_frequency(profile.frequencies[term], passages) for term in telling}
     covered = sum(weight for term, weight in weights.items() if term in words)
     return covered >= _RELEVANT_SHARE * sum(weights.values()) > 0
 

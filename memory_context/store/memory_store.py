@@ -350,10 +350,11 @@ class MemoryStore:
         limit: int,
         *,
         words: Sequence[str] = (),
+        written: Sequence[str] = (),
         scope: ReadScope = _NOBODY,
     ) -> list[StoredPassage]:
-        """Return the beginnings of the newest items not indexed yet; first those with a word in key, label or tags."""
-        return await self._search.unindexed(user_id, criteria, limit, words, scope)
+        """Return passages of the newest items not indexed yet; first those with a word in key, label or tags."""
+        return await self._search.unindexed(user_id, criteria, limit, words, written, scope)
 
     async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
         """Index everything that is due now, of all users, and return what is still missing.

@@ -44,6 +44,9 @@ POSTINGS_LIMIT = 10_000
 _EMBED_QUERY_SECONDS = 5.0
 _USERS_REMEMBERED = 1000
 _UNINDEXED_CHARACTERS = 2000
+_UNINDEXED_BYTES = 8_000_000  # looked through for words, of the newest items
+_BEFORE_A_WORD = 500
+_SHORTEST_WORD = 2
 
 _LIKE_SIGNS = re.compile(r"[\\%_]")
 
@@ -217,18 +220,40 @@ class PassageSearch:
         }
 
     async def unindexed(
-        self, user_id: str, criteria: MemoryCriteria, limit: int, words: Sequence[str], scope: ReadScope
+        self,
+        user_id: str,
+        criteria: MemoryCriteria,
+        limit: int,
+        words: Sequence[str],
+        written: Sequence[str],
+        scope: ReadScope,
     ) -> list[StoredPassage]:
-        """Return the beginnings of the newest items that are not indexed yet, those named by one of the words first."""
+        """Return passages of the newest items that are not indexed yet, those named by one of the words first.
+
+        Of each its beginning, and what stands around the first place of every word that is farther behind.
+
+        Args:
+            user_id: Whose items.
+            criteria: Which items count.
+            limit: How many items at most.
+            words: Terms to look for, in names and contents.
+            written: Words to look for in contents as they are written.
+            scope: Who reads, and how far.
+        """
+        sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
         params = {
             **await self._filter_params(user_id, criteria, scope),
             "user_id": escape(user_id),
             "characters_limit": _UNINDEXED_CHARACTERS,
+            "bytes_limit": _UNINDEXED_BYTES,
+            "characters_before": _BEFORE_A_WORD,
+            "written": [escape(word) for word in sought],
+            "folded": [escape(word.casefold()) for word in sought],
             "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", escape(word)) + "%" for word in words if word],
             "limit": limit,
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
-        return [_beginning(row) for row in rows]
+        return [_unindexed(row) for row in rows]
 
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
         related = await related_keys(self._database, user_id, criteria, scope)
@@ -335,8 +360,10 @@ def _candidate(
     )
 
 
-def _beginning(row: dict[str, Any]) -> StoredPassage:
-    text = content_of(row)
-    last_line = text.count("\n", 0, -1) + 1
+def _unindexed(row: dict[str, Any]) -> StoredPassage:
+    text, start, line = content_of(row), row["start_char"], row["lines_before"] + 1
+    if start:  # at the beginning of a line or word, if one is near
+        cut = text.find("\n", 0, _BEFORE_A_WORD) + 1 or text.find(" ", 0, _BEFORE_A_WORD) + 1
+        start, line, text = start + cut, line + text.count("\n", 0, cut), text[cut:]
     memory = memory_from_row({**row, "content": None, "content_raw": None})
-    return StoredPassage(memory, text, 0, len(text), 1, last_line)
+    return StoredPassage(memory, text, start, start + len(text), line, line + text.count("\n", 0, -1))

@@ -79,6 +79,12 @@ class SearchMemoryTool(MemoryTool):
             return Answer(
                 f"Nothing {more}is found for {query!r}. Try other words, or list what there is with query_memory."
             )
+        if not any(hit.is_relevant for hit in hits):
+            host.agent_memory.trail.note("searched", [], f"{self.name}: {query!r}")
+            return Answer(
+                f"Nothing {'more ' if args.offset else ''}here has much to do with {query!r}. Try other words, or list "
+                "what there is with query_memory."
+            )
         text, count = await asyncio.to_thread(_page, host, query, hits)
         keys = [hit.item.key for hit in hits[:count]]
         host.agent_memory.trail.note("searched", keys, f"{self.name}: {query!r}")

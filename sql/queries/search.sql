@@ -394,13 +394,15 @@ JOIN LATERAL (
 ) AS item ON true;
 
 -- name: select_unindexed :many
--- The newest items whose text is not indexed yet, and the beginning of each. First come those whose names match a pattern;
--- an item is left out whose content another one shows. Chosen first, so that no content is read only to be sorted.
+-- The newest items whose text is not indexed yet: the beginning of each, and what stands around the first place of each word
+-- behind that, in so many bytes of contents. First come those whose names match a pattern; an item is left out whose content
+-- another one shows. Chosen first, so that no content is read only to be sorted.
 WITH pending AS MATERIALIZED (
     SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done
 ), chosen AS (
     SELECT
         item.id,
+        item.content_bytes,
         concat_ws(' ', item.memory_key, item.summary, item.source, array_to_string(item.tags, ' '))
             ILIKE ANY(%(patterns)s::text[]) AS is_named
     FROM pending
@@ -429,12 +431,18 @@ WITH pending AS MATERIALIZED (
     )
     ORDER BY is_named DESC, item.id DESC
     LIMIT %(limit)s
+), sized AS (
+    SELECT id, is_named, sum(content_bytes) OVER (ORDER BY is_named DESC, id DESC) AS bytes_so_far FROM chosen
 )
 SELECT
     item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
     item.is_active, item.is_private, item.origin,
-    left(content.content, %(characters_limit)s) AS content,
+    place.start_char,
+    CASE WHEN place.start_char = 0 THEN 0 ELSE
+        place.start_char - length(replace(left(content.content, place.start_char), E'\n', ''))
+    END AS lines_before,
+    substring(content.content FROM place.start_char + 1 FOR %(characters_limit)s) AS content,
     substring(content.content_raw FOR %(characters_limit)s) AS content_raw,
     ARRAY(
         SELECT other.memory_key FROM memory_context.agent_memories AS other
@@ -448,8 +456,21 @@ SELECT
         ORDER BY other.id DESC
         LIMIT 20
     ) AS other_keys
-FROM chosen
-JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = chosen.id
+FROM sized
+JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = sized.id
 JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id
-ORDER BY chosen.is_named DESC, chosen.id DESC;
+CROSS JOIN LATERAL (
+    SELECT 0 AS start_char
+    UNION
+    SELECT found.at - 1 - %(characters_before)s
+    FROM (SELECT content.content AS written, lower(content.content) AS folded) AS text
+    CROSS JOIN LATERAL (
+        SELECT coalesce(nullif(strpos(text.written, word.written), 0), strpos(text.folded, word.folded)) AS at
+        FROM unnest(%(written)s::text[], %(folded)s::text[]) AS word (written, folded)
+    ) AS found
+    WHERE sized.bytes_so_far <= %(bytes_limit)s
+        AND item.content_bytes > %(characters_limit)s
+        AND found.at > %(characters_limit)s - %(characters_before)s
+) AS place
+ORDER BY sized.is_named DESC, sized.id DESC, place.start_char;

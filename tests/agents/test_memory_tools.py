@@ -113,6 +113,12 @@ async def test_nothing_found_says_what_to_do(context: MemoryContext) -> None:
     assert "query_memory" in await ask(context, "search_memory", query="anything")
     assert await ask(context, "query_memory") == "Nothing is stored that meets this."
     assert "is no memory key" in await ask(context, "query_memory", related_to="no key!")
+    await context.store("The harbour has boats and nets.", "a note on the harbour")
+    await context.memory_store.flush_index()
+    for query in ("qqqzzz", "the"):
+        answer = await ask(context, "search_memory", query=query)
+        assert answer.startswith(f"Nothing here has much to do with '{query}'."), answer
+        assert "harbour" not in answer
 
 
 async def test_answers_stay_within_the_first_view(store: MemoryStore) -> None:

@@ -290,6 +290,36 @@ async def test_what_has_nothing_to_do_with_the_question_is_said_not_to(shipped: 
     assert (await memory.search("revenue of the quarter"))[0].is_relevant
 
 
+async def test_a_function_word_makes_no_hit_relevant(shipped: MemoryStore):
+    """Of English or of five other languages alone, and an English one beside a word that nothing has."""
+    memory = AgentMemory(shipped, "alice")
+    await store_texts(memory, "the harbour and its boats", "der Hafen und die Boote", "le port et les bateaux")
+    await shipped.flush_index()
+    for query in ("the", "how was it", "und der", "qqqzzz the"):
+        assert not any(hit.is_relevant for hit in await memory.search(query)), query
+    assert (await memory.search("the boats"))[0].is_relevant
+
+
+async def test_an_item_stored_a_moment_ago_is_found_by_any_word_of_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Before the indexer has run, wherever the word stands; with the lines that it stands in."""
+    monkeypatch.setattr("memory_context.store.indexer.Indexer.nudge", lambda self, user_id: None)
+    memory = AgentMemory(store, "alice")
+    words = ["Wanderer", "Prüfliste", "db_connection_7", "/srv/data/owls.csv", "handlers", "数据库"]
+    lines = [f"{'plain filler text ' * 200}line {number}, {word} stands here" for number, word in enumerate(words)]
+    ref = await memory.store("\n".join(lines))
+    await memory.store("something else that says nothing of it")
+    for number, word in enumerate(words, 1):
+        hits = await memory.search(word)
+        assert [hit.ref for hit in hits] == [ref], word
+        assert hits[0].is_relevant
+        assert word in hits[0].passage
+        assert hits[0].start_line <= number <= hits[0].end_line
+        assert "\n".join(lines)[hits[0].start_char - 1 : hits[0].end_char] == hits[0].passage
+    assert await memory.search("absent") == []
+
+
 async def test_what_means_the_same_is_found_without_a_common_word(shipped: MemoryStore):
     """By meaning, with the embedder that is shipped."""
     memory = AgentMemory(shipped, "alice")
