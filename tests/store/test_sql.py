@@ -107,7 +107,6 @@ PARAMS: dict[str, Any] = {
     "term_memory_ids": [1, 2],
     "terms": ["w1", "w100"],
     "patterns": ["%w1%"],
-    "beginning": "k",
     "written": ["w1"],
     "folded": ["w1"],
     "characters_before": 500,
