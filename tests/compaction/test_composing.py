@@ -1,7 +1,7 @@
 """What survives of a content: true, within its limits, and nothing that stands elsewhere."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compacted, Compactors, Hint, Result
@@ -120,7 +120,6 @@ def test_a_short_result_keeps_fewer_facts():
     assert 30 < sizes[0] <= 60 < sizes[1] <= 160 < sizes[2] <= 280
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     content=long_text,
     lines=st.lists(any_text | st.sampled_from(["kept", "word " * 90]), max_size=6),

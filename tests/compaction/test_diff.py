@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction.compactor import Result
@@ -121,7 +121,6 @@ def test_other_content_is_left_alone(content: str, arguments: dict[str, str]) ->
     assert read_diff(Result(content, "tool", json.dumps(arguments))) is None
 
 
-@settings(max_examples=200, deadline=None)
 @given(content=spoiled(SAMPLES) | st.text(max_size=300))
 def test_spoiled_diffs_are_read_soundly(content: str) -> None:
     read_soundly(read_diff, bash(content, "git diff"))

@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Passage, excerpt, render_passages
@@ -27,7 +27,6 @@ def test_source_code_that_speaks_of_errors_reports_none():
     assert lines == ["Traceback (most recent call last):", "ValueError: bad value"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     content=long_text,
     limit=st.sampled_from([130, 200, 500, 2000]),

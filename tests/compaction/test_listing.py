@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction.compactor import Result
@@ -176,7 +176,6 @@ def test_other_content_is_left_alone(result: Result) -> None:
     assert read_listing(result) is None
 
 
-@settings(max_examples=250, deadline=None)
 @given(
     content=spoiled(SAMPLES) | st.text(max_size=300),
     command=st.sampled_from(["grep -rn x .", "ls -la", "ls -R", "find .", "tree", "rg x", ""]),

@@ -6,7 +6,7 @@ import re
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import names as names_module
@@ -152,7 +152,6 @@ def test_the_same_content_gives_the_same_names_in_any_process():
     assert ranked(" ".join(words), task=task) == ranked(" ".join(words), task=" ".join(reversed(words[:50])))
 
 
-@settings(max_examples=200, deadline=None)
 @given(content=texts, task=texts, answer=texts)
 def test_every_name_stands_in_the_content(content: str, task: str, answer: str):
     """Verbatim and once, and twice the same."""

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction.compactor import Result
@@ -248,7 +248,6 @@ def test_sections_are_labelled() -> None:
     assert labels[:3] == ["test session starts", "FAILURES", "test_total_is_exact"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(content=spoiled(SAMPLES) | st.text(max_size=400), command=st.sampled_from(["pytest", "x", ""]))
 def test_spoiled_logs_are_read_soundly(content: str, command: str) -> None:
     read_soundly(read_shell, bash(content, command))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction.compactor import Result
@@ -306,7 +306,6 @@ def test_source_without_any_name_is_known_by_its_shape() -> None:
     assert read(Result(PYTHON, "get_contents", '{"repo": "a/b"}')).description.startswith("Python source")
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     content=spoiled([*SAMPLES, *map(numbered, SAMPLES)]) | st.text(max_size=300),
     suffix=st.sampled_from(["py", "ts", "go", "rs", "java", "c", "rb", "php", "sh", "sql", "yaml", "toml"]),

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import (
@@ -204,7 +204,6 @@ FACTS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     parts=st.lists(st.tuples(WORDS, FACTS, st.integers(1, 10**9)), min_size=1, max_size=8),
     summary_words=st.integers(5, 40),

@@ -1,7 +1,7 @@
 """Stack traces: what was raised, where in one's own code, and why."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction.compactor import Result
@@ -162,7 +162,6 @@ def test_other_content_is_left_alone(content: str) -> None:
     assert read_trace(bash(content, "./run")) is None
 
 
-@settings(max_examples=200, deadline=None)
 @given(content=spoiled(SAMPLES) | st.text(max_size=300))
 def test_spoiled_traces_are_read_soundly(content: str) -> None:
     read_soundly(read_trace, bash(content, "./run"))

@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, MemoryTransform, TransformError
@@ -303,7 +303,6 @@ _ATOMS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.sampled_from(_ATOMS), max_size=150).map("".join) | st.text(st.characters(exclude_categories=())),
     st.integers(50, 400),
@@ -323,7 +322,6 @@ def test_any_content_has_a_summary_within_the_limit_whose_call_works(content, li
     assert _follow(content, footer).text
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),

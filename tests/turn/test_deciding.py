@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from autogen_core.models import ModelInfo
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.light_model import LightModel
@@ -138,7 +138,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(JSON)
 async def test_no_answer_breaks_the_decision(value: Any):
     """Whatever JSON comes: a decision, about what is on offer."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.references import QUOTATION
@@ -152,7 +152,6 @@ WORDS = """the it my our usual last time . , ? : \n ' " ` ``` ' login.py key_1 [
 TEXTS = st.text(max_size=200) | st.lists(st.sampled_from(WORDS.split(" ")), max_size=40).map(" ".join)
 
 
-@settings(max_examples=400, deadline=None)
 @given(TEXTS, TEXTS, st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=8), st.lists(TEXTS, max_size=3))
 def test_no_input_breaks_the_rules(
     request_text: str, last_answer: str, offers: list[tuple[str, str, str]], visible: list[str]

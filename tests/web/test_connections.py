@@ -217,9 +217,7 @@ async def test_the_database_goes_away_and_comes_back_under_load(home: Path, mode
                     while (answer := await client.say(one, session=session)).status_code != 200:
                         statuses.add(answer.status_code)
                         assert answer.headers["Retry-After"]
-                        await asyncio.sleep(
-                            0.02
-                        )  # a client's patience: it is told when to come again, and by nothing else
+                        await asyncio.sleep(0.02)  # a client's patience; nothing tells it when to come again
                     statuses.add(200)
                     session = answer.json()["session_id"]
                     said.append(one["text"])
