@@ -117,7 +117,7 @@ class Filler:
         await self._write(
             "agent_memory_terms",
             (
-                (user_id, term, item.memory_id, postings)
+                (user_id, term, item.memory_id, list(map(int, postings[:-1].split(b","))))
                 for _, item in items
                 for term, postings in sorted(item.postings.items())
             ),

@@ -1,7 +1,7 @@
 """What an item is found by, as rows: its names, the passages of its content, and the terms of each. Pure."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from memory_context.indexing import Chunk, chunks_of, terms_of
 
 from .rows import content_of
 
-__all__ = ["IndexedItem", "index_claimed", "index_item", "vector_literal"]
+__all__ = ["IndexedItem", "index_claimed", "index_item", "strings_literal", "vector_literal"]
 
 _Params = dict[str, Any]
 
@@ -27,14 +27,15 @@ class IndexedItem:
     Attributes:
         memory_id: The item.
         chunks: The passages of its content; none if they are there already.
-        postings: For each term of the content a number for each passage that holds it, as the table says.
+        postings: For each term of the content a number for each passage that holds it, as the table says; digits and
+            commas. Not lists, since the garbage collector looks at every list of the process, and holds all threads.
         names: Terms of what the item is called, as far as the first passage does not hold them.
         name_posting: What stands for each of them.
     """
 
     memory_id: int
     chunks: list[Chunk]
-    postings: dict[str, list[int]] = field(repr=False)
+    postings: dict[str, bytearray] = field(repr=False)
     names: list[str]
     name_posting: int
 
@@ -51,12 +52,12 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
     """
     chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # an empty content is found by its names
     searched = masked_in_place(content) if masks_credentials else content  # the whole, as a passage may cut one
-    postings: dict[str, list[int]] = {}
+    postings: defaultdict[str, bytearray] = defaultdict(bytearray)
     for chunk in chunks:
         terms = terms_of(searched[chunk.start_char : chunk.end_char])
         base = (chunk.number << 16) | _length_code(len(terms))
         for term, count in Counter(terms).items():
-            postings.setdefault(term, []).append(base | (min(count, _MOST_OCCURRENCES) << 8))
+            postings[term] += b"%d," % (base | (min(count, _MOST_OCCURRENCES) << 8))
     called = index_names(memory_id, searched[: chunks[0].end_char], names, masks_credentials=False)
     return IndexedItem(memory_id, chunks, postings, called.names, called.name_posting)
 
@@ -104,8 +105,8 @@ def _names(*parts: Any) -> list[str]:
 def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple[int, int, IndexedItem]]) -> _Params:
     """Return the parameters of the statements that write passages, terms and names.
 
-    The terms are in the order of their index, and spelled out as Postgres reads arrays: there are so many that the
-    driver would take longer for its lists than the server for the rows.
+    Passages and terms are spelled out as Postgres reads arrays: there are so many that the driver would take longer for
+    its lists than the server for the rows. The server sorts the terms; one call that sorts them here holds all threads.
 
     Args:
         items: Items with the ids of their contents.
@@ -113,11 +114,6 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple
     """
     indexed = [(content_id, item) for content_id, item in items if item.chunks]
     chunks = [(item.memory_id, content_id, chunk) for content_id, item in indexed for chunk in item.chunks]
-    terms = sorted(
-        (term, content_id, item.memory_id, numbers)
-        for content_id, item in indexed
-        for term, numbers in item.postings.items()
-    )
     names = sorted(
         (term, content_id, item.memory_id, job_id, item.name_posting)
         for job_id, content_id, item in (*((item.memory_id, content_id, item) for content_id, item in items), *named)
@@ -136,15 +132,17 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple
         "end_chars": _integers(chunk.end_char for _, _, chunk in chunks),
         "start_lines": _integers(chunk.start_line for _, _, chunk in chunks),
         "end_lines": _integers(chunk.end_line for _, _, chunk in chunks),
-        "texts": _strings(escape(chunk.text) for _, _, chunk in chunks),
-        "term_memory_ids": _integers(memory_id for _, _, memory_id, _ in terms),
-        "term_content_ids": _integers(content_id for _, content_id, _, _ in terms),
-        "terms": _strings(term for term, _, _, _ in terms),
-        "postings": _strings(_integers(numbers) for _, _, _, numbers in terms),
+        "texts": strings_literal(escape(chunk.text) for _, _, chunk in chunks),
+        "term_memory_ids": _integers(item.memory_id for _, item in indexed for _ in item.postings),
+        "term_content_ids": _integers(content_id for content_id, item in indexed for _ in item.postings),
+        "terms": strings_literal(term for _, item in indexed for term in item.postings),
+        "postings": strings_literal(
+            f"{{{one[:-1].decode()}}}" for _, item in indexed for one in item.postings.values()
+        ),
         "name_memory_ids": [job_id for _, _, _, job_id, _ in names],
         "name_content_ids": [content_id for _, content_id, _, _, _ in names],
         "name_item_ids": [memory_id for _, _, memory_id, _, _ in names],
-        "names": _strings(term for term, _, _, _, _ in names),
+        "names": strings_literal(term for term, _, _, _, _ in names),
         "name_postings": [posting for _, _, _, _, posting in names],
     }
 
@@ -153,7 +151,7 @@ def _integers(values: Iterable[int]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def _strings(values: Iterable[str]) -> str:
+def strings_literal(values: Iterable[str]) -> str:
     """Return an array of strings that Postgres `text` takes, each in quotation marks, so that none means anything."""
     return "{" + ",".join(['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]) + "}"
 

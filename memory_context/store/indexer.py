@@ -26,7 +26,7 @@ from memory_context.indexing import INDEXED_CHARACTERS
 
 from .background import Background
 from .database import Database
-from .index_rows import index_claimed, vector_literal
+from .index_rows import index_claimed, strings_literal, vector_literal
 from .pool import Statement
 from .sqlfiles import load_queries
 
@@ -380,9 +380,8 @@ async def write_embeddings(
         EmbeddingError: The embedder failed, or what it returned cannot be used.
         StoreError: The database failed.
     """
-    texts = [unescape(chunk["text"]) for chunk in chunks]
-    if masks_credentials:
-        texts = [masked(text) for text in texts]
+    mask = masked if masks_credentials else str
+    texts = await asyncio.to_thread(lambda: [mask(unescape(chunk["text"])) for chunk in chunks])
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
     params = {
@@ -390,7 +389,7 @@ async def write_embeddings(
         "embedding_model": model,
         "chunk_content_ids": [chunk["content_id"] for chunk, _ in made],
         "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
-        "embeddings": [vector_literal(vector) for _, vector in made],
+        "embeddings": await asyncio.to_thread(lambda: strings_literal(vector_literal(one) for _, one in made)),
     }
     await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params), kind="batch")
     return len(made)

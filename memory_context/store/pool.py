@@ -17,27 +17,22 @@ import os
 import select
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import count
 
 import psycopg
 from psycopg import AsyncCursor
+from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
 from memory_context.errors import StoreUnavailableError
 
 from .connection import Connection, DeadlineError, connect
+from .pieces import Statement, split
 
 __all__ = ["ConnectionPool", "Statement"]
 
 IDLE_SECONDS = 300  # less than what firewalls between here and a server commonly grant a silent connection
-
-
-class Statement(NamedTuple):
-    """A block of SQL and its parameters."""
-
-    query: bytes
-    params: Mapping[str, Any] | None = None
 
 
 class ConnectionPool:
@@ -169,13 +164,12 @@ def _has_news(connection: Connection) -> bool:
 async def _pipeline(connection: Connection, statements: Sequence[Statement]) -> list[list[DictRow]]:
     cursors: list[AsyncCursor[DictRow]] = []
     failure: BaseException | None = None
+    numbers = count()
     try:
         async with connection.pipeline():
             try:
                 for statement in statements:
-                    cursor = connection.cursor(binary=True)
-                    cursors.append(cursor)
-                    await cursor.execute(statement.query, statement.params)
+                    cursors.append(await _sent(connection, statement, numbers))
             except BaseException as error:
                 # kept from the pipeline, which would wait for the server and log what this library raises
                 failure = error
@@ -185,3 +179,14 @@ async def _pipeline(connection: Connection, statements: Sequence[Statement]) -> 
     if failure is not None:
         raise failure
     return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+async def _sent(connection: Connection, statement: Statement, numbers: "count[int]") -> AsyncCursor[DictRow]:
+    """Send a statement, and before it the pieces of its long parameters; return its cursor."""
+    cursor = connection.cursor(binary=True)
+    for part in split(statement, numbers):
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(part.query, part.params)
+        if part is not statement:  # with each sending libpq moves all that it has not sent yet
+            await connection.wait(send(connection.pgconn))
+    return cursor

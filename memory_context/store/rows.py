@@ -181,10 +181,11 @@ def checked_content(memory_key: str, row: Mapping[str, Any], content_sha256: byt
     Raises:
         ItemDamagedError: It is not.
     """
+    raw = row["content_raw"]
     try:
-        content = content_of(row)
-        if hashlib.sha256(to_utf8(content)).digest() == bytes(content_sha256):
-            return content
+        data = to_utf8(row["content"]) if raw is None else bytes(raw)
+        if hashlib.sha256(data).digest() == bytes(content_sha256):
+            return content_of(row)
     except (TypeError, ValueError) as error:
         raise ItemDamagedError(_DAMAGED.format(memory_key)) from error
     raise ItemDamagedError(_DAMAGED.format(memory_key))

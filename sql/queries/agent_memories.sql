@@ -124,11 +124,12 @@ WHERE user_id = %(user_id)s
     AND NOT EXISTS (SELECT FROM memory_context.ui_users WHERE user_id = %(user_id)s);
 
 -- name: fetch_memory :one
--- The item behind a key, if the reader may read it.
+-- The item behind a key, if the reader may read it. Its content comes as bytes, which are decoded in a thread.
 SELECT
-    item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, content.content,
-    content.content_raw, item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata,
-    item.created_at, item.updated_at, item.is_active, item.is_private, item.origin, content.content_sha256
+    item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary,
+    NULL::text AS content, coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw,
+    item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata, item.created_at,
+    item.updated_at, item.is_active, item.is_private, item.origin, content.content_sha256
 FROM memory_context.agent_memories AS item
 LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id
@@ -146,7 +147,9 @@ WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s;
 
 -- name: select_contents :many
 -- The contents behind many keys at once, of those that the reader may read: for rendering a saved state again.
-SELECT item.memory_key, content.content, content.content_raw, content.content_sha256
+SELECT
+    item.memory_key, NULL::text AS content,
+    coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw, content.content_sha256
 FROM memory_context.agent_memories AS item
 JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id

@@ -9,14 +9,14 @@ SELECT memory_context.touch_session(
 -- name: append_batch :one
 -- Archive a batch of a transcript; says whether it was stored, known, or met another under its number.
 SELECT memory_context.append_batch(
-    %(user_id)s, %(session_id)s, %(agent_id)s, %(branch)s, %(sequence)s, %(message_batch)s, %(batch_sha256)b,
+    %(user_id)s, %(session_id)s, %(agent_id)s, %(branch)s, %(sequence)s, %(message_batch)s::jsonb, %(batch_sha256)b,
     %(message_count)s, %(begins_anew)s, %(memory_keys)s, %(message_ids)s, %(started_at)s, %(ended_at)s
 ) AS outcome;
 
 -- name: append_chat :one
 -- Archive chat messages that the session does not have yet; says which those were. The server's own answers take the place
 -- of unverified ones with the same ids.
-SELECT memory_context.append_chat(%(user_id)s, %(session_id)s, %(messages)s) AS stored_ids;
+SELECT memory_context.append_chat(%(user_id)s, %(session_id)s, %(messages)s::jsonb) AS stored_ids;
 
 -- name: fetch_head :one
 -- The highest number of an agent's batches in a session.

@@ -94,7 +94,7 @@ WHERE content.user_id = %(user_id)s
     AND term.content_id = content.id;
 
 -- name: insert_terms :exec
--- Terms of contents that have none, with the passages that hold them; before the passages.
+-- Terms of contents that have none, with the passages that hold them, in the order of their index; before the passages.
 INSERT INTO memory_context.agent_memory_terms (user_id, term, content_id, postings)
 SELECT %(user_id)s, made.term, made.content_id, made.postings::integer[]
 FROM unnest(
@@ -107,6 +107,7 @@ JOIN memory_context.agent_memory_contents AS content
 LEFT JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = 0
 WHERE chunk.content_id IS NULL OR content.named_by IS NOT NULL
+ORDER BY made.term COLLATE "C", made.content_id
 ON CONFLICT ON CONSTRAINT agent_memory_terms_pkey DO NOTHING;
 
 -- name: insert_names :exec

@@ -12,7 +12,7 @@ SELECT metadata::text AS metadata, created_at FROM memory_context.ui_users WHERE
 -- name: upsert_ui_user :one
 -- Note who logged in, and what is known of them now.
 INSERT INTO memory_context.ui_users AS known (user_id, metadata)
-VALUES (%(user_id)s, %(metadata)s)
+VALUES (%(user_id)s, %(metadata)s::jsonb)
 ON CONFLICT ON CONSTRAINT ui_users_pkey DO UPDATE SET metadata = EXCLUDED.metadata
 RETURNING metadata::text AS metadata, created_at;
 

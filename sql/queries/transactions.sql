@@ -22,6 +22,14 @@ SELECT set_config('statement_timeout', %(statement_timeout)s, true),
 -- user, which the planner would find cheaper for a user who has a large share of them.
 SELECT memory_context.act_as(%(user_id)s), set_config('enable_seqscan', 'off', true);
 
+-- name: set_piece :exec
+-- Keep a piece of a long text until the transaction ends, for the statement that joins the pieces. Returns no row.
+SELECT WHERE set_config(%(setting)s, %(piece)s, true) IS NULL;
+
+-- name: set_bytes_piece :exec
+-- Keep a piece of long bytes until the transaction ends; a setting holds text.
+SELECT WHERE set_config(%(setting)s, encode(%(piece)b::bytea, 'base64'), true) IS NULL;
+
 -- name: commit :exec
 -- Make it durable.
 COMMIT;

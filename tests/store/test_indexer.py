@@ -824,7 +824,7 @@ async def test_of_large_items_few_are_claimed_at_once(
 async def test_an_array_that_is_spelled_out_is_read_as_it_was(database: Database, values: list[str]) -> None:
     """Whatever is in its strings."""
     with psycopg.connect(database.url) as connection:
-        row = connection.execute("SELECT %s::text[]", [index_rows._strings(values)]).fetchone()
+        row = connection.execute("SELECT %s::text[]", [index_rows.strings_literal(values)]).fetchone()
     assert row == (values,)
 
 
