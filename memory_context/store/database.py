@@ -26,6 +26,7 @@ __all__ = ["Database"]
 
 _TRANSACTIONS = load_queries("transactions")
 _FIRST = 0.8  # of what a step waits: the server, which says why, gives up before the client does
+_SET_UP_SECONDS = 30.0
 _OF_A_HEALTHY_SERVER = (
     psycopg.DataError,
     psycopg.IntegrityError,
@@ -116,6 +117,20 @@ class Database:
             raise StoreUnavailableError(f"{where} was closed while it was being opened")
         self._login = login = preparation.result()
         return pool, login
+
+    async def started(self) -> None:
+        """Wait for the embedded server if it is not up yet: the first start in a folder takes seconds.
+
+        Raises:
+            StoreError: It could not be started, or not in 30 s.
+        """
+        if self.location.url is None and self._login is None:
+            try:
+                await asyncio.wait_for(self.ready(is_patient=True), _SET_UP_SECONDS)
+            except asyncio.TimeoutError as error:
+                raise StoreUnavailableError(
+                    f"the embedded server was not set up in {_SET_UP_SECONDS:g} s ({self.location.describe()})"
+                ) from error
 
     def close(self) -> None:
         """Close this event loop's connections, and those of loops that have ended; the next call opens new ones."""

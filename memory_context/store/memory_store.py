@@ -89,9 +89,9 @@ class MemoryStore:
         embedder = embedder or WordLlamaEmbedder()
         check_embedder(embedder)
         self.lookups = LookupRegister()
-        self.unwritten = Unwritten(self._stop)
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
+        self.unwritten = Unwritten(self._stop, self._database.started)
         self._indexer = Indexer(self._database, embedder, masks_credentials=mask_credentials)
         self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events)
@@ -153,7 +153,8 @@ class MemoryStore:
     async def close(self) -> None:
         """Write what the contexts of this event loop have buffered, within 5 s, and close its connections.
 
-        A warning says what could not be written. The next call opens new connections, and indexes what is left.
+        An embedded server that is still being set up, once in a folder, is waited for before. A warning says what could
+        not be written. The next call opens new connections, and indexes what is left.
         """
         await self.unwritten.write_out()
         await self._stop()

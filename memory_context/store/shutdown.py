@@ -20,6 +20,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -28,6 +29,8 @@ __all__ = ["Owner", "hold", "let_go", "watch"]
 _logger = logging.getLogger("memory_context")
 
 _SECONDS = 10.0  # an owner has shorter limits of its own
+_END_SECONDS = 45.0  # where nobody counts the seconds: an embedded server may have to be set up first
+_PACKAGE = str(Path(__file__).parents[1])
 
 _T = TypeVar("_T")
 
@@ -101,14 +104,14 @@ async def _close_at_the_end(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[N
             hooks = sys.get_asyncgen_hooks()
             sys.set_asyncgen_hooks(None, None)  # the loop's warn of generators that begin now, such as the driver's
             try:
-                await _all(*(owner.close_for_good() for owner in [*watch.owners]))
+                await _all(*(owner.close_for_good() for owner in [*watch.owners]), seconds=_END_SECONDS)
             finally:
                 sys.set_asyncgen_hooks(*hooks)
 
 
-async def _all(*work: Any) -> None:
+async def _all(*work: Any, seconds: float = _SECONDS) -> None:
     """Wait for all of this, and log what fails."""
-    done = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), _SECONDS)
+    done = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), seconds)
     for error in done:
         if isinstance(error, BaseException):
             _logger.warning("not everything was written at the end: %s", error)
@@ -211,18 +214,31 @@ def _at_exit() -> None:
             _write_in_a_loop_of_its_own()
     except Exception as error:  # nobody is left to handle it
         _logger.warning("not everything was written when the program ended: %s", str(error) or type(error).__name__)
-    for watch in [watch for loop, watch in _watched.items() if not loop.is_running()]:
+    for loop, watch in [(loop, watch) for loop, watch in _watched.items() if not loop.is_running()]:
         with suppress(StopIteration, RuntimeError):
             watch.end.aclose().send(None)  # outside of its loop it does nothing; left open, it would complain
+        _silence(loop)
+
+
+def _silence(loop: asyncio.AbstractEventLoop) -> None:
+    """Keep asyncio from complaining of this package's tasks that a loop which was closed by hand left pending.
+
+    What they were at has been written by then. Tasks of the application still complain.
+    """
+    for task in asyncio.all_tasks(loop):
+        code = getattr(task.get_coro(), "cr_code", None)
+        if code is not None and (code is asyncio.to_thread.__code__ or code.co_filename.startswith(_PACKAGE)):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio.gather does
 
 
 def _write_in_a_loop_of_its_own() -> None:
     loop = asyncio.new_event_loop()
     try:
         loop.set_default_executor(_Inline())
-        loop.run_until_complete(_all(*(owner.close_for_good() for owner in [*_held])))
+        loop.run_until_complete(_all(*(owner.close_for_good() for owner in [*_held]), seconds=_END_SECONDS))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
+        _silence(loop)
         loop.close()
 
 

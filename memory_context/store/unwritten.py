@@ -12,8 +12,11 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
+
+from memory_context.errors import StoreError
 
 from .shutdown import hold, let_go, watch
 
@@ -54,10 +57,12 @@ class Unwritten:
 
     Args:
         close: Closes the store in an event loop that ends.
+        started: Waits for a database that is being set up in this process.
     """
 
-    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, close: Callable[[], Awaitable[None]], started: Callable[[], Awaitable[None]]) -> None:
         self._close = close
+        self._started = started
         self._lock = threading.Lock()
         self._homes: WeakKeyDictionary[Buffer, asyncio.AbstractEventLoop | None] = WeakKeyDictionary()
         self._kept: set[Buffer] = set()
@@ -95,14 +100,14 @@ class Unwritten:
                 let_go(self)
 
     async def write_out(self) -> None:
-        """Write what is unwritten, in 5 s at most; of other event loops, only of those that were closed.
+        """Write what is unwritten, in 5 s at most once the server is set up; of other loops, only of those closed.
 
         Never raises because of the store: a warning says what is still not written.
         """
         await self._write(self._here(is_last=False), is_last=False)
 
     async def close_for_good(self) -> None:
-        """Write what is unwritten, in 5 s at most, and close the store in this event loop, which ends.
+        """Write what is unwritten, in 5 s at most once the server is set up, and close the store in this loop.
 
         What could not be written is kept no more.
         """
@@ -126,6 +131,9 @@ class Unwritten:
         return sorted((one for one in buffers if one.unwritten), key=lambda one: one.write_order)
 
     async def _write(self, buffers: list[Buffer], *, is_last: bool) -> None:
+        if buffers:
+            with suppress(StoreError):  # what it is, each buffer says
+                await self._started()
         deadline = time.monotonic() + _SECONDS
         slots = asyncio.Semaphore(_AT_ONCE)
         failed: list[str] = []

@@ -13,7 +13,7 @@ import psutil
 import psycopg
 import pytest
 
-from memory_context import errors
+from memory_context import MemoryContext, errors
 from memory_context.store import MemoryStore, NewMemory, embedded, keeper
 from memory_context.store.location import Location
 from tests.conftest import StartPython
@@ -26,6 +26,21 @@ async def main():
     await MemoryStore().insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
 
 asyncio.run(main())
+"""
+
+END_BEFORE_THE_SERVER_IS_UP = """
+import asyncio
+from autogen_core.models import UserMessage
+from memory_context import ContextPolicy, MemoryContext
+
+async def main():
+    context = MemoryContext("alice", "coder", "s", policy=ContextPolicy(store_timeout_seconds=0.001))
+    await context.add_message(UserMessage(content="owls " * 1000, source="user"))
+    return context
+
+loop = asyncio.new_event_loop()
+context = loop.run_until_complete(main())
+loop.close()
 """
 
 HOLD_UNTIL_TOLD = """
@@ -126,6 +141,20 @@ async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -
     )
     await finish(process)
     assert (deep / "postgres" / "PG_VERSION").exists()
+
+
+async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
+    home: Path, start_python: StartPython
+) -> None:
+    """Its loop is closed by hand with the start and the storing in mid-flight, and asyncio does not complain."""
+    process = await start_python(END_BEFORE_THE_SERVER_IS_UP)
+    _, errors = (part.decode() for part in await process.communicate())
+    assert (process.returncode, "destroyed" in errors, "without everything" in errors) == (0, False, False), errors
+    async with MemoryStore() as store:
+        context = MemoryContext("alice", "coder", "s", store)
+        assert [message.content for message in await context.get_messages()] == ["owls " * 1000]
+        assert len(await store.select_keys("alice")) == 1
+        await context.close()
 
 
 async def test_server_stops_however_its_last_process_ends(home: Path, start_python: StartPython) -> None:
