@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
@@ -94,7 +95,9 @@ def server() -> Iterator[Server]:
         server.execute(f"ALTER SYSTEM SET {setting} = off")
     server.execute("SELECT pg_reload_conf()")
     yield server
+    postmaster = psutil.Process(int((folder / "postgres" / "postmaster.pid").read_text().split("\n")[0]))
     embedded.release(folder)
+    postmaster.wait(60)  # it would write into the folder while that is removed
     shutil.rmtree(folder)
 
 
