@@ -151,10 +151,9 @@ class MemoryStore:
         await self._indexer.look_around()
 
     async def close(self) -> None:
-        """Write what the contexts of this event loop have buffered, within 5 s, and close its connections.
+        """Write what the contexts of this event loop buffered, 5 s at most, and close its connections.
 
-        An embedded server that is still being set up, once in a folder, is waited for before. A warning says what could
-        not be written. The next call opens new connections, and indexes what is left.
+        Waits for an embedded server that is being set up; warns of what is not written. The next call opens it again.
         """
         await self.unwritten.write_out()
         await self._stop()
