@@ -20,8 +20,13 @@ CALL = re.compile(r"^ *(\d+) (.+?) +([\d,]+) +([\d,]+) +(\d+%|-)  [█▏▎▍�
 
 
 @pytest.fixture
-def out(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for what the demo writes; its scratch files go to `<out>/tmp`, its database to a folder of its own."""
+def out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for what the demo writes; its scratch files go to `<out>/tmp`.
+
+    Its database is one of the tests' server, which need not be set up first; for a test that asks for `home`, there.
+    """
+    if "home" not in request.fixturenames:
+        monkeypatch.setenv("MEMORY_CONTEXT_URL", request.getfixturevalue("database_url"))
     out = Path(tempfile.mkdtemp(prefix="mc-out-", dir="/tmp"))
     (out / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(out / "tmp"))
@@ -60,7 +65,7 @@ def figures(row: str, text: str) -> list[str]:
     return re.split(r"  +", line.removeprefix(row).strip())
 
 
-def test_demo_tells_the_whole_story(out: Path) -> None:
+def test_demo_tells_the_whole_story(home: Path, out: Path) -> None:
     """Calls, placeholder, look-up, second process, table and chart, in plain lines of 80 columns."""
     run = run_demo(out)
     assert (run.returncode, run.stderr) == (0, "")
