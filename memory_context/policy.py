@@ -5,6 +5,8 @@ says what was tried), so change one because a measurement says so.
 """
 
 import sys
+from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -151,8 +153,12 @@ class ContextPolicy(BaseModel):
         first_view: How a stored tool result looks until the agent has answered it: `full` (up to
             `first_view_limit_tokens`, beyond that its excerpt), `excerpt` (its excerpt within
             `offload_threshold_tokens`), or `placeholder` (compacted at once).
+        first_view_by_tool: The same for single tools, by name or pattern (`fetch_*`), the first that fits. `full` shows
+            a result of such a tool whole up to half of the budget, whatever it is.
         first_view_limit_tokens: The most that one tool result takes in its first view; also how much of the current
             user message is always whole. In effect at most a quarter of the budget for a result.
+        document_first_view_limit_tokens: The same for a document (prose, a page, a mail), which is meant to be read. In
+            effect at most half of the budget.
         token_budget: The most tokens `get_messages` returns, all sections included; None is unlimited.
         reserved_tokens: Part of the budget kept free for what the context does not see: system prompt, tool schemas.
         fold_to_ratio: A fold takes the view down to this share of the budget, not just under it, so that folds are
@@ -174,7 +180,9 @@ class ContextPolicy(BaseModel):
 
     offload_threshold_tokens: int = Field(default=500, ge=50)
     first_view: FirstView = "full"
+    first_view_by_tool: dict[str, FirstView] = {}
     first_view_limit_tokens: int = Field(default=4000, ge=200)
+    document_first_view_limit_tokens: int = Field(default=12_000, ge=200)
     token_budget: int | None = 100_000
     reserved_tokens: int = Field(default=0, ge=0)
     fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
@@ -204,10 +212,33 @@ class ContextPolicy(BaseModel):
             )
         return self
 
-    @property
-    def shown_first(self) -> FirstView:
-        """How a stored result looks until it is answered: `first_view`, but whole where nothing is compacted."""
-        return self.first_view if self.compaction.enabled else "full"
+    def __hash__(self) -> int:  # a frozen model's own cannot take a dict
+        return hash(self.model_dump_json())
+
+    def first_view_of(self, tool: str) -> FirstView:
+        """Return how a stored result of a tool looks until it is answered: whole where nothing is compacted."""
+        if not self.compaction.enabled:
+            return "full"
+        return self._named_for(tool) or self.first_view
+
+    def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
+        """Return what one result of a tool may take in its first view and be shown whole.
+
+        Args:
+            tool: The tool's name.
+            is_document: Tells whether the result is a document; asked only if that matters.
+        """
+        view, limit = self.view_limit_tokens, self.result_limit_tokens
+        if not self.compaction.enabled:
+            return limit
+        half = sys.maxsize if view is None else view // 2
+        if self._named_for(tool) == "full":
+            return half
+        document_limit = min(self.document_first_view_limit_tokens, half)
+        return document_limit if document_limit > limit and is_document() else limit
+
+    def _named_for(self, tool: str) -> FirstView | None:
+        return next((view for name, view in self.first_view_by_tool.items() if fnmatchcase(tool, name)), None)
 
     @property
     def view_limit_tokens(self) -> int | None:
@@ -216,7 +247,7 @@ class ContextPolicy(BaseModel):
 
     @property
     def result_limit_tokens(self) -> int:
-        """What one tool result may take in its first view and be shown whole."""
+        """What one tool result may take in its first view and be shown whole, if it is no document."""
         limit = self.view_limit_tokens
         if not self.compaction.enabled:
             return sys.maxsize if limit is None else limit

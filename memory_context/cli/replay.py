@@ -175,7 +175,7 @@ class _Watcher:
         if not tokens and part.tokens > self._policy.result_limit_tokens:  # archived by an earlier version
             tokens = min(part.tokens, self._policy.excerpt_limit_tokens)
             self.assumed_excerpts += 1
-        if tokens:
+        if 0 < tokens < part.tokens:  # else it was shown whole
             part.stored = replace(stored, excerpt="", excerpt_tokens=tokens)
             transcript[decision.position].touch()
 

@@ -1,6 +1,8 @@
 from .compactor import Compacted, Compactor, Hint, Result
 from .composing import composed, read_anything
+from .documents import is_document
 from .excerpt import Label, Passage, excerpt, render_passages
+from .readers.wrapped import unwrapped
 from .reading import Reader, Reading
 from .registry import CompactFunction, Compactors
 from .summarising import (
@@ -31,8 +33,10 @@ __all__ = [
     "composed",
     "cut_at_sentence",
     "excerpt",
+    "is_document",
     "mended",
     "read_anything",
     "render_passages",
     "summary_prompt",
+    "unwrapped",
 ]

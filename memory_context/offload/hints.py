@@ -2,67 +2,62 @@
 
 from autogen_core.models import AssistantMessage
 
-from ..compaction import Hint, Result
+from ..compaction import Hint, Result, is_document, unwrapped
 from ..messages import results_of, source_of, texts_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Transcript
 from .known import KnownText
 
-__all__ = ["hint_for", "result_of"]
+__all__ = ["told_of"]
 
 _SAID_CHARACTERS = 8_000
 _TASK_CHARACTERS = 16_000
 
-_EXCERPT_OVERHEAD_TOKENS = 100
-"""Room in a first view for the status and the placeholder above an excerpt."""
+_EXCERPT_OVERHEAD_TOKENS = 115
+"""Room in a first view for the status, the placeholder and the line above an excerpt."""
 _FACTS_SHARE_OF_EXCERPT = 0.15
 """Of an excerpt's room: names in what is left out say more for their tokens than further lines would."""
 
 
-def result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
-    """Return a part that is a tool's result, or the output of code, as compactors take it."""
-    if part.address.kind != "result":
-        return Result(text, source_of(entry.message) or "code", token_count=part.tokens)
-    result = results_of(entry.message)[part.address.index]
-    call = transcript.call_answered_by(entry.position, part.address.index)
-    return Result(text, result.name or "tool", call.arguments if call else "", result.is_error, part.tokens)
-
-
-def hint_for(
+def told_of(
     transcript: Transcript,
     entry: Entry,
     part: Part,
+    text: str,
     policy: ContextPolicy,
     counter: TokenCounter,
     *,
     is_answered: bool,
     known: KnownText | None,
-) -> Hint:
-    """Return what is known of the agent's work when this part is compacted.
+) -> tuple[Result, Hint]:
+    """Return a result, or the output of code, as compactors take it, and what is known of the agent's work.
 
     Args:
         transcript: The transcript.
         entry: The part's entry.
         part: The part.
+        text: What it says.
         policy: Limits.
         counter: Counts tokens.
         is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole,
             and beside it facts about the rest.
         known: What facts need not say; None if that does not matter.
     """
-    facts_are_wanted = is_answered or policy.shown_first == "placeholder"
+    result = _result_of(transcript, entry, part, text)
+    first_view = policy.first_view_of(result.source)
+    facts_are_wanted = is_answered or first_view == "placeholder"
     facts_limit = policy.compaction.facts_limit_tokens if facts_are_wanted else 0
     excerpt_limit = 0
     if not is_answered:
-        if policy.shown_first == "excerpt":
+        if first_view == "excerpt":
             excerpt_limit = min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
-        elif part.tokens > policy.result_limit_tokens:
+        elif part.tokens > policy.whole_limit_tokens(result.source, lambda: _is_document(text)):
             excerpt_limit = policy.excerpt_limit_tokens
     if excerpt_limit:
         facts_limit = min(policy.compaction.facts_limit_tokens, int(excerpt_limit * _FACTS_SHARE_OF_EXCERPT))
         excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)
-    return Hint(
+    hint = Hint(
         task=_task(transcript, policy)[:_TASK_CHARACTERS],
         said=_said(transcript, range(entry.position - 1, transcript.standing.start - 1, -1)),
         answer=_said(transcript, range(entry.position + 1, transcript.end)) if is_answered else "",
@@ -72,6 +67,22 @@ def hint_for(
         counter=counter,
         masks_credentials=policy.mask_credentials,
     )
+    return result, hint
+
+
+def _is_document(content: str) -> bool:
+    """Whether most of a content is a text that is meant to be read; beside a text, an MCP result may hold images."""
+    text = unwrapped(content).text
+    return len(text) * 2 > len(content) and is_document(text)
+
+
+def _result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> Result:
+    tool = entry.tool_of(part.address)
+    if part.address.kind != "result":
+        return Result(text, tool, token_count=part.tokens)
+    call = transcript.call_answered_by(entry.position, part.address.index)
+    is_error = results_of(entry.message)[part.address.index].is_error
+    return Result(text, tool, call.arguments if call else "", is_error, part.tokens)
 
 
 def _task(transcript: Transcript, policy: ContextPolicy) -> str:

@@ -17,7 +17,7 @@ from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Repeated, Transcript
-from .hints import hint_for, result_of
+from .hints import told_of
 from .known import KnownText
 from .parts import Packer, Piece
 from .repeats import may_repeat, repeated, sources_before
@@ -287,10 +287,9 @@ class Offloader:
         """Return what the compactor is told of a result; None for any other part."""
         if not part.is_result:
             return None
-        hint = hint_for(
-            self._transcript, entry, part, self._policy, self._counter, is_answered=False, known=self._known
+        return told_of(
+            self._transcript, entry, part, text, self._policy, self._counter, is_answered=False, known=self._known
         )
-        return result_of(self._transcript, entry, part, text), hint
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
         """Store packed parts in one transaction and record it.
@@ -313,10 +312,9 @@ class Offloader:
             return
         try:
             is_answered = entry.position < self._transcript.standing.consumed
-            hint = hint_for(
-                self._transcript, entry, part, self._policy, self._counter, is_answered=is_answered, known=None
+            result, hint = told_of(
+                self._transcript, entry, part, text, self._policy, self._counter, is_answered=is_answered, known=None
             )
-            result = result_of(self._transcript, entry, part, text)
             self._summariser.consider(entry, part, result, hint, part.stored.refs[0].key)
         except Exception as error:  # what the compactor kept stays
             _logger.warning("message %d is not summarised: %s", entry.position + 1, error)

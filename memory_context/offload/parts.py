@@ -5,7 +5,7 @@ gives one piece; the arguments of a call give one for each long string in them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autogen_core.models import AssistantMessage, UserMessage
 
@@ -94,10 +94,14 @@ class Packer:
         piece, ref = pieces[0]
         compacted = compacted_text(piece.survives, ref)
         if piece.survives.excerpt is None:
-            return self.stored(refs, compacted)
+            stored = self.stored(refs, compacted)
+            is_long = part.is_result and part.tokens > self._policy.result_limit_tokens
+            return replace(stored, excerpt_tokens=part.tokens) if is_long else stored  # a document, shown whole
         if not piece.survives.excerpt:
             return self.stored(refs, compacted, excerpt=compacted)
-        return self.stored(refs, compacted, f"{compacted}\n{_excerpt_text(piece.content, piece.survives, ref)}")
+        passages = _excerpt_text(piece.content, piece.survives, ref)
+        shown = f"Excerpt, {self._counter.count(passages):,} of its {part.tokens:,} tokens:"
+        return self.stored(refs, compacted, f"{compacted}\n{shown}\n{passages}")
 
     def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:
         """Return a record with its texts counted."""

@@ -14,7 +14,7 @@ from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
 from ..transcript import PartId, Retained, Transcript
-from .hints import hint_for, result_of
+from .hints import told_of
 from .known import KnownText
 from .parts import compacted_text
 from .recording import SummaryRecorder
@@ -62,7 +62,6 @@ class Retainer:
         self._compactors = compactors
         self._summaries = SummaryRecorder(transcript, summariser, policy, counter)
         self._known = KnownText(transcript, policy)
-        self._chooses = policy.compaction.enabled and policy.shown_first != "placeholder"
         self._failed: set[PartId] = set()
 
     async def settle(self) -> None:
@@ -89,11 +88,13 @@ class Retainer:
 
     def _is_open(self, part_id: PartId) -> bool:
         standing = self._transcript.standing
-        if not self._chooses or part_id not in standing.answered_whole:
+        if not self._policy.compaction.enabled or part_id not in standing.answered_whole:
             return False
         if part_id in standing.retained or part_id in self._failed:
             return False
         entry = self._transcript[part_id[0]]
+        if self._policy.first_view_of(entry.tool_of(part_id[1])) == "placeholder":
+            return False
         stored = entry.part(part_id[1]).stored
         # an answer of a memory tool collapses to what it was a look at; a text the store did not give back is gone
         return stored is not None and bool(stored.refs) and part_id[1] not in entry.dropped
@@ -106,10 +107,9 @@ class Retainer:
             part, text = entry.part(address), entry.text(address)
             if part.stored is None or text is None:
                 continue
-            hint = hint_for(
-                self._transcript, entry, part, self._policy, self._counter, is_answered=True, known=self._known
+            result, hint = told_of(
+                self._transcript, entry, part, text, self._policy, self._counter, is_answered=True, known=self._known
             )
-            result = result_of(self._transcript, entry, part, text)
             choices.append(_Choice((position, address), part.stored.refs[0], result, hint))
         return choices
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from autogen_core.models import LLMMessage
 
-from ..messages import Address, text_at, with_texts
+from ..messages import Address, results_of, source_of, text_at, with_texts
 from ..references import MemoryRef
 
 __all__ = [
@@ -130,6 +130,12 @@ class Entry:
     def part(self, address: Address) -> Part:
         """Return the part at an address of this message."""
         return self._by_address[address]
+
+    def tool_of(self, address: Address) -> str:
+        """Return the name of the tool that a result came from, or the source of the output of code."""
+        if address.kind != "result":
+            return source_of(self.message) or "code"
+        return results_of(self.message)[address.index].name or "tool"
 
     def text(self, address: Address) -> str | None:
         """Return what a part says; None if only the store has it."""

@@ -85,7 +85,8 @@ def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: Cont
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     """Whether the view shows the whole of a part."""
     standing, part_id = transcript.standing, (entry.position, part.address)
-    if part.stored is not None and part.is_result and policy.shown_first == "placeholder":
+    is_first_shown = part.stored is None or not part.is_result
+    if not is_first_shown and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
         return False
     is_cut = part_id in standing.shortened or (part.stored is not None and part.stored.excerpt is not None)
     is_gone = standing.is_hidden(entry.position) or part_id in standing.compacted or part.address in entry.dropped

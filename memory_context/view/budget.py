@@ -136,13 +136,13 @@ class Budget:
 
     def _shown_compacted(self, transcript: Transcript) -> tuple[PartId, ...]:
         """Return the answered results that were shown by their placeholders from the first view on."""
-        if self._policy.shown_first != "placeholder":
-            return ()
         return tuple(
             (position, address)
             for position, address in sorted(transcript.standing.answered_whole)
-            for stored in (transcript[position].part(address).stored,)
+            for entry in (transcript[position],)
+            for stored in (entry.part(address).stored,)
             if stored is not None and stored.refs
+            if self._policy.first_view_of(entry.tool_of(address)) == "placeholder"
         )
 
     # --- steps: each returns the decisions it takes

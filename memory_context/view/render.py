@@ -53,7 +53,8 @@ def text_in_view(
         shortened = standing.shortened[part_id]
         return "shortened", shortened.text, shortened.tokens
     if part.stored is not None and part.is_result:
-        if policy.shown_first == "placeholder" and part.stored.refs:  # what it looked up itself is to be read once
+        # what the agent looked up itself is to be read once
+        if part.stored.refs and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
             return "placeholder", part.stored.compacted, part.stored.compacted_tokens
         if part.stored.excerpt is not None:
             return "excerpt", part.stored.excerpt, part.stored.excerpt_tokens

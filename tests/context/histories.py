@@ -42,6 +42,7 @@ from memory_context.messages import (
     results_of,
     texts_of,
 )
+from memory_context.policy import FirstView
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import (
     Arithmetic,
@@ -155,12 +156,16 @@ def long_history(seed: int, length: int = 60) -> list[tuple[Any, ...]]:
     return history
 
 
+FIRST_VIEWS: dict[str, FirstView] = {"tool_1": "full", "tool_2": "placeholder", "tool_[34]": "excerpt"}
+
+
 def any_policy(seed: int) -> ContextPolicy:
     """Make a policy, mostly with a budget that such a history overruns."""
     rng = random.Random(seed)
     return ContextPolicy(
         offload_threshold_tokens=rng.choice([50, 200, 500]),
         first_view=rng.choice(["full", "full", "excerpt", "placeholder"]),
+        first_view_by_tool=rng.choice([{}, {}, FIRST_VIEWS]),
         first_view_limit_tokens=rng.choice([200, 1000, 4000]),
         token_budget=rng.choice([None, 2000, 3000, 4000, 8000, 16_000, 100_000]),
         reserved_tokens=rng.choice([0, 0, 700]),
@@ -218,6 +223,7 @@ policies = st.builds(
     ContextPolicy,
     offload_threshold_tokens=st.sampled_from([50, 200, 500]),
     first_view=st.sampled_from(["full", "excerpt", "placeholder"]),
+    first_view_by_tool=st.sampled_from([{}, FIRST_VIEWS]),
     first_view_limit_tokens=st.sampled_from([200, 1000, 4000]),
     token_budget=st.sampled_from([None, 1000, 2000, 8000, 100_000]),
     store_timeout_seconds=st.just(20),

@@ -4,13 +4,12 @@ It is asked after the readers of more particular sorts: any of those may hold wo
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 
 from ...references import shorten
 from ..compactor import Result
+from ..documents import is_prose
 from ..excerpt import Passage
 from ..reading import Reading
 from .framing import LABELS, LANDMARKS, NAMES, described, fact
@@ -26,9 +25,6 @@ _LEAST_SENTENCE = 30
 _LEAST_WIDE_SENTENCE = 10
 _LONGEST_PARAGRAPH = 600
 
-_SYMBOLS = set("{}();=<>[]|\\/_$#@^~`*+&%")
-_LEAST_LETTERS = 0.72
-_MOST_SYMBOLS = 0.05
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]{0,3}(?=\s|$)|[。！？؟।]+[”」』]?|\n[ \t]*\n")
 _NAME = r"[A-ZÀ-ÖØ-ÞΑ-ΩА-Я][\w’'-]{1,30}"
 _CAPITALS = re.compile(rf"\b{_NAME}(?: (?:(?:of|the|de|da|van|von|der|and|la|di) )?{_NAME}){{0,4}}")
@@ -54,9 +50,9 @@ _COMMON = {
 def read_prose(result: Result) -> Reading | None:
     """Return what a running text is about; None for what is not mostly words and sentences."""
     content = result.content
-    if len(content) < _LEAST or not _is_prose(content[:_SNIFFED]):
+    if len(content) < _LEAST or not is_prose(content[:_SNIFFED]):
         return None
-    if len(content) > 2 * _SNIFFED and not _is_prose(content[len(content) // 2 :][:_SNIFFED]):
+    if len(content) > 2 * _SNIFFED and not is_prose(content[len(content) // 2 :][:_SNIFFED]):
         return None
     paragraphs = _paragraphs(content)
     headings = [(passage, _heading(content[passage.start : passage.end])) for passage in paragraphs]
@@ -78,28 +74,6 @@ def read_prose(result: Result) -> Reading | None:
         landmarks=_landmarks(paragraphs, headings, told),
         labels=_labels(content, paragraphs, headings),
     )
-
-
-def _is_prose(sample: str) -> bool:
-    """Whether most characters are letters, few are symbols of code, and words stand in sentences."""
-    if not sample.isascii():  # vowel signs of Indic scripts and points of Hebrew belong to their letters
-        sample = "".join(c for c in sample if c.isascii() or unicodedata.category(c)[0] != "M")
-    dense = "".join(sample.split())
-    if not dense:
-        return False
-    letters = sum(map(str.isalpha, dense))
-    symbols = sum(map(dense.count, _SYMBOLS))
-    if letters < _LEAST_LETTERS * len(dense) or symbols > _MOST_SYMBOLS * len(dense):
-        return False
-    if sum(character > "⺀" for character in dense) * 3 > len(dense):  # scripts without spaces
-        return sum(character in "。，、！？；：．" for character in dense) * 100 > len(dense)
-    words = sample.split()
-    if not 2.0 < len(dense) / len(words) < 14:
-        return False
-    lines = [line for line in sample.split("\n") if line.strip()]
-    ends = sum(1 for _ in islice(_SENTENCE_END.finditer(sample), 200))
-    plain = sum(word.strip(".,;:!?'\"()").isalpha() for word in words)
-    return ends > 0 and len(words) >= 5 * len(lines) and plain * 10 > 7 * len(words)
 
 
 def _paragraphs(content: str) -> list[Passage]:

@@ -1,0 +1,124 @@
+"""Whether a content is meant to be read (prose, a page, a mail) or looked up in (a log, a listing, rows, code).
+
+Told by form alone: mail headers, or a good share of paragraphs that are words in sentences once markup is taken off. A
+wrong guess costs tokens, never text.
+"""
+
+import html
+import re
+import unicodedata
+from itertools import islice
+
+__all__ = ["is_document", "is_prose"]
+
+_LOOKED_AT = 60_000
+_MAIL_HEADERS = 3
+_FIELD_CHARACTERS = 150
+"""JSON with more fields than one in so many characters is rows."""
+_CODE_SHARE = 1 / 6
+"""A text with more lines of code than this, beside those in fences, is code."""
+_PROSE_SHARE, _PROSE_SHARE_OF_PAGE = 0.5, 0.25
+"""Of the text, in its paragraphs; a page has navigation and tables, too."""
+_PROSE_OF_ALL, _PROSE_OF_HTML = 0.15, 0.03
+"""Of the content, code and markup included."""
+_HEADINGS_OF_PAGE = 3
+
+_MAIL_HEADER = re.compile(
+    r"^[> ]{0,4}\**(From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Return-Path|Received):\**\s",
+    re.MULTILINE | re.IGNORECASE,
+)
+_HIDDEN = re.compile(r"<(script|style|noscript|svg|template|pre)\b", re.IGNORECASE)
+_BLOCK_TAG = re.compile(
+    r"</?(?:p|div|h[1-6]|li|[uod]l|d[td]|br|hr|t[rdh]|table|section|article|main|header|footer|nav|blockquote|title)\b"
+    r"[^<>]{0,2000}>",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"</?[a-zA-Z!][^<>]{0,2000}>")
+_FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(
+    r"^#{1,6} +\S|^\S.{0,150}\n(?:={3,200}|-{3,200}|~{3,200})[ \t\r]*$|<h[1-6]\b", re.MULTILINE | re.IGNORECASE
+)
+_LINK = re.compile(r"!?\[([^\]\n]{0,300})\]\([^)\n]{0,1000}\)")
+_URL = re.compile(r"<?\bhttps?://[^\s<>\"')\]]+>?")
+_MARK = re.compile(r"^[ \t]*(?:[#>*+•-]+|\d{1,3}[.)]|[a-z][.)]|\.\.)[ \t]+|[*_`]{1,3}", re.MULTILINE)
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+_CODE = re.compile(
+    r"^(?:\s{0,40}(?:(?:async )?def |class \w+[(:{]|import \w|from \S+ import|return\b"
+    r"|(?:if|elif|for|while|else)\b.{0,200}[:{]$|[\w.\[\]]+ (?:=|\+=) |[{}]|#include|//|/\*"
+    r"|(?:export|const|let|var|public|private|static|func|fn) )|diff --git |@@ -)",
+    re.MULTILINE,
+)
+_MACHINE_LINE = re.compile(
+    r"\s*(?:[\[(<]?(?!\d{1,3}[.)]\s)\d|[A-Z][a-z]{2} +\d"
+    r"|\[?(?i:trace|debug|info|notice|warn(?:ing)?|error|fatal|critical)\b"
+    r"|\S{1,200}:\d+[:)]|[a-z_][\w-]*: |\||[^\s,]{1,80},\S|[^\t\n]{1,80}\t+\S)"
+)
+"""How lines of logs, of hits in files and of rows begin."""
+_SYMBOLS = set("{}();=<>[]|\\/_$#@^~`*+&%")
+_LEAST_LETTERS, _MOST_SYMBOLS = 0.72, 0.05
+_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]{0,3}(?=\s|$)|[。！？؟।]+[”」』]?|\n[ \t]*\n")
+_WITHOUT_SPACES = "⺀"
+
+
+def is_document(content: str) -> bool:
+    """Return whether a content is meant to be read; of a large one its ends and its middle are looked at."""
+    if len({match[1].lower() for match in _MAIL_HEADER.finditer(content[:4000])}) >= _MAIL_HEADERS:
+        return True
+    sample = content
+    if len(content) > _LOOKED_AT:
+        middle, part = len(content) // 2, _LOOKED_AT // 4
+        sample = "\n\n".join([content[: 2 * part], content[middle : middle + part], content[-part:]])
+    if sample.count('":') * _FIELD_CHARACTERS > len(sample):
+        return False
+    if "\\n" in sample:  # a text in a field of JSON
+        sample = sample.replace("\\n", "\n").replace('\\"', '"')
+    is_html = _TAG.match(sample.lstrip()) is not None
+    text = _text_of(sample)
+    lines = sum(1 for line in text.split("\n") if line.strip())
+    if sum(1 for _ in _CODE.finditer(text)) > max(lines * _CODE_SHARE, 2):
+        return False
+    paragraphs = _BLANK_LINE.split(_MARK.sub("", _URL.sub("", _LINK.sub(r"\1", text))))
+    prose = sum(len(paragraph) for paragraph in paragraphs if is_prose(paragraph))
+    is_page = is_html or sum(1 for _ in islice(_HEADING.finditer(text), _HEADINGS_OF_PAGE)) == _HEADINGS_OF_PAGE
+    least = (_PROSE_SHARE_OF_PAGE if is_page else _PROSE_SHARE) * sum(map(len, paragraphs))
+    return prose > max(least, (_PROSE_OF_HTML if is_html else _PROSE_OF_ALL) * len(sample))
+
+
+def is_prose(text: str) -> bool:
+    """Return whether most characters are letters, few are symbols of code, and words stand in sentences."""
+    if not text.isascii():  # vowel signs of Indic scripts and points of Hebrew belong to their letters
+        text = "".join(c for c in text if c.isascii() or unicodedata.category(c)[0] != "M")
+    words = text.split()
+    dense = "".join(words)
+    if not dense:
+        return False
+    letters = sum(map(str.isalpha, dense))
+    symbols = sum(map(dense.count, _SYMBOLS))
+    if letters < _LEAST_LETTERS * len(dense) or symbols > _MOST_SYMBOLS * len(dense):
+        return False
+    if sum(character > _WITHOUT_SPACES for character in dense) * 3 > len(dense):
+        return sum(character in "。，、！？；：．" for character in dense) * 100 > len(dense)
+    if not 2.0 < len(dense) / len(words) < 14:
+        return False
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) > 2 and sum(_MACHINE_LINE.match(line) is not None for line in lines) * 2 > len(lines):
+        return False
+    ends = sum(1 for _ in islice(_SENTENCE_END.finditer(text), 200))
+    plain = sum(word.strip(".,;:!?'\"()").isalpha() for word in words)
+    return ends > 0 and len(words) >= 5 * len(lines) and plain * 10 > 7 * len(words)
+
+
+def _text_of(sample: str) -> str:
+    """Return a text without tags, scripts and code in fences; blocks of HTML are paragraphs."""
+    text = _FENCED.sub("", sample)
+    if not _TAG.search(text):
+        return text
+    pieces: list[str] = []
+    position = 0
+    for match in _HIDDEN.finditer(text):
+        if match.start() >= position:
+            pieces.append(text[position : match.start()])
+            end = text.find(f"</{match[1]}", match.end())
+            position = len(text) if end < 0 else end
+    shown = "".join([*pieces, text[position:]])
+    return html.unescape(_TAG.sub("", _BLOCK_TAG.sub("\n\n", shown)))
