@@ -98,6 +98,8 @@ def _in_words(default: object) -> str:
         return "built in" if default is None else "on" if default else "off"
     if isinstance(default, str):
         return f'"{default}"'
+    if default == {}:
+        return "none"
     if isinstance(default, tuple):
         return ", ".join(f"`{value}`" for value in default)
     return f"{default:,}" if isinstance(default, int) else f"{default:g}"
