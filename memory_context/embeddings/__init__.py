@@ -7,7 +7,7 @@ from ..errors import EmbeddingError
 from .embedder import Embedder, Purpose, check_embedder, embed_checked
 from .fastembed import FastEmbedEmbedder
 from .openai import OpenAIEmbedder
-from .wordllama import WordLlamaEmbedder
+from .wordllama import WordLlamaEmbedder, default_embedder
 
 __all__ = [
     "Embedder",
@@ -17,5 +17,6 @@ __all__ = [
     "Purpose",
     "WordLlamaEmbedder",
     "check_embedder",
+    "default_embedder",
     "embed_checked",
 ]

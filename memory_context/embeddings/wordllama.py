@@ -15,8 +15,10 @@ text. The vectors are the same. Measured with 256 texts in one run on two cores,
 
 import asyncio
 import hashlib
+import logging
 import threading
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
-__all__ = ["WordLlamaEmbedder"]
+__all__ = ["WordLlamaEmbedder", "default_embedder"]
+
+_logger = logging.getLogger("memory_context")
 
 _WEIGHTS_FILE = "weights/l2_supercat_256.safetensors"
 _WEIGHTS_SHA256 = "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
@@ -81,6 +85,21 @@ class WordLlamaEmbedder:
         return "WordLlamaEmbedder()"
 
 
+@cache
+def default_embedder() -> WordLlamaEmbedder | None:
+    """Return the embedder of a store that is given none; None where WordLlama is not installed, which is logged once.
+
+    It has no wheels for Linux on ARM and for Python 3.14, where the extra `local` comes without it.
+    """
+    if all(map(find_spec, ("wordllama", "tokenizers", "numpy"))):
+        return WordLlamaEmbedder()
+    _logger.warning(
+        "search goes by words alone, since WordLlama is not installed: pip install 'memory-context[local]' (it has no "
+        "wheel for Linux on ARM and for Python 3.14), or give the store another embedder"
+    )
+    return None
+
+
 class _Model(NamedTuple):
     tokenizer: "Tokenizer"
     token_vectors: "NDArray[numpy.float16]"
@@ -102,7 +121,7 @@ def _load() -> _Model:
 def _package_folder() -> Path:
     package = find_spec("wordllama")  # finds it without importing it
     if package is None or not package.submodule_search_locations:
-        raise ImportError("WordLlamaEmbedder needs the wordllama package; install it: pip install wordllama")
+        raise ImportError("WordLlamaEmbedder needs the wordllama package: pip install 'memory-context[local]'")
     return Path(next(iter(package.submodule_search_locations)))
 
 

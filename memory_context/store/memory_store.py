@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 from weakref import WeakSet
 
-from memory_context.embeddings import Embedder, WordLlamaEmbedder, check_embedder
+from memory_context.embeddings import Embedder, check_embedder, default_embedder
 from memory_context.indexing import Candidate, QueryProfile
 from memory_context.references import LookupRegister
 
@@ -52,7 +52,7 @@ class MemoryStore:
     Args:
         url: Where the database is; None for MEMORY_CONTEXT_URL, and without that the embedded server. A login that
             may migrate is used for that only; the pool then gets an ordinary login beside it.
-        embedder: Makes the embeddings that search compares; None for `WordLlamaEmbedder`, which needs no network.
+        embedder: Makes what search compares; None for `WordLlamaEmbedder`, and for none where that is not installed.
         owner_url: A login that may migrate, when `url` is an ordinary one; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
         limits: How long calls wait for the database.
@@ -86,8 +86,8 @@ class MemoryStore:
     ) -> None:
         if pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
-        embedder = embedder or WordLlamaEmbedder()
-        check_embedder(embedder)
+        if embedder := embedder or default_embedder():
+            check_embedder(embedder)
         self.lookups = LookupRegister()
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
@@ -122,8 +122,8 @@ class MemoryStore:
         return self._database.location.for_config()
 
     @property
-    def embedder(self) -> Embedder:
-        """Makes the embeddings that search compares."""
+    def embedder(self) -> Embedder | None:
+        """Makes the embeddings that search compares; None where search goes by words alone."""
         return self._indexer.embedder
 
     @property

@@ -67,8 +67,10 @@ class QueryVector:
     values: Sequence[float]
 
 
-async def embed_query(embedder: Embedder, query: str) -> QueryVector | None:
+async def embed_query(embedder: Embedder | None, query: str) -> QueryVector | None:
     """Return a query's embedding; None if it has none, or the embedder fails, which is logged."""
+    if embedder is None:
+        return None
     try:
         (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
     except EmbeddingError as error:

@@ -154,5 +154,5 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     """The remedy is in the text."""
     monkeypatch.setattr(wordllama, "_model", None)
     monkeypatch.setitem(sys.modules, "wordllama", None)
-    with pytest.raises(ImportError, match="pip install wordllama"):
+    with pytest.raises(ImportError, match=r"pip install 'memory-context\[local\]'"):
         await WordLlamaEmbedder().embed(["text"], "document")
