@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgvector import Vector
-
 from memory_context.credentials import masked_in_place
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Chunk, chunks_of, terms_of
@@ -160,7 +158,7 @@ def strings_literal(values: Iterable[str]) -> str:
 
 def vector_literal(vector: Sequence[float]) -> str:
     """Return a vector as pgvector reads it."""
-    return Vector(list(vector)).to_text()
+    return "[" + ",".join([f"{value:.5g}" for value in vector]) + "]"
 
 
 def _length_code(length: int) -> int:
