@@ -4,4 +4,12 @@ import lazy_loader
 
 # A name is imported when it is first used (SPEC 1), here and in the packages below: the names and their modules stand
 # in __init__.pyi, for people, type checkers and lazy_loader alike. EAGER_IMPORT=1 imports everything at once.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("memory-context")
+    return _load(name)

@@ -1,5 +1,6 @@
+from .archive import ResumeReport
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .compaction import Compacted, Compactor, Compactors
+from .compaction import Compacted, Compactor, Compactors, Hint, Result
 from .context import MemoryContext
 from .context_builder import LightModelChoice, MemoryContextBuilder, choose_light_model
 from .context_config import MemoryContextConfig
@@ -31,7 +32,7 @@ from .memory import (
     SearchScore,
     Sharing,
 )
-from .policy import CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
+from .policy import ArchivePolicy, CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
 from .references import MemoryRef
 from .stats import ContextStats
 from .store import (
@@ -47,8 +48,11 @@ from .store import (
 from .tokens import TokenCounter
 from .view import Decided, Segment, SegmentChange, ViewReport
 
+__version__: str
+
 __all__ = [
     "AgentMemory",
+    "ArchivePolicy",
     "AuditEvent",
     "CachePolicy",
     "ChatMessage",
@@ -65,6 +69,7 @@ __all__ = [
     "ExpansionPolicy",
     "FastEmbedEmbedder",
     "FoundPassage",
+    "Hint",
     "IndexReport",
     "ItemDamagedError",
     "ItemNotFoundError",
@@ -87,6 +92,8 @@ __all__ = [
     "PruneProgress",
     "PruneReport",
     "RecallPolicy",
+    "Result",
+    "ResumeReport",
     "SchemaError",
     "SearchHit",
     "SearchScore",

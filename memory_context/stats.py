@@ -1,8 +1,9 @@
 """What a context did, in numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .light_model import LightModelUsage
+from .notebooks import html_table
 from .policy import ContextPolicy
 from .transcript import (
     Decision,
@@ -95,6 +96,14 @@ class ContextStats:
     def relative_cost(self) -> float:
         """What the views cost relative to keeping everything; 1 before the first view."""
         return self.cost / self.raw_cost if self.raw_cost else 1.0
+
+    def __repr__(self) -> str:
+        sent = f"{self.view_tokens_total:,} of {self.raw_tokens_total:,} tokens sent"
+        return f"<ContextStats {self.views} views, {sent}, cost {self.relative_cost:.2f} of keeping everything>"
+
+    def _repr_html_(self) -> str:
+        """Return its counts as a table, for notebooks."""
+        return html_table(repr(self).strip("<>"), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     @property
     def stable_share(self) -> float:

@@ -1,8 +1,10 @@
 """What became of a session when it was taken up again: what is there, and what is known to be missing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Literal
+
+from ..notebooks import html_table
 
 __all__ = ["ResumeReport"]
 
@@ -42,6 +44,10 @@ class ResumeReport:
     def is_complete(self) -> bool:
         """Whether nothing is known to be missing."""
         return not (self.missing_batches or self.damaged_batches or self.later_keys or self.branches)
+
+    def _repr_html_(self) -> str:
+        """Return its fields as a table, for notebooks."""
+        return html_table(str(self), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     def __str__(self) -> str:
         if self.outcome != "resumed":

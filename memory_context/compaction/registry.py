@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 from ..credentials import masked_in_place, without_padding
 from .compactor import Compacted, Compactor, Hint, Result
@@ -60,6 +60,12 @@ class Compactors:
         self._readers = tuple(BUILT_IN if readers is None else readers)
         self._registered: list[_Registered] = []
         self._complained: set[str] = set()
+
+    @overload
+    def register(self, tool: str | Callable[[Result], bool]) -> Callable[[_Given], _Given]: ...
+
+    @overload
+    def register(self, tool: str | Callable[[Result], bool], compactor: _Given) -> _Given: ...
 
     def register(
         self, tool: str | Callable[[Result], bool], compactor: "Compactor | CompactFunction | None" = None

@@ -94,6 +94,9 @@ class MemoryItem:
     origin: Origin = "application"
     other_keys: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<MemoryItem {self.key!r} {self.type} from {self.source!r}, {self.ref.token_count:,} tokens>"
+
     @property
     def key(self) -> str:
         """Its memory_key."""

@@ -10,6 +10,7 @@ from statistics import median
 from ..credentials import masked
 from ..escaping import to_utf8
 from ..indexing import Candidate, QueryProfile, query_terms, query_words, telling_terms, terms_of
+from ..notebooks import html_table
 from ..references import MemoryRef
 from ..store import MemoryCriteria, MemoryStore, ReadScope, StoredPassage
 from .items import MemoryItem, item_of
@@ -113,6 +114,15 @@ class SearchHit:
     def end_char(self) -> int:
         """Last character of the best passage."""
         return self.passages[0].end_char
+
+    def __repr__(self) -> str:
+        where = f"{self.item.key!r} lines {self.start_line}-{self.end_line}"
+        return f"<SearchHit {where}, score {self.score.total:.2f}{'' if self.is_relevant else ', not relevant'}>"
+
+    def _repr_html_(self) -> str:
+        """Return its passages as a table, for notebooks."""
+        rows = [(f"{one.start_line}-{one.end_line}", one.text) for one in self.passages]
+        return html_table(f"{self.item.key}: {self.ref.description}", ("lines", "passage"), rows)
 
 
 @dataclass(frozen=True)

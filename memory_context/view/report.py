@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..notebooks import html_table
 from ..transcript import Arithmetic, Cleared, Folded, PlannedCompaction, Shown, Transcript, Withdrawn
 from .view import PartState, Segment, View
 
@@ -94,6 +95,21 @@ class ViewReport:
         ]
         lines += [f"decided: {decided}" for decided in self.decisions]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<ViewReport {len(self.segments)} segments, {self.tokens:,} tokens, {len(self.changes)} changes>"
+
+    def _repr_html_(self) -> str:
+        """Return the segments as a table, for notebooks."""
+        columns = ("message", "state", "kind", "source", "tokens", "of", "why")
+        return html_table(
+            str(self).split("\n")[0],
+            columns,
+            [
+                (s.position + 1, s.state, s.kind, s.source, s.tokens, s.full_tokens, s.why or " ".join(s.keys))
+                for s in self.segments
+            ],
+        )
 
 
 def stable_tokens(before: View, after: View) -> int:
