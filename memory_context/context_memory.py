@@ -67,13 +67,15 @@ class ContextMemory:
         *,
         source: str | None = None,
         tags: Sequence[str] = (),
+        related_to: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         origin: CallerOrigin = "application",
     ) -> str:
         """Store a content and return its memory_key, once it is durable.
 
         What holds the words of a model, a tool or a file is stored with that `origin`: preferences and facts are taken
-        for the user's only if the application stored them as its own.
+        for the user's only if the application stored them as its own. `related_to` names keys of items it belongs
+        together with; the link is found from both sides. A type may be a word of the application's own.
 
         Raises:
             SecretError: The type is `user_secret`, which is refused until there is a vault.
@@ -81,7 +83,14 @@ class ContextMemory:
             StoreUnavailableError: The store cannot be reached now.
         """
         ref = await self.agent_memory.store(
-            content, description=description, type=type, source=source, tags=tags, metadata=metadata, origin=origin
+            content,
+            description=description,
+            type=type,
+            source=source,
+            tags=tags,
+            related_to=related_to,
+            metadata=metadata,
+            origin=origin,
         )
         return ref.key
 

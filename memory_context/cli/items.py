@@ -7,7 +7,7 @@ marked as private.
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,7 +31,7 @@ from .durations import age, time_ago
 from .naming import whole_key
 
 if TYPE_CHECKING:
-    from ..memory import MemoryItem, MemoryType
+    from ..memory import MemoryItem
     from ..references import MemoryRef
     from ..store import MemoryCriteria, MemoryStore, StoredMemory
     from ..store.inventory import Tombstone
@@ -70,16 +70,10 @@ def criteria_of(
     """Return what options say about items.
 
     Raises:
-        Failure: There is no such type, or the time cannot be read.
+        Failure: The time cannot be read.
     """
-    from typing import get_args
+    from ..memory import MemoryCriteria
 
-    from ..memory import MemoryCriteria, MemoryType
-    from ..store import SECRET_TYPE
-
-    for one in types or ():
-        if one not in (*get_args(MemoryType), SECRET_TYPE):  # there may be some of earlier versions
-            raise Failure(f"there is no type {one!r}; use one of {', '.join(get_args(MemoryType))}", ASKED_WRONGLY)
     return MemoryCriteria(
         types=tuple(types or ()),
         sources=tuple(sources or ()),
@@ -221,7 +215,7 @@ def store_file(
         return await memory.store(
             _text_of(file),
             description=description or name,
-            type=cast("MemoryType", memory_type),  # checked there
+            type=memory_type,  # checked there
             source=source or name,
             tags=tags or (),
             related_to=related_to or (),

@@ -11,6 +11,7 @@ from .summarising import (
     SUMMARY_SHARE,
     check_summary_prompt,
     cut_at_sentence,
+    first_sentence,
     mended,
     summary_prompt,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "composed",
     "cut_at_sentence",
     "excerpt",
+    "first_sentence",
     "is_document",
     "mended",
     "read_anything",

@@ -33,6 +33,7 @@ class Result:
         arguments: The call's arguments as JSON; empty if there was no call.
         is_error: What the framework said of it; None if it said nothing.
         token_count: Tokens of the content; 0 if unknown.
+        duration_seconds: From the call's message to the result's; None if there was no call.
     """
 
     content: str = field(repr=False)
@@ -40,6 +41,7 @@ class Result:
     arguments: str = ""
     is_error: bool | None = None
     token_count: int = 0
+    duration_seconds: float | None = None
 
 
 @dataclass(frozen=True)

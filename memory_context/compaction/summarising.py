@@ -10,6 +10,7 @@ import re
 
 from ..escaping import to_utf8
 from ..indexing import query_terms, terms_of
+from ..references import one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Hint, Result
 from .excerpt import excerpt, render_passages
@@ -22,6 +23,7 @@ __all__ = [
     "SUMMARY_SHARE",
     "check_summary_prompt",
     "cut_at_sentence",
+    "first_sentence",
     "mended",
     "summary_prompt",
 ]
@@ -172,6 +174,13 @@ def cut_at_sentence(text: str, limit_tokens: int, counter: TokenCounter) -> str:
         return cut[: ends[-1]].rstrip()
     cut = cut_to_tokens(cut, limit_tokens - 2, counter)
     return cut[: cut.rfind(" ") + 1 or len(cut)].rstrip() + " …"
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a mended summary, as a description."""
+    own = text.partition(f"\n{_HEADING}")[0]
+    match = _SENTENCE_END.search(own)
+    return one_line(own if match is None else own[: match.end()])
 
 
 def _is_summary(text: str, source_text: str, spoken_of: str, counter: TokenCounter) -> bool:

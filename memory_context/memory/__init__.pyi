@@ -1,6 +1,6 @@
 from .agent_memory import AgentMemory
 from .audit import AuditEvent, AuditTrail
-from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
+from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
 from .searching import FoundPassage, MemoryCriteria, SearchHit, SearchScore
 from .sharing import Sharing
 from .snapshots import MemorySnapshot
@@ -9,6 +9,7 @@ from .transforms import FULL, MemoryTransform
 
 __all__ = [
     "FULL",
+    "KNOWN_TYPES",
     "MAX_CONTENT_BYTES",
     "AgentMemory",
     "AuditEvent",

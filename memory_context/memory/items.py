@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..references import MemoryRef
 from ..store import Origin, caveat
@@ -11,12 +11,20 @@ from ..store import Origin, caveat
 if TYPE_CHECKING:
     from ..store import StoredMemory
 
-__all__ = ["MAX_CONTENT_BYTES", "Draft", "MemoryItem", "MemoryType", "item_of"]
+__all__ = [
+    "KNOWN_TYPES",
+    "MAX_CONTENT_BYTES",
+    "TYPE_LIMIT_CHARACTERS",
+    "Draft",
+    "MemoryItem",
+    "MemoryType",
+    "item_of",
+]
 
 MAX_CONTENT_BYTES = 256 * 1024 * 1024
 """The largest content an item takes, in UTF-8: Postgres takes 1 GB, less what a query needs around it."""
 
-MemoryType = Literal[
+KNOWN_TYPES = (
     "action_result",
     "web_content",
     "database_result",
@@ -26,7 +34,11 @@ MemoryType = Literal[
     "session_summary",
     "article",
     "custom",
-]
+)
+"""The types that have a meaning here; any other word is an application's own."""
+TYPE_LIMIT_CHARACTERS = 64
+MemoryType = str
+"""A word of up to 64 characters: one of `KNOWN_TYPES`, or an application's own, which is kept until it is forgotten."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,24 @@
 """What an item can take, checked before anything is stored: whatever is refused here a row would not give back."""
 
 import json
-from typing import Any, get_args
+import re
+from typing import Any
 
 from ..escaping import to_utf8
 from ..references import KEY_PATTERN
 from ..store import refuse_secret
-from .items import MAX_CONTENT_BYTES, MemoryType
+from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, TYPE_LIMIT_CHARACTERS
 
 __all__ = ["as_json", "check_draft", "is_too_large"]
+
+
+_TYPE = re.compile(r"\w[\w.-]*")
+
+
+def _is_type(memory_type: Any) -> bool:
+    if not isinstance(memory_type, str) or not _TYPE.fullmatch(memory_type):
+        return False
+    return len(to_utf8(memory_type)) <= TYPE_LIMIT_CHARACTERS  # of a row, in bytes
 
 
 def is_too_large(text: str) -> bool:
@@ -36,8 +46,11 @@ def check_draft(memory_type: str, source: Any, tags: Any, related_to: Any, metad
         ValueError: Says what is wrong and what to send.
     """
     refuse_secret(memory_type)
-    if memory_type not in get_args(MemoryType):
-        raise ValueError(f"type={memory_type!r}: use one of {', '.join(get_args(MemoryType))}")
+    if memory_type not in KNOWN_TYPES and not _is_type(memory_type):
+        raise ValueError(
+            f"type={memory_type!r}: use one of {', '.join(KNOWN_TYPES)}, or a word of your own of up to "
+            f"{TYPE_LIMIT_CHARACTERS} letters, digits, _, - and ."
+        )
     if source is not None and not isinstance(source, str):
         raise ValueError(f"source={source!r}: use a str, such as the name of a tool")
     if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):

@@ -46,6 +46,7 @@ _EXAMPLES = {
     "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
     "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
 }
+_DEFAULT_LINES = 50  # of an excerpt, first_n or last_n that says no more
 _SINGULAR = {"matches": "match", "values": "value"}
 _KINDS: dict[str, type] = dict.fromkeys(("unit", "pattern", "json_path"), str) | {"ignore_case": bool}
 
@@ -87,8 +88,13 @@ class MemoryTransform:
             if type(value) is not kind:
                 raise self._wrong(f"needs {name} as {kind.__name__}, not {value!r}")
         if self.name == "excerpt":
+            if not self._given():
+                object.__setattr__(self, "start_line", 1)
+                object.__setattr__(self, "end_line", _DEFAULT_LINES)
             self._check_excerpt()
         elif self.name in ("first_n", "last_n"):
+            if self.n is None:
+                object.__setattr__(self, "n", _DEFAULT_LINES)
             self._check_n()
         elif self.name == "filtered":
             self._check_filtered()
@@ -109,7 +115,10 @@ class MemoryTransform:
         start_char: int | None = None,
         end_char: int | None = None,
     ) -> "MemoryTransform":
-        """Return the transform that gives a range, of lines or of characters; an end left out is the content's."""
+        """Return the transform that gives a range, of lines or of characters; an end left out is the content's.
+
+        Without any argument it is the first 50 lines.
+        """
         return cls("excerpt", start_line=start_line, end_line=end_line, start_char=start_char, end_char=end_char)
 
     @classmethod
@@ -122,12 +131,12 @@ class MemoryTransform:
         return cls("summary", limit_tokens=limit_tokens)
 
     @classmethod
-    def first_n(cls, n: int, unit: Unit = "lines") -> "MemoryTransform":
+    def first_n(cls, n: int = _DEFAULT_LINES, unit: Unit = "lines") -> "MemoryTransform":
         """Return the transform that gives the beginning."""
         return cls("first_n", n=n, unit=unit)
 
     @classmethod
-    def last_n(cls, n: int, unit: Unit = "lines") -> "MemoryTransform":
+    def last_n(cls, n: int = _DEFAULT_LINES, unit: Unit = "lines") -> "MemoryTransform":
         """Return the transform that gives the end."""
         return cls("last_n", n=n, unit=unit)
 

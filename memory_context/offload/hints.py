@@ -82,7 +82,11 @@ def _result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> R
         return Result(text, tool, token_count=part.tokens)
     call = transcript.call_answered_by(entry.position, part.address.index)
     is_error = results_of(entry.message)[part.address.index].is_error
-    return Result(text, tool, call.arguments if call else "", is_error, part.tokens)
+    if call is None:
+        return Result(text, tool, "", is_error, part.tokens)
+    called_at = transcript[transcript.pairing.callers[entry.position, part.address.index][0]].added_at
+    seconds = max((entry.added_at - called_at).total_seconds(), 0.0)  # AutoGen reports none
+    return Result(text, tool, call.arguments, is_error, part.tokens, seconds)
 
 
 def _task(transcript: Transcript, policy: ContextPolicy) -> str:

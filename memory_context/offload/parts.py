@@ -11,17 +11,19 @@ from autogen_core.models import AssistantMessage, UserMessage
 
 from ..compaction import Compacted, Compactors, Hint, Result, render_passages
 from ..credentials import masked
-from ..memory import Draft, MemoryType
+from ..memory import Draft
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
 from ..references import QUOTATION, MemoryRef, shorten
 from ..store import Origin
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, Stored
+from .result_types import result_type
 
 __all__ = ["Packer", "Piece", "compacted_text"]
 
 _STATUS_LIMIT = 300
+_ARGUMENTS_CHARACTERS = 2_000  # of a call, in the metadata of its result
 _BEGINNING_CHARACTERS = 4_000  # of a text, in which credentials are looked for before a description is cut from it
 
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
@@ -145,8 +147,8 @@ class Packer:
 
     def _pack_result(self, entry: Entry, part: Part, result: Result, hint: Hint) -> Piece:
         survives = self._compactors.compact(result, hint)
-        type_: MemoryType = "command_output" if entry.carries_result else "action_result"
-        metadata = _audit(entry, part, result.is_error)
+        type_ = "command_output" if entry.carries_result else result_type(result.source, result.arguments)
+        metadata = _audit(entry, part, result.is_error) | self._call(result)
         draft = Draft(
             result.content,
             survives.description,
@@ -157,6 +159,16 @@ class Packer:
             origin="tool",
         )
         return Piece(result.content, survives, draft)
+
+    def _call(self, result: Result) -> dict[str, object]:
+        """Say in an item's metadata which tool was called with what, and how long that took."""
+        if result.duration_seconds is None:
+            return {}
+        arguments = result.arguments[:_BEGINNING_CHARACTERS]
+        if self._policy.mask_credentials:
+            arguments = masked(arguments)
+        call: dict[str, object] = {"tool": result.source, "arguments": shorten(arguments, _ARGUMENTS_CHARACTERS)}
+        return call | {"duration_seconds": round(result.duration_seconds, 3)}
 
     def _origin(self, entry: Entry) -> Origin:
         """Return whose words a message holds that carries no result.

@@ -5,6 +5,8 @@ until the next planned compaction or fold, or until something before it moves: w
 whatever it says.
 """
 
+from dataclasses import replace
+
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Folded, PartId, PlannedCompaction, Retained, Transcript, Withdrawn
@@ -32,6 +34,16 @@ class SummaryRecorder:
         self._counter = counter
         self._ready: list[SummaryReady] = []
         self._read = len(transcript.log)
+        summariser.is_unnamed = self._is_unnamed
+
+    def _is_unnamed(self, place: PartId) -> bool:
+        """Whether no view has shown the placeholder of a part: it stands whole, or nobody has seen it yet."""
+        position, address = place
+        standing = self._transcript.standing
+        if position < standing.start or standing.is_folded(position) or place in standing.compacted:
+            return False
+        part = self._transcript[position].part(address)
+        return part.stored is not None and part.stored.excerpt_tokens in (0, part.tokens)
 
     def is_held(self, part: PartId) -> bool:
         """Whether a part is not to be compacted yet, as its summary is still to come."""
@@ -68,9 +80,13 @@ class SummaryRecorder:
         if part.stored is None:
             return
         before, placeholder, _ = part.stored.compacted.partition(part.stored.refs[0].render())
-        text = f"{before}{placeholder}\n{summary.text}"  # before it stands whether the call succeeded
+        description = summary.description if self._is_unnamed((summary.position, summary.address)) else ""
+        if description:
+            placeholder = replace(part.stored.refs[0], description=description).render()
+        rest = summary.text.removeprefix(description).lstrip()  # the placeholder says that sentence
+        text = f"{before}{placeholder}\n{rest}".rstrip()  # before it stands whether the call succeeded
         tokens = self._counter.count(text)
-        self._transcript.decide(Retained(summary.position, summary.address, text, tokens, "model"))
+        self._transcript.decide(Retained(summary.position, summary.address, text, tokens, "model", description))
 
     def _changed_from(self) -> int:
         """Return the first place that changes since the last call moved; the end if none did.

@@ -12,14 +12,23 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from autogen_core.models import ChatCompletionClient, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel, ConfigDict
 
-from ..compaction import INSTRUCTIONS, SUMMARY_SHARE, Hint, Result, check_summary_prompt, mended, summary_prompt
+from ..compaction import (
+    INSTRUCTIONS,
+    SUMMARY_SHARE,
+    Hint,
+    Result,
+    check_summary_prompt,
+    first_sentence,
+    mended,
+    summary_prompt,
+)
 from ..credentials import masked, masked_in_place, without_padding
 from ..errors import LightModelError, StoreError
 from ..light_model import LightModel
@@ -51,12 +60,14 @@ class SummaryReady:
         address: The part.
         text: The summary, mended; at most `summary_limit_tokens`.
         tokens: Tokens of it.
+        description: What its item is called, if no view has shown its placeholder yet.
     """
 
     position: int
     address: Address
     text: str
     tokens: int
+    description: str
 
 
 class SummaryAnswer(BaseModel):
@@ -101,6 +112,9 @@ class Summariser:
         light_model: Summarises (see `summary_model`); None for never.
         decisions: The guard of the same client's decisions: while its breaker is open, nothing is asked here either.
 
+    Attributes:
+        is_unnamed: Whether no view has shown the placeholder of a part: the summary then says what its item is called.
+
     Raises:
         ValueError: The policy's prompt cannot be used.
     """
@@ -123,7 +137,8 @@ class Summariser:
         self._deadlines: dict[PartId, float] = {}
         self._made: dict[str, tuple[str, int]] = {}  # by key: the same content again is not summarised again
         self._ready: list[SummaryReady] = []
-        self._unsaved: dict[str, str] = {}
+        self._unsaved: dict[str, tuple[str, str]] = {}
+        self.is_unnamed: Callable[[PartId], bool] = lambda place: False
         self._refusals = 0
         self._warned: set[str] = set()
 
@@ -252,7 +267,8 @@ class Summariser:
             return
         text, tokens = summary
         self._made[job.key] = summary
-        self._unsaved[job.key] = text
+        is_unnamed = all(self.is_unnamed(place) for place in job.places)
+        self._unsaved[job.key] = text, first_sentence(text) if is_unnamed else ""
         self._offer(job.places, text, tokens)
         self._close_places(job)
         await self._save()
@@ -289,13 +305,14 @@ class Summariser:
         return made
 
     def _offer(self, places: Iterable[PartId], text: str, tokens: int) -> None:
-        self._ready += [SummaryReady(position, address, text, tokens) for position, address in places]
+        name = first_sentence(text)
+        self._ready += [SummaryReady(position, address, text, tokens, name) for position, address in places]
 
     async def _save(self) -> None:
         """Write summaries beside their items; those that cannot be go with the next one, or by `close`."""
         store = self._memory.memory_store
-        for key, text in list(self._unsaved.items()):
-            writing = store.update_model_summary(self._memory.user_id, key, text)
+        for key, (text, description) in list(self._unsaved.items()):
+            writing = store.update_model_summary(self._memory.user_id, key, text, description)
             try:
                 await asyncio.wait_for(writing, _STORE_SECONDS)
             except (StoreError, asyncio.TimeoutError) as error:

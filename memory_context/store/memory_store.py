@@ -281,9 +281,16 @@ class MemoryStore:
         """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
         return await reading.fetch_model_summary(self._database, user_id, memory_key, scope)
 
-    async def update_model_summary(self, user_id: str, memory_key: str, summary: str) -> bool:
-        """Keep what a model said of an item, instead of what one said before; whether the item is there."""
-        return await update_model_summary(self._database, user_id, memory_key, summary)
+    async def update_model_summary(self, user_id: str, memory_key: str, summary: str, description: str = "") -> bool:
+        """Keep what a model said of an item, instead of what one said before; whether the item is there.
+
+        Args:
+            user_id: Whose item.
+            memory_key: The item.
+            summary: What the model said.
+            description: The item's description from now on; empty to leave it.
+        """
+        return await update_model_summary(self._database, user_id, memory_key, summary, description)
 
     async def prune(
         self,

@@ -92,7 +92,7 @@ async def prune(
     """Prune what is older, of all users; `MemoryStore.prune` says what that is.
 
     Raises:
-        ValueError: The age is not positive, the time not past or without a timezone, or a type is unknown or kept.
+        ValueError: The age is not positive, the time not past or without a timezone, or a type is kept.
         StoreError: The database failed; what was pruned is gone, so call it again.
     """
     claimed_types = USER_TYPES if types is None else ()
@@ -236,6 +236,4 @@ def _checked_types(types: Sequence[str] | None) -> Sequence[str]:
         raise ValueError(f"types={types!r}: give a list of types")
     if kept := [one for one in types if one in KEPT_TYPES]:
         raise ValueError(f"types={kept!r} are never pruned, only forgotten one by one or with their user")
-    if unknown := [one for one in types if one not in PRUNED_TYPES]:
-        raise ValueError(f"types={unknown!r} are unknown: use some of {', '.join(PRUNED_TYPES)}")
     return types

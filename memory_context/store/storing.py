@@ -66,9 +66,12 @@ async def insert_memories(database: Database, user_id: str, memories: Sequence[N
     return Stored(keys, is_new)
 
 
-async def update_model_summary(database: Database, user_id: str, memory_key: str, summary: str) -> bool:
-    """Keep what a model said of an item; whether the item is there."""
+async def update_model_summary(
+    database: Database, user_id: str, memory_key: str, summary: str, description: str
+) -> bool:
+    """Keep what a model said of an item, and what it is called; whether the item is there."""
     params = {"user_id": escape(user_id), "memory_key": escape(memory_key), "model_summary": escape(summary)}
+    params["summary"] = escape(description)
     (rows,) = await database.write(user_id, Statement(_QUERIES["update_model_summary"], params))
     return bool(rows)
 

@@ -19,6 +19,7 @@ _MOST_KEYS = 10  # named in what an answer collapses to
 _MOST_HITS = 20
 _MOST_OFFSET = 100
 _MOST_ITEMS = 100
+_MOST_TAGS = 5
 _MOST_OTHERS = 3  # keys of other items with the same content
 
 
@@ -217,4 +218,6 @@ def _keys(hits: list[SearchHit]) -> str:
 def _described(item: MemoryItem) -> str:
     caveat = f" ({item.caveat})" if item.caveat else ""
     others = f", the same as {', '.join(item.other_keys[:_MOST_OTHERS])}" if item.other_keys else ""
-    return f"{item.ref.render()} from {item.source}, {item.created_at:%Y-%m-%d %H:%M} UTC{caveat}{others}"
+    tags = f", tags {', '.join(map(one_line, item.tags[:_MOST_TAGS]))}" if item.tags else ""
+    when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
+    return f"{item.ref.render()} {item.type} from {item.source}, {when}{tags}{caveat}{others}"

@@ -221,7 +221,7 @@ RetainedBy = Literal["compactor", "model", "age"]
 class Retained:
     """What a part is compacted to: chosen when it was answered, summarised by a model later, or less of it with age.
 
-    It shows with a compaction, never by itself.
+    It shows with a compaction, never by itself. A `description` is what the item is called from now on.
     """
 
     position: int
@@ -229,6 +229,7 @@ class Retained:
     text: str
     tokens: int
     by: RetainedBy = "compactor"
+    description: str = ""
     kind: Literal["retained"] = "retained"
 
 

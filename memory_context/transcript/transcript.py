@@ -308,7 +308,10 @@ class Transcript:
         entry = self[decision.position]
         part = entry.part(decision.address)
         if part.stored is not None:
-            part.stored = replace(part.stored, compacted=decision.text, compacted_tokens=decision.tokens)
+            refs = part.stored.refs
+            if decision.description:
+                refs = (replace(refs[0], description=decision.description), *refs[1:])
+            part.stored = replace(part.stored, refs=refs, compacted=decision.text, compacted_tokens=decision.tokens)
             self.standing.retained[decision.position, decision.address] = decision.by
             self.standing.note_facts(entry.position, part)
             entry.touch()

@@ -237,9 +237,9 @@ WHERE item.user_id = %(user_id)s
     );
 
 -- name: update_model_summary :many
--- Keep what a model said of an item; of one that was forgotten meanwhile, nothing.
+-- Keep what a model said of an item, and its description if one is given; of one that was forgotten meanwhile, nothing.
 UPDATE memory_context.agent_memories
-SET model_summary = %(model_summary)s
+SET model_summary = %(model_summary)s, summary = coalesce(nullif(%(summary)s, ''), summary)
 WHERE user_id = %(user_id)s AND memory_key = %(memory_key)s AND is_active
 RETURNING memory_key;
 

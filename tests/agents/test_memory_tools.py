@@ -474,8 +474,8 @@ async def test_arguments_that_do_not_fit_are_told_in_a_sentence(context: MemoryC
     assert "transform = 'whole': Input should be 'full', 'excerpt'" in await ask(
         context, "retrieve_memory", memory_key="k", transform="whole"
     )
-    answer = await ask(context, "retrieve_memory", memory_key="k", transform="first_n")
-    assert answer.startswith('first_n needs n of at least 1, not None; send for example transform="first_n", n=50')
+    answer = await ask(context, "retrieve_memory", memory_key="k", transform="first_n", n=0)
+    assert answer.startswith('first_n needs n of at least 1, not 0; send for example transform="first_n", n=50')
 
 
 async def test_what_is_said_instead_of_a_content_is_not_stored(store: MemoryStore):

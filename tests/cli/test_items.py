@@ -94,7 +94,6 @@ def test_what_was_forgotten_is_listed_by_itself(command: Command, lived: Lived):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--type", "owls"], "there is no type 'owls'; use one of action_result"),
         (["--since", "soon"], "'soon' is no length of time: write for example"),
         (["--forgotten", "--tag", "red"], "only --session and --limit"),
         (["--limit", "0"], "--limit"),

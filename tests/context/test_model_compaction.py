@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.offload import summaries
 from memory_context.policy import CompactionPolicy, ExpansionPolicy, RecallPolicy
@@ -114,6 +114,37 @@ async def test_a_summary_takes_the_place_of_the_facts_and_loses_nothing(store: M
     stats = context.stats
     assert (stats.summaries, stats.summary_calls, stats.summary_failures, stats.summary_tokens) == (1, 1, 0, 110)
     assert stats.light_model_calls == 0
+
+
+async def test_a_summarys_first_sentence_describes_an_item_whose_placeholder_no_view_has_shown(
+    store: MemoryStore, saved: Saved
+):
+    """In the placeholder, in listings, and after a resume; a placeholder that was shown keeps its bytes."""
+    light = Light()
+    light.summary = said(f"{SUMMARY} They were counted in May.")
+    context = context_of(store, light)
+    (key,) = await begin(context, OWLS)
+    await asyncio.wait_for(saved.done.wait(), 10)
+    ref = MemoryRef(key, SUMMARY, 0)
+    view = await answered(context)
+    assert f"[MemoryRef: {key} - {ref.description} - " in view
+    (item,) = await context.agent_memory.query(MemoryCriteria())
+    assert item.ref.description == ref.description
+    await context.archive()
+    resumed = MemoryContext("alice", "coder", context.session_id, store, policy=context.policy)
+    assert f"[MemoryRef: {key} - {ref.description} - " in text_of(await resumed.get_messages())
+    late = Light()
+    late.summary = said(SUMMARY)
+    late.summary_release.clear()
+    shown = context_of(store, late)
+    (late_key,) = await begin(shown, BATS + OWLS)
+    before = await answered(shown)
+    late.summary_release.set()
+    saved.done.clear()
+    await asyncio.wait_for(saved.done.wait(), 10)
+    described = before.partition(f"[MemoryRef: {late_key} - ")[2].partition(" tokens]")[0]
+    (item,) = [one for one in await shown.agent_memory.query(MemoryCriteria()) if one.key == late_key]
+    assert described.startswith(item.ref.description)
 
 
 async def test_the_model_is_told_what_the_agent_is_about(store: MemoryStore, saved: Saved):

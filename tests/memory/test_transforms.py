@@ -147,14 +147,18 @@ def test_a_range_partly_outside_is_clipped_and_one_outside_names_the_valid_range
     [
         ("fulll", {}, "there is no transform 'fulll'; send one of full, excerpt"),
         ("full", {"n": 3}, "full takes no parameters, not 'n'"),
-        ("excerpt", {}, "needs a range, either of lines or of characters; send for example"),
+        (
+            "excerpt",
+            {"start_line": 1, "end_char": 9},
+            "needs a range, either of lines or of characters; send for example",
+        ),
         ("excerpt", {"start_line": 1, "start_char": 2}, "either of lines or of characters"),
         ("excerpt", {"start_line": 9, "end_line": 3}, "start_line=9 after end_line=3"),
         ("excerpt", {"start_line": 0}, "counts from 1"),
         ("excerpt", {"start_line": "5"}, "needs start_line as int, not '5'"),
         ("excerpt", {"lines": 5}, "takes start_line, end_line, start_char, end_char, not 'lines'"),
         ("first_n", {"n": 0}, "needs n of at least 1, not 0"),
-        ("last_n", {}, "needs n of at least 1, not None"),
+        ("last_n", {"n": -1}, "needs n of at least 1, not -1"),
         ("first_n", {"n": 3, "unit": "words"}, "not 'words'"),
         ("filtered", {}, "needs either pattern or json_path"),
         ("filtered", {"pattern": "a", "json_path": "$"}, "needs either pattern or json_path"),
@@ -167,6 +171,18 @@ def test_a_wrong_call_is_answered_with_the_right_one(name, params, message):
     """In a sentence a model can act on."""
     with pytest.raises(TransformError, match=re.escape(message)):
         MemoryTransform.of(name, **params)
+
+
+@pytest.mark.parametrize("name", ["excerpt", "first_n", "last_n"])
+def test_a_range_that_says_nothing_is_fifty_lines(name: str):
+    """Models leave the arguments out: that is answered, with how to go on."""
+    content = "\n".join(f"line {number}" for number in range(1, 201))
+    shown = cut(content, MemoryTransform.of(name), key="k", counter=COUNTER)
+    first = 151 if name == "last_n" else 1
+    assert shown.text.startswith(f"line {first}\n")
+    assert f"line {first + 49}\n" in shown.text
+    assert f"line {first + 50}\n" not in shown.text
+    assert not shown.is_whole
 
 
 def test_parameters_that_are_none_count_as_not_sent():
