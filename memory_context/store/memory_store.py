@@ -282,14 +282,7 @@ class MemoryStore:
         return await reading.fetch_model_summary(self._database, user_id, memory_key, scope)
 
     async def update_model_summary(self, user_id: str, memory_key: str, summary: str, description: str = "") -> bool:
-        """Keep what a model said of an item, instead of what one said before; whether the item is there.
-
-        Args:
-            user_id: Whose item.
-            memory_key: The item.
-            summary: What the model said.
-            description: The item's description from now on; empty to leave it.
-        """
+        """Keep a model's summary of an item, and a description of it if one is given; whether the item is there."""
         return await update_model_summary(self._database, user_id, memory_key, summary, description)
 
     async def prune(
