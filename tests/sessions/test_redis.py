@@ -433,3 +433,21 @@ def test_an_address_that_is_none_is_refused_without_showing_it() -> None:
         assert "word" not in str(caught.value).replace("password", "")
     claims = RedisClaims("redis://user:secret@localhost:1/0?password=other")
     assert claims._server.place == "redis://localhost:1/0"
+
+
+async def test_a_connection_that_fails_is_not_tried_again_within_one_question():
+    """Each question has one attempt, so that its answer comes within the limit for one."""
+    attempts = 0
+
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal attempts
+        attempts += 1
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1")
+    states = RedisStates(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    async with server:
+        with pytest.raises(StoreUnavailableError):
+            await states.load(KEY)
+        assert attempts == 1
+    await states.close()

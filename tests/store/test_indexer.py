@@ -922,3 +922,40 @@ def test_the_bounds_are_what_is_promised() -> None:
     assert math.isfinite(indexer.EMBED_SECONDS)
     assert issubclass(EmbeddingError, Exception)
     assert query_terms("harbours") == query_terms("harbour")
+
+
+async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_once(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """None of its statements has the short limit of a call; the index of a model is looked after once in a process."""
+    kinds: dict[str, set[str]] = {"read": set(), "write": set()}
+    ensured: list[str] = []
+    seconds: list[float] = []
+    embed = indexer.embed_checked
+
+    def noting(name: str) -> Callable[..., Awaitable[Any]]:
+        real = getattr(store._database, name)
+
+        def noted(user_id: str, *statements: Any, kind: str = "call") -> Awaitable[Any]:
+            kinds[name].add(kind)
+            ensured.extend("ensure" for one in statements if b"ensure_embedding_index" in one.query)
+            return real(user_id, *statements, kind=kind)
+
+        return noted
+
+    async def embedding(*arguments: Any, timeout_seconds: float = math.inf) -> Any:
+        seconds.append(timeout_seconds)
+        return await embed(*arguments, timeout_seconds=timeout_seconds)
+
+    await store.open()
+    for key in ("one", "two"):
+        await store.insert_memories("alice", [memory(key, f"content {key}")])
+        for name in kinds:
+            monkeypatch.setattr(store._database, name, noting(name))
+        monkeypatch.setattr(indexer, "embed_checked", embedding)
+        await store.flush_index()
+        monkeypatch.undo()
+    assert kinds == {"read": {"batch"}, "write": {"batch"}}
+    assert len(ensured) <= 1
+    assert seconds
+    assert max(seconds) < math.inf
