@@ -17,6 +17,7 @@ from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Passage, excerpt
 from .names import ranked_names, stands_whole
+from .outliers import telling_lines
 from .readers.wrapped import Unwrapped, unwrapped
 from .reading import Reading
 from .words import is_name, reads_as_order
@@ -27,8 +28,12 @@ FACTS_SHARE = 0.2
 """Of a result's own tokens: a short one keeps fewer facts."""
 LEAST_FACTS_TOKENS = 60
 LINES_SHARE = 0.25
+"""Of the room, for the lines of a reader."""
+TELLING_SHARE, LEAST_TELLING_TOKENS, TELLING_LINES = 0.3, 48, 2
+"""Of the room, for lines that report the only error or the last status; so many at most."""
 
 _LINE_LIMIT = 200
+_LEAST_LINE_TOKENS = 12
 _ARGUMENT_LIMIT = 60
 _ARGUMENTS_LIMIT = 90
 _PARSED_ARGUMENTS = 20_000
@@ -65,13 +70,14 @@ def composed(result: Result, reading: Reading, hint: Hint, inner: Unwrapped | No
     """
     inner = inner or unwrapped(result.content)
     outcome = "failed" if _has_failed(result, reading, inner) else "succeeded"
-    passages = _excerpt(result, reading, hint, inner)
+    telling = telling_lines(inner.text, is_known=bool(reading.facts))
+    passages = _excerpt(result, replace(reading, landmarks=[*telling, *reading.landmarks]), hint, inner)
     shown = "\n".join(result.content[one.start : one.end] for one in passages or ())
     labelled = inner.outside([passage for passage, _ in reading.labels])
     return Compacted(
         status=f"{one_line(result.source, 60)} {outcome}.",
         description=_description(result, reading, inner),
-        facts=_facts(result, reading, hint, shown, inner),
+        facts=_facts(result, reading, hint, shown, inner, telling),
         excerpt=passages,
         labels=tuple((passage, name) for passage, (_, name) in zip(labelled, reading.labels, strict=True)),
     )
@@ -98,13 +104,22 @@ def _excerpt(result: Result, reading: Reading, hint: Hint, inner: Unwrapped) -> 
     return choose(content, limit, token_count=result.token_count, landmarks=landmarks)
 
 
-def _facts(result: Result, reading: Reading, hint: Hint, shown: str, inner: Unwrapped) -> str:
+def _facts(
+    result: Result, reading: Reading, hint: Hint, shown: str, inner: Unwrapped, telling: Sequence[Passage]
+) -> str:
     """Return lines and names, but for what the view says elsewhere or an excerpt beside them shows."""
     if hint.facts_limit_tokens <= 0:
         return ""
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
     limit -= _QUOTATION_TOKENS
-    lines = _lines_within(reading.facts, int(limit * LINES_SHARE), hint.counter)
+    told = [one_line(inner.text[one.start : one.end], _LINE_LIMIT) for one in telling[:TELLING_LINES]]
+    room = max(int(limit * TELLING_SHARE), min(limit, LEAST_TELLING_TOKENS))
+    lines = _lines_within([line for line in told if line not in shown], room, hint.counter)
+    left = int(limit * LINES_SHARE) - hint.counter.count("\n".join(lines))
+    if left >= _LEAST_LINE_TOKENS or not lines:
+        read = [one_line(line, _LINE_LIMIT) for line in reading.facts]
+        read = [line for line in read if not any(one in line or line in one for one in lines)]
+        lines += _lines_within(read, left, hint.counter, is_first=not lines)
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
     answer = (hint.answer or hint.said)[:_RANKED_WORDS]
@@ -117,7 +132,10 @@ def _facts(result: Result, reading: Reading, hint: Hint, shown: str, inner: Unwr
     return "\n".join([*lines, *([f"{where}: {', '.join(names)}"] if names else [])])
 
 
-def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
+def _lines_within(
+    lines: Sequence[str], limit_tokens: int, counter: TokenCounter, *, is_first: bool = True
+) -> list[str]:
+    """Return the first lines that fit; the very first one is cut if it must be."""
     kept: list[str] = []
     for line in lines:
         short = one_line(line, _LINE_LIMIT)
@@ -125,7 +143,7 @@ def _lines_within(lines: Sequence[str], limit_tokens: int, counter: TokenCounter
         if not short or short in kept:
             continue
         if tokens > limit_tokens:
-            if kept:
+            if kept or not is_first:
                 break
             short, tokens = cut_to_tokens(short, max(limit_tokens - 2, 1), counter).rstrip() + "…", limit_tokens
         limit_tokens -= tokens
