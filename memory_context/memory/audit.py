@@ -4,28 +4,21 @@ That an item was stored it tells itself; look-ups and decisions are noted in the
 `store.events`), so that following an agent costs it nothing. Nothing here raises into the agent.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..credentials import masked
 from ..references import shorten
 from ..store import MemoryStore, ReadScope
 from ..store.events import EventKind, NewEvent, StoredEvent
-from ..transcript import (
-    Cleared,
-    Entry,
-    Expanded,
-    Folded,
-    Opened,
-    PartId,
-    PlannedCompaction,
-    Shortened,
-    Transcript,
-    Withdrawn,
-)
+
+if TYPE_CHECKING:
+    from ..transcript import Entry, Expanded, Opened, PartId, Transcript
 
 __all__ = ["AuditEvent", "AuditTrail", "EventKind"]
 
@@ -181,6 +174,8 @@ def _events_of(transcript: Transcript, decision: object) -> list[_Event]:
 
     That a part was offloaded is not among it, since the item tells when it was stored.
     """
+    from ..transcript import Cleared, Expanded, Folded, PlannedCompaction, Shortened, Withdrawn
+
     if isinstance(decision, Expanded):
         return _opened(decision)
     if isinstance(decision, Withdrawn):
@@ -226,6 +221,8 @@ def _last_before(transcript: Transcript, decision: _D, kind: type[_D]) -> _D | N
 
 def _expanded_at(transcript: Transcript, place: tuple[int, str]) -> Expanded | None:
     """Return the newest expansion of a place: the log keeps what stands no more."""
+    from ..transcript import Expanded
+
     decisions = (decision for _, decision in reversed(transcript.log))
     return next((one for one in decisions if isinstance(one, Expanded) and one.place == place), None)
 

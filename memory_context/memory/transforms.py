@@ -13,7 +13,6 @@ from ..references import shorten
 from ..tokens import TokenCounter
 from .cutting import Cut, Reading, call_text
 from .filtering import Found, find_matches
-from .json_paths import find_values
 from .summary import summarize
 
 __all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "cut"]
@@ -303,6 +302,8 @@ def _filtered(reading: Reading, transform: MemoryTransform) -> Cut:
         noun, what = "matches", f"matches of '{shorten(transform.pattern, 40)}' in"
     else:
         path = transform.json_path or "$"
+        from .json_paths import find_values  # loads a JSONPath engine
+
         found = find_values(reading.content, path, first_match=transform.first_match, max_matches=transform.max_matches)
         noun, what = "values", f"values at '{shorten(path, 40)}' in"
     if not found.total:

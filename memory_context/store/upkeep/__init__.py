@@ -8,9 +8,6 @@ exporting  out of one snapshot, in bounded memory
 importing  checked whole before anything is stored
 """
 
-from .importing import ImportReport, bounded_lines
-from .status import MigrationState, StoreStatus
-from .tables import TransferError
-from .upkeep import Upkeep
+import lazy_loader
 
-__all__ = ["ImportReport", "MigrationState", "StoreStatus", "TransferError", "Upkeep", "bounded_lines"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
 
 from memory_context.escaping import escape
 
@@ -9,9 +10,10 @@ from ..database import Database
 from ..pool import Statement
 from ..sqlfiles import load_queries
 from ..users import every_user
-from .exporting import export_lines
-from .importing import ImportReport, ReadLines, import_lines
 from .status import MigrationState, StoreStatus, fetch_status, fetch_vector_advice, migration_states
+
+if TYPE_CHECKING:
+    from .importing import ImportReport, ReadLines
 
 __all__ = ["Upkeep"]
 
@@ -110,11 +112,13 @@ class Upkeep:
         Raises:
             StoreError: The database failed; what was yielded until then is no whole file.
         """
+        from .exporting import export_lines
+
         return export_lines(self._database, user_id, session_id, progress)
 
     async def import_lines(
-        self, read: ReadLines, user_id: str | None = None, *, only_check: bool = False, trust_origins: bool = False
-    ) -> ImportReport:
+        self, read: "ReadLines", user_id: str | None = None, *, only_check: bool = False, trust_origins: bool = False
+    ) -> "ImportReport":
         """Take in a file that `export_lines` wrote; return what became of its records.
 
         What is there is never changed. Known rows are left out, so that an import that was broken off can be repeated.
@@ -134,4 +138,6 @@ class Upkeep:
             ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
             StoreError: The database failed; what was stored until then stays.
         """
+        from .importing import import_lines
+
         return await import_lines(self._database, read, user_id, only_check=only_check, trust_origins=trust_origins)
