@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp import types
-from pydantic import Field
 
 from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
@@ -55,23 +54,20 @@ _STORED_SCHEMA = {
 class KeepTextTool(StoreMemoryTool):
     """Lets a model keep a text; of the results of its other tools this server knows nothing."""
 
-    tool_description = (
-        "Keep a text outside of the conversation, exactly. Returns a [MemoryRef: …] whose key opens it with "
-        "retrieve_memory, in later conversations, too."
-    )
+    tool_description = "Keep a text exactly, under a [MemoryRef: …], for later conversations too."
 
 
 class ReadSessionArgs(ReadHistoryArgs):
-    """Arguments of `read_history`, where there is no conversation of one's own."""
+    """Arguments of `read_history`, where there is no conversation of one's own.
 
-    session_id: str | None = Field(
-        default=None,
-        description='Which conversation; "" lists the latest ones, with their ids. Default the one the server was '
-        "started for, if any, else that list.",
-    )
-    agent_id: str | None = Field(
-        default=None, description="Which agent's view of it, where several took part; default the one that began it."
-    )
+    Attributes:
+        session_id: Which conversation; "" lists the latest ones, with their ids. None for the one the server was
+            started for, if any, else that list.
+        agent_id: Which agent's view of it, where several took part; None for the one that began it.
+    """
+
+    session_id: str | None = None
+    agent_id: str | None = None
 
 
 class ReadSessionTool(ReadHistoryTool):
@@ -85,8 +81,7 @@ class ReadSessionTool(ReadHistoryTool):
 
     args_model = ReadSessionArgs
     tool_description = (
-        "Read the messages of an earlier conversation, as far as they were archived, the newest ones up to a minute "
-        "late. Each page says how to get the next."
+        'Page an earlier conversation, as far as it was archived, up to a minute late; session_id="" lists the latest.'
     )
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost, served: ServedMemory) -> None:
@@ -181,7 +176,9 @@ class ServedTools:
 
 def _schema(kind: type[MemoryTool]) -> dict[str, Any]:
     schema = kind.args_model.model_json_schema()
-    return {name: schema[name] for name in ("type", "properties", "required") if name in schema}
+    return {
+        name: schema[name] for name in ("type", "properties", "required", "additionalProperties") if name in schema
+    }
 
 
 def _result(answer: Answer) -> types.CallToolResult:

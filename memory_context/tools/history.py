@@ -1,21 +1,24 @@
 """Reading the session again, folded steps included."""
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ..view import read_history
-from .hosting import MemoryTool, ToolHost, answer_limit
+from .hosting import MemoryTool, ToolArguments, ToolHost, answer_limit
 from .repeating import Answer
 
 __all__ = ["ReadHistoryArgs", "ReadHistoryTool"]
 
 
-class ReadHistoryArgs(BaseModel):
-    """Arguments of `read_history`."""
+class ReadHistoryArgs(ToolArguments):
+    """Arguments of `read_history`.
 
-    first_message: int | None = Field(
-        default=None, description="Number of the message to begin with; default the first."
-    )
-    first_character: int = Field(default=1, ge=1, description="Where in that message to begin, to go on in a long one.")
+    Attributes:
+        first_message: Number of the message to begin with; None for the first.
+        first_character: Where in that message to begin, to go on in a long one.
+    """
+
+    first_message: int | None = None
+    first_character: int = Field(default=1, ge=1)
 
 
 class ReadHistoryTool(MemoryTool):
@@ -24,9 +27,7 @@ class ReadHistoryTool(MemoryTool):
     component_provider_override = "memory_context.tools.ReadHistoryTool"
     args_model = ReadHistoryArgs
     tool_name = "read_history"
-    tool_description = (
-        "Read the messages of this session again, also those that were folded away. Each page says how to get the next."
-    )
+    tool_description = "Page this session, folded messages too."
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         transcript = host.transcript

@@ -15,11 +15,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, cast
 
 from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.tools import BaseTool, ToolSchema
-from pydantic import BaseModel, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from ..escaping import sayable
@@ -32,12 +34,13 @@ from .repeating import NOTE_TOKENS, Answer, earlier_answers, told
 from .templates import found as contexts_of
 from .templates import place
 
-__all__ = ["MemoryTool", "MemoryToolConfig", "ToolHost", "answer_limit"]
+__all__ = ["MemoryTool", "MemoryToolConfig", "ToolArguments", "ToolHost", "answer_limit"]
 
 _logger = logging.getLogger("memory_context")
 
 LEAST_ANSWER_TOKENS = 500
 _ANSWER_SECONDS = 9.5
+_SCHEMA_KEYS = ("type", "enum", "items", "description")
 _MOST_READ_CALLS = 2000  # remembered as read: reading takes some 50 us
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
@@ -81,6 +84,22 @@ class MemoryToolConfig(BaseModel):
         return cast(object, data)
 
 
+class ToolArguments(BaseModel):
+    """Arguments of a memory tool: unknown ones are refused, and the JSON schema says no more than a model needs.
+
+    The schema stands in every model call, so it has no titles, defaults, bounds or null branches: an argument that is
+    not required may be left out, and a value out of bounds is answered with its bounds.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the schema that a model is sent."""
+        schema = super().model_json_schema(*args, **kwargs)
+        return {**schema, "properties": {name: _short(one) for name, one in schema["properties"].items()}}
+
+
 class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     """A tool that belongs to one context; a subclass says what it is called, takes and answers.
 
@@ -116,7 +135,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         try:
             return await super().run_json(args, cancellation_token, call_id)
         except ValidationError as error:
-            return _in_words(self.name, error)
+            return self._refusal(error)
         finally:
             _call_id.reset(token)
 
@@ -169,7 +188,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         try:
             read = self.args_model.model_validate(args)
         except ValidationError as error:
-            return Answer(_in_words(self.name, error), failed=True)
+            return Answer(self._refusal(error), failed=True)
         return await self._answer_safely(self._own_host, read)
 
     @property
@@ -191,6 +210,13 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             _logger.exception("%s failed", self.name)
             text = f"{self.name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
         return Answer(text, failed=True)
+
+    def _refusal(self, error: ValidationError) -> str:
+        """Return which arguments do not fit, and what to send instead."""
+        problems = [_problem(one, list(self.args_model.model_fields)) for one in error.errors()]
+        return sayable(
+            f"{self.name} cannot take these arguments: {'; '.join(problems)}. Send it again with those mended."
+        )
 
     @abstractmethod
     async def _answer(self, host: ToolHost, args: Any) -> Answer: ...
@@ -232,12 +258,19 @@ def answer_limit(host: ToolHost) -> int:
     return max(host.policy.result_limit_tokens, LEAST_ANSWER_TOKENS) - NOTE_TOKENS
 
 
-def _in_words(name: str, error: ValidationError) -> str:
-    """Return which arguments do not fit, and why."""
-    problems = [
-        f"{'.'.join(map(str, one['loc'])) or 'the arguments'} = {one_line(repr(one['input']), 60)}: {one['msg']}"
-        if one["type"] != "missing"
-        else f"{'.'.join(map(str, one['loc']))} is missing"
-        for one in error.errors()
-    ]
-    return sayable(f"{name} cannot take these arguments: {'; '.join(problems)}. Send it again with those mended.")
+def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of one argument without what a model need not read."""
+    kinds = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    whole = {**(kinds[0] if kinds else {}), **schema}
+    return {key: whole[key] for key in _SCHEMA_KEYS if key in whole}
+
+
+def _problem(error: ErrorDetails, known: list[str]) -> str:
+    where = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(where, known, 1, 0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return f"there is no argument {one_line(repr(where), 60)} ({hint})"
+    return f"{where or 'the arguments'} = {one_line(repr(error['input']), 60)}: {error['msg']}"

@@ -2,13 +2,15 @@
 
 import asyncio
 
-from pydantic import BaseModel, Field
+from typing import Annotated
+
+from pydantic import Field, WithJsonSchema
 
 from ..errors import StoreError
 from ..memory import MemoryCriteria, MemoryItem, MemoryType, SearchHit
 from ..references import KEY_PATTERN, one_line
 from ..tokens import TokenCounter, cut_to_tokens
-from .hosting import MemoryTool, ToolHost, answer_limit
+from .hosting import MemoryTool, ToolArguments, ToolHost, answer_limit
 from .repeating import Answer
 
 __all__ = ["QueryMemoryTool", "SearchMemoryTool"]
@@ -23,13 +25,20 @@ _MOST_TAGS = 5
 _MOST_OTHERS = 3  # keys of other items with the same content
 
 
-class _Filters(BaseModel):
-    """Which items count."""
+class _Filters(ToolArguments):
+    """Which items count.
 
-    type: MemoryType | None = Field(default=None, description="Only this sort of memory.")
-    source: str | None = Field(default=None, description="Only what came from this source, such as a tool's name.")
-    tags: list[str] = Field(default_factory=list, description="Only items with all of these tags.")
-    this_session_only: bool = Field(default=False, description="Only what was stored in this conversation.")
+    Attributes:
+        type: Only this sort of memory.
+        source: Only what came from this source, such as a tool's name.
+        tags: Only items with all of these tags.
+        this_session_only: Only what was stored in this conversation.
+    """
+
+    type: Annotated[MemoryType | None, WithJsonSchema({"type": "string"})] = None
+    source: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    this_session_only: bool = False
 
     def criteria(
         self, host: ToolHost, *, related_to: str | None = None, limit: int = 50, offset: int = 0
@@ -47,11 +56,17 @@ class _Filters(BaseModel):
 
 
 class SearchMemoryArgs(_Filters):
-    """Arguments of `search_memory`."""
+    """Arguments of `search_memory`.
 
-    query: str = Field(description="What to look for: words, a question, an identifier, a line of a log.")
-    limit: int = Field(default=5, ge=1, le=_MOST_HITS, description="How many items at most.")
-    offset: int = Field(default=0, ge=0, le=_MOST_OFFSET, description="How many of the best to leave out, to go on.")
+    Attributes:
+        query: What to look for: words, a question, an identifier, a line of a log.
+        limit: How many items at most.
+        offset: How many of the best to leave out, to go on.
+    """
+
+    query: str
+    limit: int = Field(default=5, ge=1, le=_MOST_HITS)
+    offset: int = Field(default=0, ge=0, le=_MOST_OFFSET)
 
 
 class SearchMemoryTool(MemoryTool):
@@ -60,10 +75,7 @@ class SearchMemoryTool(MemoryTool):
     component_provider_override = "memory_context.tools.SearchMemoryTool"
     args_model = SearchMemoryArgs
     tool_name = "search_memory"
-    tool_description = (
-        "Search everything stored, of this conversation and of earlier ones: tool results, pages, notes. Returns the "
-        "best passages with their [MemoryRef: key - …] and lines."
-    )
+    tool_description = "Find passages in all that is stored, earlier sessions too."
 
     async def _answer(self, host: ToolHost, args: SearchMemoryArgs) -> Answer:
         last = args.offset + args.limit
@@ -100,11 +112,17 @@ class SearchMemoryTool(MemoryTool):
 
 
 class QueryMemoryArgs(_Filters):
-    """Arguments of `query_memory`."""
+    """Arguments of `query_memory`.
 
-    related_to: str | None = Field(default=None, description="Only items linked with the one of this key.")
-    limit: int = Field(default=20, ge=1, le=_MOST_ITEMS, description="How many at most.")
-    offset: int = Field(default=0, ge=0, description="How many to leave out, to page on.")
+    Attributes:
+        related_to: Only items linked with the one of this key.
+        limit: How many at most.
+        offset: How many to leave out, to page on.
+    """
+
+    related_to: str | None = None
+    limit: int = Field(default=20, ge=1, le=_MOST_ITEMS)
+    offset: int = Field(default=0, ge=0)
 
 
 class QueryMemoryTool(MemoryTool):
@@ -113,10 +131,7 @@ class QueryMemoryTool(MemoryTool):
     component_provider_override = "memory_context.tools.QueryMemoryTool"
     args_model = QueryMemoryArgs
     tool_name = "query_memory"
-    tool_description = (
-        "List what is stored, the newest first: references with date and source, without the content. To find "
-        "something by what it says, use search_memory."
-    )
+    tool_description = "List what is stored, newest first."
 
     async def _answer(self, host: ToolHost, args: QueryMemoryArgs) -> Answer:
         related_to = args.related_to.strip() if args.related_to else None

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import httpx
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, FunctionCall
@@ -13,9 +14,12 @@ from autogen_core.models import (
     UserMessage,
 )
 from autogen_core.tools import BaseTool, StaticWorkbench
+from autogen_ext.models.openai import OpenAIChatCompletionClient
+from openai import AuthenticationError
 
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.messages import results_of
+from memory_context.tools.schemas import tool_tokens
 from memory_context.transcript import Folded, PlannedCompaction
 
 from ..context.steps import add_step
@@ -543,3 +547,50 @@ async def test_agent_stores_and_reads_halves_of_surrogate_pairs(context: MemoryC
     text = await ask(context, "retrieve_memory", memory_key=item.key)
     assert "half \\ud83d of a pair" in text
     assert "half \\ud83d of a pair" in text_of(seen(client))
+
+
+# --- what the tools take of each call
+
+
+async def test_memory_tools_take_at_most_600_tokens_of_each_call(context: MemoryContext) -> None:
+    """Counted on the JSON that AutoGen's OpenAI client sends; the instructions take at most 60."""
+    sent: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.content)
+        return httpx.Response(401, json={"error": {"message": "no"}})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        client = OpenAIChatCompletionClient(model="gpt-4o", api_key="k", http_client=http, max_retries=0)
+        with pytest.raises(AuthenticationError):
+            await client.create([UserMessage(content="Hello.", source="user")], tools=context.tools())
+    body = sent[0].decode()
+    count = context.token_counter.count
+    tools = json.dumps(json.loads(body)["tools"], ensure_ascii=False, separators=(",", ":"))
+    assert tools in body, "the client writes JSON in another way"
+    schemas = [one.schema for one in context.tools()]
+    assert count(tools) == tool_tokens(schemas, context.token_counter)
+    assert count(tools) <= 600
+    assert count(context.instructions()) <= 60
+    for word in ("anyOf", "title", "default", "null"):
+        assert f'"{word}"' not in tools
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("search_memory", {"query": "x", "tag": "sea"}, "there is no argument 'tag' (did you mean tags?)"),
+        ("query_memory", {"qqq": 1}, "there is no argument 'qqq' (there are type, source, tags,"),
+        ("retrieve_memory", {"memory_key": "x", "regex_pattern": "y"}, "(did you mean pattern?)"),
+        ("store_memory", {"content": "x", "description": "y", "tag": ["z"]}, "(did you mean tags?)"),
+        ("read_history", {"first": 3}, "(did you mean first_message?)"),
+    ],
+)
+async def test_unknown_argument_of_a_memory_tool_is_refused_with_the_nearest_name(
+    context: MemoryContext, name: str, arguments: dict[str, Any], told: str
+) -> None:
+    """And nothing is done."""
+    answer = await ask(context, name, **arguments)
+    assert answer.startswith(f"{name} cannot take these arguments: ")
+    assert told in answer
+    assert await context.agent_memory.query() == []

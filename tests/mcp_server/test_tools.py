@@ -44,6 +44,8 @@ async def test_the_tools_are_those_of_a_context(store: MemoryStore):
             more = {"session_id", "agent_id"} if name == "read_history" else set()
             assert {key: tool.inputSchema["properties"][key] for key in properties} == properties
             assert set(tool.inputSchema["properties"]) - set(properties) == more
+            assert tool.inputSchema["additionalProperties"] is False
+            assert "anyOf" not in json.dumps(tool.inputSchema)
             assert tool.title
             assert tool.description
             assert tool.annotations is not None
@@ -98,6 +100,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("retrieve_memory", {"memory_key": "KEY", "transform": "filtered", "pattern": "("}, "missing )"),
     ("store_memory", {"content": 5, "description": "x"}, "content = 5"),
     ("search_memory", {"query": "x", "limit": 0}, "limit = 0"),
+    ("search_memory", {"query": "x", "tag": "sea"}, "no argument 'tag' (did you mean tags?)"),
     ("query_memory", {"related_to": "no key!"}, "is no memory key"),
     ("query_memory", {"offset": 10**30}, "refused"),
     ("read_history", {"session_id": "s9"}, "no session 's9'"),
