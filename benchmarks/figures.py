@@ -69,14 +69,24 @@ class Played:
         return sum((run.cost for run in self.runs), Cost())
 
     @property
+    def whole_cost(self) -> Cost:
+        """The same with instructions, and tools as a workbench offers them."""
+        return sum((run.whole_cost for run in self.runs), Cost())
+
+    @property
+    def with_tools(self) -> Cost:
+        """The same with instructions, and tools in every call."""
+        return sum((run.with_tools or run.cost for run in self.runs), Cost())
+
+    @property
     def bare(self) -> Cost:
         """The same without system prompts."""
         return sum((run.bare for run in self.runs), Cost())
 
     @property
     def charged_price(self) -> float:
-        """The price of all calls and of a look-up for each string that was needed and not visible."""
-        return self.cost.price + self.sum(lambda run: run.price_of_look_ups)
+        """The price of all calls, tools and all, and of a look-up for each string that was needed and not visible."""
+        return self.whole_cost.price + self.sum(lambda run: run.price_of_look_ups)
 
     @property
     def memory(self) -> MemoryFigures | None:
@@ -115,11 +125,11 @@ class SetFigures:
         return len(self.everything.runs)
 
     def relative_cost(self, context: str) -> float:
-        """Return a context's cost without look-ups."""
+        """Return a context's cost without look-ups, tools and instructions."""
         return share(self.played[context].cost.price, self.everything.cost.price)
 
     def charged_cost(self, context: str) -> float:
-        """Return a context's cost with look-ups."""
+        """Return a context's cost with look-ups, and with tools as a workbench offers them."""
         return share(self.played[context].charged_price, self.everything.charged_price)
 
     def as_json(self, with_runs: bool = True) -> dict[str, Any]:
@@ -140,6 +150,8 @@ class SetFigures:
             "context": played.context,
             "charged_cost": self.charged_cost(played.context),
             "relative_cost": self.relative_cost(played.context),
+            "relative_cost_with_workbench": share(played.whole_cost.price, everything.cost.price),
+            "relative_cost_with_tools": share(played.with_tools.price, everything.cost.price),
             "relative_cost_mean_of_runs": fmean(share(run.cost.price, kept.cost.price) for run, kept in pairs),
             "relative_cost_without_system_prompt": share(played.bare.price, everything.bare.price),
             "tokens": cost.tokens,

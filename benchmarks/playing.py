@@ -99,7 +99,10 @@ class RunFigures:
     """What one run came to in one context.
 
     Attributes:
-        cost: Of all calls; `bare` without the system prompt, as others may count it.
+        cost: Of all calls: messages and system prompt; `bare` without the system prompt, as others may count it.
+        with_workbench: The same with the instructions of a memory, and its tools from the call on that
+            `context.workbench()` offers them in; None for contexts without tools.
+        with_tools: The same with the tools of `context.tools()` in every call; None for contexts without tools.
         peak_view_tokens: The largest view, without the system prompt.
         broken_views: Views with a call that its results do not follow, or a result that does not follow its call; model
             APIs refuse them.
@@ -113,6 +116,8 @@ class RunFigures:
     messages: int = 0
     cost: Cost = field(default_factory=Cost)
     bare: Cost = field(default_factory=Cost)
+    with_workbench: Cost | None = None
+    with_tools: Cost | None = None
     peak_view_tokens: int = 0
     broken_views: int = 0
     views_without_task: int = 0
@@ -120,6 +125,11 @@ class RunFigures:
     get_seconds: float = 0.0
     sought: list[Sought] = field(default_factory=list[Sought])
     memory: MemoryFigures | None = None
+
+    @property
+    def whole_cost(self) -> Cost:
+        """Of all calls with everything in them: tools as a workbench offers them."""
+        return self.with_workbench or self.cost
 
     @property
     def price_of_look_ups(self) -> float:
@@ -185,19 +195,27 @@ class Player:
         has_file = any(path in view and needle.text in content for path, content in files.items())
         return Reach(retrieves=1 if has_file else None)
 
+    def count_call(self, view: Sequence[Rendered]) -> None:
+        """Add up the next call."""
+        self._calls.add([*self._head, *view])
+        self._bare_calls.add(view)
+
+    def head(self) -> Sequence[Rendered]:
+        """Return what stands before the view in the next call."""
+        return self._head
+
     async def _call_model(self) -> list[Rendered]:
         began = time.perf_counter()
         messages = await self._context.get_messages()
         self.figures.get_seconds += time.perf_counter() - began
         view = [render(message, self._count) for message in messages]
-        self._calls.add([*self._head, *view])
-        self._bare_calls.add(view)
+        self.count_call(view)
         self.check(messages, sum(message.tokens for message in view))
         return view
 
     async def _look_for(self, needle: Needle, view: Sequence[Rendered], message: AssistantMessage) -> None:
         text = "\n".join(one.text for one in view)
-        call_tokens = sum(one.tokens for one in (*self._head, *view))
+        call_tokens = sum(one.tokens for one in (*self.head(), *view))
         is_visible = needle.text in text
         reach = Reach(retrieves=0) if is_visible else await self.reach(needle, text, message)
         self.figures.sought.append(Sought(needle.output_index, needle.needed_index, call_tokens, is_visible, reach))

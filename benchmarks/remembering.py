@@ -4,14 +4,17 @@ import uuid
 from collections.abc import Sequence
 from hashlib import sha256
 
-from autogen_core.models import AssistantMessage, LLMMessage
+from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage
 
 from benchmarks.needles import query_of, search_for
 from benchmarks.peers import TextCounter
 from benchmarks.playing import MemoryFigures, Player, Reach, RunFigures
+from benchmarks.prompts import PromptMeter, Rendered, render
 from benchmarks.traces import Needle, Recorded, Run
 from memory_context import ContextPolicy, MemoryContext, MemoryContextError, MemoryStore
 from memory_context.messages import Address
+from memory_context.tools import tools_of
+from memory_context.tools.prompt_head import tool_json
 from memory_context.transcript import Offloaded
 
 __all__ = ["MEMORY", "MemoryPlayer"]
@@ -40,6 +43,12 @@ class MemoryPlayer(Player):
             policy=policy.model_copy(update={"store_timeout_seconds": STORE_TIMEOUT_SECONDS}),
         )
         super().__init__(run, self._memory, count, policy.first_view_limit_tokens)
+        self._memory.workbench()
+        system = "\n\n".join(filter(None, [run.system_prompt, self._memory.instructions()]))
+        self._taught = render(SystemMessage(content=system), count)
+        tools = tool_json([tool.schema for tool in tools_of(self._memory)])
+        self._tools = Rendered(tools, count(tools))
+        self._with_workbench, self._with_tools = PromptMeter(count), PromptMeter(count)
         self._store = store
         self._promises = MemoryFigures()
         self._positions: dict[int, tuple[int, int]] = {}  # trace index -> position in the transcript, index in message
@@ -47,6 +56,7 @@ class MemoryPlayer(Player):
     async def play(self, needles: Sequence[Needle] = ()) -> RunFigures:
         """Play the run, look for what its calls used, and return the figures."""
         figures = await super().play(needles)
+        figures.with_workbench, figures.with_tools = self._with_workbench.cost, self._with_tools.cost
         await self._memory.close()
         stats, memory = self._memory.stats, self._promises
         offloads = [decision for _, decision in self._memory.transcript.log if isinstance(decision, Offloaded)]
@@ -63,6 +73,17 @@ class MemoryPlayer(Player):
         position = self._memory.transcript.end
         await super().add(recorded)
         self._positions |= {index: (position, place) for place, index in enumerate(recorded.indexes)}
+
+    def count_call(self, view: Sequence[Rendered]) -> None:
+        """Add up the next call, without tools and instructions and with them; tools stand first."""
+        super().count_call(view)
+        self._with_workbench.add([*self.head(), *view])
+        self._with_tools.add([self._tools, self._taught, *view])
+
+    def head(self) -> Sequence[Rendered]:
+        """Return the tools, if they are offered by now, and the system message."""
+        is_offered = bool(self._memory.transcript.standing.offered.memory_tools)
+        return [self._tools, self._taught] if is_offered else [self._taught]
 
     def check(self, messages: Sequence[LLMMessage], tokens: int) -> None:
         """Hold a view against the budget and the context's own count, too."""

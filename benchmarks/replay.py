@@ -4,8 +4,9 @@
                                 [--json FILE] [--chart FILE]
 
 Costs follow the formula of `benchmarks.prompts`, each summed over all calls of a set and divided by the same sum for
-keeping everything; "charged" adds a look-up for each string that a call used and did not see, "per run" is the mean
-over the runs, "bare" leaves out the system prompt, which a context does not see but the model does.
+keeping everything, which has neither the tools nor the instructions of a memory; "workbench" and "tools" count these
+(see `report.FOOTNOTE`); "charged" adds a look-up for each string that a call used and did not see, "per run" is the
+mean over the runs, "bare" leaves out the system prompt, which a context does not see but the model does.
 """
 
 import argparse

@@ -24,8 +24,11 @@ SMALL_BUDGET_TARGETS = {NEEDLE_SETS[0]: 0.60}
 """What a policy with that budget may cost at most, look-ups not charged."""
 
 FOOTNOTE = (
-    "charged: each string that a call used and that was not visible costs one more call: the view again from the\n"
-    "cache and 400 new tokens. What a context cannot get back ('lost') is charged to it as if it could."
+    "cost: messages and the recorded system prompt. workbench: with the memory's instructions in each call, and its\n"
+    "tools in each call from the first offload on. tools: with both in each call. The agents' own\n"
+    "tools are not recorded; with them every figure would be nearer to 1.\n"
+    "charged: as workbench, and each string that a call used and that was not visible costs one more call: the view\n"
+    "again from the cache and 400 new tokens. What a context cannot get back ('lost') is charged as if it could."
 )
 
 
@@ -92,6 +95,8 @@ def _print_costs(one: SetFigures, budget: str) -> None:
         [
             "context",
             "charged",
+            "workbench",
+            "tools",
             "cost",
             "per run",
             "bare",
@@ -107,6 +112,8 @@ def _print_costs(one: SetFigures, budget: str) -> None:
             [
                 of["context"],
                 f"{of['charged_cost']:.3f}",
+                f"{of['relative_cost_with_workbench']:.3f}",
+                f"{of['relative_cost_with_tools']:.3f}",
                 f"{of['relative_cost']:.3f}",
                 f"{of['relative_cost_mean_of_runs']:.3f}",
                 f"{of['relative_cost_without_system_prompt']:.3f}",

@@ -99,7 +99,6 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
-        self._has_handed_out_tools = False
         self.resumes = resume
         self._is_used = False
         self._guard = StepGuard()
@@ -156,7 +155,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         renderer = view.Renderer(self.policy, self.token_counter)
         self._budget = view.Budget(self.policy, self.token_counter, renderer, tag)
         self._meter = Meter(transcript, self.policy)
-        self._expander.agent_has_tools = self._has_handed_out_tools
+        self._expander.agent_has_tools = bool(self._prompt_head.tools)
 
     # --- the chat context ---------------------------------------------------------------------------------------
 
@@ -202,6 +201,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             await self._session.settle()
             await self._expander.settle()
             await self._retainer.settle()
+            await self._prompt_head.look(self._agent_memory, self._transcript.standing)
         await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
         self._session.note_history(self.token_counter)
         budget = self._budget
@@ -210,6 +210,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             return await self.get_messages()  # a history came while a long excerpt was made
         if self._retainer.record():
             view = self._budget.fit(self._transcript, self._retainer.is_held)
+        self._prompt_head.record(self._transcript)
         if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
             self._transcript.decide(transcript.Shown(self._transcript.end))
         self._meter.add_view(self._transcript, view)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import archive, compaction, memory, offload, store, transcript, turn, view
@@ -13,8 +14,10 @@ from .store import CallerOrigin, MemoryCriteria
 from .tokens import TokenCounter
 
 if TYPE_CHECKING:
+    from autogen_core.tools import ToolSchema
+
     from .memory import AgentMemory, SearchHit
-    from .tools import MemoryTool
+    from .tools import AnyTool, MemoryTool, MemoryWorkbench, PromptHead
     from .transcript import Transcript
     from .turn import Expander
 
@@ -47,7 +50,12 @@ class ContextMemory:
     _agent_memory: AgentMemory
     _transcript: Transcript
     _expander: Expander
-    _has_handed_out_tools: bool
+
+    @cached_property
+    def _prompt_head(self) -> PromptHead:
+        from .tools import PromptHead
+
+        return PromptHead(self.policy, self.token_counter)
 
     @property
     def agent_memory(self) -> AgentMemory:
@@ -92,6 +100,7 @@ class ContextMemory:
             metadata=metadata,
             origin=origin,
         )
+        self._prompt_head.user_has_memory = True
         return ref.key
 
     async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
@@ -132,12 +141,45 @@ class ContextMemory:
         """
         from .tools import tools_of
 
-        self.note_tools()
-        return tools_of(self)
+        tools = tools_of(self)
+        self.note_tools([tool.name for tool in tools])
+        return tools
 
-    def note_tools(self) -> None:
+    def workbench(self, tools: Sequence[AnyTool] = ()) -> MemoryWorkbench:
+        """Return the agent's own tools with those of its memory, which are offered once something is stored.
+
+        That is from the first call after an offload on, or from the first of all if the user has memory. Until then
+        their schemas take no tokens; `context.tools()` are in every call. AutoGen's agents take tools or a workbench,
+        never both, so it wraps the agent's own tools too; beside another workbench, pass a list of both.
+
+        Raises:
+            ValueError: Two tools have the same name.
+        """
+        from .tools import MemoryWorkbench, as_tools, tools_of
+
+        own, late = as_tools(tools), tools_of(self, are_late=True)
+        workbench = MemoryWorkbench(as_tools([*own, *late]))
+        self.note_tools([tool.name for tool in late], are_late=True)
+        self.note_agent(tools=own)
+        return workbench
+
+    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Note that the agent has memory tools: what it names in its answers is not opened any more."""
-        self._has_handed_out_tools = self._expander.agent_has_tools = True
+        self._prompt_head.hand_out(names, are_late=are_late)
+        self._expander.agent_has_tools = True
+
+    def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
+        """Have the bill count what else stands in each call of the agent: its system message, its own tools.
+
+        The context sees neither. `workbench(tools)` notes its tools by itself. Nothing of it is kept but its tokens.
+
+        Args:
+            system_message: The whole of it, with or without `instructions()`; None leaves what was noted.
+            tools: The agent's own; none leaves what was noted.
+        """
+        from .tools import schemas_of
+
+        self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:
         """Be found by tools that are loaded from its component data.
@@ -161,7 +203,8 @@ class ContextMemory:
         adopt(self, key)
 
     def instructions(self) -> str:
-        """Return what teaches a model the placeholder, to be appended to the system message."""
+        """Return a sentence that teaches a model the placeholder, to be appended to the system message."""
         from .tools import INSTRUCTIONS
 
+        self._prompt_head.has_instructions = True
         return INSTRUCTIONS

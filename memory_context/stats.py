@@ -1,6 +1,7 @@
 """What a context did, in numbers."""
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from .light_model import LightModelUsage
 from .notebooks import html_table
@@ -9,6 +10,7 @@ from .transcript import (
     Decision,
     Expanded,
     Folded,
+    Offered,
     Offloaded,
     PlannedCompaction,
     Retained,
@@ -25,6 +27,10 @@ __all__ = ["ContextStats", "Meter"]
 class ContextStats:
     """What a context did so far. Tokens are o200k_base unless another counter was given; "view" is what the model saw.
 
+    A call is a view and what stands before it: tools, instructions, system prompt, as far as the context offers them or
+    the application names them (`MemoryContext.note_agent`). Costs are those of whole calls; `view_cost` and
+    `raw_view_cost` are those of their messages alone.
+
     Attributes:
         views: Views handed out that differ from the one before: in effect, model calls.
         raw_tokens: What the last view would have been with everything kept.
@@ -35,8 +41,16 @@ class ContextStats:
         stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before,
             which a prompt cache serves at a fraction of the price.
         cached_tokens_total: Those of them that were enough to be cached, by `policy.cache`.
-        cost: What all views cost by `policy.cache`, in prices of an ordinary input token.
+        head_tokens: What stood before the last view: memory tools, instructions, and what the application names.
+        raw_head_tokens: What of it keeping everything would have sent, too: the agent's own tools and system prompt.
+        head_tokens_total: Sum of `head_tokens` over all views.
+        raw_head_tokens_total: Sum of `raw_head_tokens` over all views.
+        cost: What all calls cost by `policy.cache`, in prices of an ordinary input token.
         raw_cost: What keeping everything would have cost, by the same prices.
+        view_cost: What of it the views cost.
+        raw_view_cost: What of `raw_cost` the messages would have cost.
+        tools_offered: Why the model is offered memory tools: always, offload (something was stored), memory (the user
+            has some); empty if it is not.
         offloads: Parts stored.
         answered_compactions: Times that results were compacted when they had been answered.
         compactions: Planned compactions: those that reach further back, withdrawals of what was opened included.
@@ -63,8 +77,15 @@ class ContextStats:
     peak_view_tokens: int = 0
     stable_tokens_total: int = 0
     cached_tokens_total: int = 0
+    head_tokens: int = 0
+    raw_head_tokens: int = 0
+    head_tokens_total: int = 0
+    raw_head_tokens_total: int = 0
     cost: float = 0.0
     raw_cost: float = 0.0
+    view_cost: float = 0.0
+    raw_view_cost: float = 0.0
+    tools_offered: Literal["", "always", "offload", "memory"] = ""
     offloads: int = 0
     answered_compactions: int = 0
     compactions: int = 0
@@ -84,8 +105,9 @@ class ContextStats:
 
     @property
     def saved_tokens(self) -> int:
-        """Tokens that did not have to be sent, over all views."""
-        return self.raw_tokens_total - self.view_tokens_total
+        """Tokens that did not have to be sent, over all calls; memory tools and instructions are taken off."""
+        sent = self.view_tokens_total + self.head_tokens_total
+        return self.raw_tokens_total + self.raw_head_tokens_total - sent
 
     @property
     def new_tokens_total(self) -> int:
@@ -94,7 +116,7 @@ class ContextStats:
 
     @property
     def relative_cost(self) -> float:
-        """What the views cost relative to keeping everything; 1 before the first view."""
+        """What the calls cost relative to keeping everything; 1 before the first view."""
         return self.cost / self.raw_cost if self.raw_cost else 1.0
 
     def __repr__(self) -> str:
@@ -106,6 +128,11 @@ class ContextStats:
         return html_table(repr(self).strip("<>"), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     @property
+    def relative_view_cost(self) -> float:
+        """The same of their messages alone, without tools, instructions and system prompt."""
+        return self.view_cost / self.raw_view_cost if self.raw_view_cost else 1.0
+
+    @property
     def stable_share(self) -> float:
         """Share of all tokens sent that stood unchanged at the head since the view before, 0 to 1."""
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
@@ -113,15 +140,18 @@ class ContextStats:
 
 @dataclass(frozen=True)
 class _Call:
-    """One view, and what keeping everything would have sent instead."""
+    """One call, and what keeping everything would have sent instead. A head stands before a view; see `Offered`."""
 
-    end: int = -1
     raw: int = 0
     shown: int = 0
     stable: int = 0
     cached: int = 0
+    head: int = 0
+    raw_head: int = 0
     cost: float = 0.0
     raw_cost: float = 0.0
+    view_cost: float = 0.0
+    raw_view_cost: float = 0.0
 
 
 class Meter:
@@ -144,37 +174,57 @@ class Meter:
         self._sum = _Call()
         self._peak = 0
         self._last = _Call()
+        self._end = -1
         self._raw_before = 0
+        self._offered = self._offered_before = Offered()
 
     def add_view(self, transcript: Transcript, view: View) -> bool:
         """Count a view that is handed out, if it differs from the last one; whether it does."""
         before, last = self.views
         if view.is_same(last):
             return False
-        if transcript.end != self._last.end:
+        if transcript.end != self._end:
             before = last
             self._views += 1
-            self._raw_before = self._last.raw
+            self._end, self._raw_before, self._offered_before = transcript.end, self._last.raw, self._offered
         else:  # an AutoGen Memory has looked before the model does: both are for the same call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
-        raw, stable = _raw_tokens(transcript), stable_tokens(before, view)
-        cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
-        self._last = _Call(
-            transcript.end,
-            raw,
-            view.tokens,
-            stable,
-            cached,
-            self._price(cached, view.tokens),
-            self._price(raw_cached, raw),
-        )
+        self._offered = transcript.standing.offered
+        self._last = self._call(_raw_tokens(transcript), view.tokens, stable_tokens(before, view))
         self._sum = _added(self._sum, self._last, 1)
         self._peak = max(self._peak, view.tokens)
         return True
 
-    def _cached(self, stable: int) -> int:
-        return stable if stable + self._reserved_tokens >= self._prices.least_prefix_tokens else 0
+    def _call(self, raw: int, shown: int, stable: int) -> _Call:
+        """Return the newest call. Tools stand first: with those of the memory, all that follows is read anew, once."""
+        now, before = self._offered, self._offered_before
+        is_switched = bool(now.memory_tools) and not before.memory_tools
+        cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
+        cost = raw_cost = 0.0
+        if self._views == 1:  # nothing is in the cache yet
+            cost, raw_cost = self._price(0, now.tokens + shown), self._price(0, now.own_tokens + raw)
+        else:
+            kept = 0 if is_switched else self._cached(now.tokens + stable, now.tokens)
+            raw_kept = self._cached(now.own_tokens + min(self._raw_before, raw), now.own_tokens)
+            cost, raw_cost = self._price(kept, now.tokens + shown), self._price(raw_kept, now.own_tokens + raw)
+        return _Call(
+            raw=raw,
+            shown=shown,
+            stable=stable,
+            cached=cached,
+            head=now.tokens,
+            raw_head=now.own_tokens,
+            cost=cost,
+            raw_cost=raw_cost,
+            view_cost=self._price(cached, shown),
+            raw_view_cost=self._price(raw_cached, raw),
+        )
+
+    def _cached(self, prefix: int, head: int = 0) -> int:
+        """Return what of a prefix the cache serves; `head` of it stands before the view, as far as that is known."""
+        is_long_enough = prefix + max(self._reserved_tokens - head, 0) >= self._prices.least_prefix_tokens
+        return prefix if is_long_enough else 0
 
     def _price(self, cached: int, tokens: int) -> float:
         return cached * self._prices.cached_price_ratio + (tokens - cached) * self._prices.write_price_ratio
@@ -200,8 +250,15 @@ class Meter:
             peak_view_tokens=self._peak,
             stable_tokens_total=self._sum.stable,
             cached_tokens_total=self._sum.cached,
+            head_tokens=self._last.head,
+            raw_head_tokens=self._last.raw_head,
+            head_tokens_total=self._sum.head,
+            raw_head_tokens_total=self._sum.raw_head,
             cost=round(self._sum.cost, 2),
             raw_cost=round(self._sum.raw_cost, 2),
+            view_cost=round(self._sum.view_cost, 2),
+            raw_view_cost=round(self._sum.raw_view_cost, 2),
+            tools_offered=transcript.standing.offered.reason,
             offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
             answered_compactions=sum(_is_compaction(decision, is_planned=False) for decision in decisions),
             compactions=sum(
@@ -227,15 +284,7 @@ def _is_compaction(decision: Decision, is_planned: bool) -> bool:
 
 
 def _added(sums: _Call, call: _Call, sign: int) -> _Call:
-    return _Call(
-        sums.end,
-        sums.raw + sign * call.raw,
-        sums.shown + sign * call.shown,
-        sums.stable + sign * call.stable,
-        sums.cached + sign * call.cached,
-        sums.cost + sign * call.cost,
-        sums.raw_cost + sign * call.raw_cost,
-    )
+    return _Call(*(getattr(sums, one.name) + sign * getattr(call, one.name) for one in fields(_Call)))
 
 
 def _raw_tokens(transcript: Transcript) -> int:

@@ -41,7 +41,7 @@ def build_agent(context: MemoryContext) -> AssistantAgent:
     return AssistantAgent(
         context.agent_id,
         model_client_from_env() or ScriptedModel(what_was_said),
-        tools=[*context.tools()],
+        workbench=context.workbench(),
         model_context=context,
         system_message=f"Answer in one sentence. {context.instructions()}",
         model_client_stream=True,

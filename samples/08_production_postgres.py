@@ -50,7 +50,7 @@ async def run_agent(memory_store: MemoryStore) -> str:
     model = ScriptedModel(call("read_log"), "I have read it.", detail, "{result}")
     async with memory_store, MemoryContext("sample-production", "operator", memory_store=memory_store) as context:
         agent = AssistantAgent(
-            "operator", model, tools=[read_log, *context.tools()], model_context=context, max_tool_iterations=2
+            "operator", model, workbench=context.workbench([read_log]), model_context=context, max_tool_iterations=2
         )
         await agent.run(task="Read the log.")
         return (await agent.run(task="Was anything declined?")).messages[-1].to_text()  # type: ignore[union-attr]

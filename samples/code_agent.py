@@ -18,7 +18,7 @@ from autogen_core import CancellationToken, ComponentModel
 from autogen_core.code_executor import CodeBlock
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient
-from autogen_core.tools import BaseTool, FunctionTool
+from autogen_core.tools import BaseTool, FunctionTool, StaticStreamWorkbench, Workbench
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 from pydantic import BaseModel
 from typing_extensions import Self
@@ -51,7 +51,7 @@ class CodeAgentConfig(BaseModel):
 
 
 class CodeAgent(AssistantAgent):
-    """An assistant with shell, read_file and grep, and with the tools of its memory if it has one.
+    """An assistant with shell, read_file and grep, and with the tools of its memory once they have a use.
 
     Args:
         name: The agent's name.
@@ -98,18 +98,21 @@ class CodeAgent(AssistantAgent):
         with warnings.catch_warnings():  # "may be unsafe": this module's docstring says so
             warnings.simplefilter("ignore", UserWarning)
             self._executor = LocalCommandLineCodeExecutor(timeout=timeout_seconds, work_dir=work_dir)
-        tools: list[BaseTool[Any, Any]] = [
+        own_tools: list[BaseTool[Any, Any]] = [
             FunctionTool(self.shell, "Run a shell command and return what it prints. $CODE_ROOT is the code's folder."),
             FunctionTool(self.read_file, "Return a text file of the code with line numbers, whole or a range."),
             FunctionTool(self.grep, "Search the code with a regular expression; returns path:line:text."),
         ]
         if isinstance(context, MemoryContext):
-            tools += context.tools()
             system_message = f"{system_message}\n\n{context.instructions()}"
+            workbench: Workbench = context.workbench(own_tools)
+            context.note_agent(system_message=system_message)
+        else:
+            workbench = StaticStreamWorkbench(own_tools)
         super().__init__(
             name,
             model_client,
-            tools=tools,  # type: ignore[arg-type]
+            workbench=workbench,
             model_context=context,
             description=description or "An engineer who answers questions about code by reading it.",
             system_message=system_message,

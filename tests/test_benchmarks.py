@@ -25,9 +25,10 @@ from benchmarks.playing import MemoryFigures, Player, Reach, RunFigures, Sought,
 from benchmarks.prompts import Cost, PromptMeter, Rendered, look_up_price
 from benchmarks.remembering import MEMORY
 from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
-from memory_context import ContextPolicy, MemoryStore
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.store import embedded
 from memory_context.tokens import default_token_counter
+from memory_context.tools.prompt_head import tool_json
 
 from .conftest import Server
 
@@ -153,6 +154,18 @@ async def test_a_consumed_result_ends_the_cached_prefix(tmp_path: Path, store: M
     assert figures.peak_view_tokens == 15 + 8 + 2007
     assert figures.cost.price < played[EVERYTHING].cost.price
     assert not any(promises(figures))
+    # with tools and instructions: a workbench offers the tools with the second call, since the output was stored, and
+    # then nothing of the first one is in the cache
+    context = MemoryContext("alice")
+    taught = count(f"{SYSTEM['content']}\n\n{context.instructions()}") + 4 - 1204
+    tools = count(tool_json([tool.schema for tool in context.tools()]))
+    assert figures.with_workbench is not None
+    assert figures.with_workbench.tokens == figures.cost.tokens + 3 * taught + 2 * tools
+    assert figures.with_workbench.cached_tokens == tools + 1204 + taught + 15 + 8 + beginning
+    assert figures.with_tools is not None
+    assert figures.with_tools.tokens == figures.cost.tokens + 3 * (taught + tools)
+    assert figures.with_tools.cached_tokens == figures.cost.cached_tokens + 2 * (taught + tools)
+    assert played[EVERYTHING].whole_cost == played[EVERYTHING].cost
 
 
 async def test_needles_are_counted_where_they_can_be_seen(tmp_path: Path, store: MemoryStore):

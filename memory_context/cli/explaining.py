@@ -160,7 +160,8 @@ def _print(seen: _Seen) -> None:
     told = seen.report
     when = "would see now" if seen.is_now else "saw last"
     budget = f" of {told.token_budget:,}" if told.token_budget is not None else ""
-    typer.echo(f"the model {when}: {told.tokens:,} tokens{budget}, {told.stable_tokens:,} unchanged at its head\n")
+    typer.echo(f"the model {when}: {told.tokens:,} tokens{budget}, {told.stable_tokens:,} unchanged at its head")
+    typer.echo(f"{told.head_in_words}\n" if told.head_in_words else "")
     if seen.texts is None:
         _print_segments(told.segments)
     else:

@@ -98,6 +98,7 @@ class _Bill:
             **sums,
             "saved_tokens": stats.saved_tokens,
             "relative_cost": stats.relative_cost,
+            "relative_view_cost": stats.relative_view_cost,
             "events": self.events,
             "calls": [asdict(call) for call in self.replay.calls],
             "reservations": self.replay.reservations,
@@ -138,8 +139,14 @@ def _print_bill(bill: _Bill) -> None:
                 f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache",
             ),
             ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
-            ("saved", f"{stats.saved_tokens:,} tokens{_share(stats.saved_tokens, stats.raw_tokens_total)}"),
+            ("with each", _head_of(bill) or None),
+            (
+                "saved",
+                f"{stats.saved_tokens:,} tokens"
+                + _share(stats.saved_tokens, stats.raw_tokens_total + stats.raw_head_tokens_total),
+            ),
             ("cost", f"{stats.relative_cost:.2f} of keeping everything, by the prices of a prompt cache"),
+            ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
             ("largest view", f"{stats.peak_view_tokens:,} tokens"),
             ("offloads", f"{stats.offloads:,}"),
             ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
@@ -149,11 +156,23 @@ def _print_bill(bill: _Bill) -> None:
         ]
     )
     say(
-        "Tokens of messages, without system prompt and tool schemas; a cached token costs 0.1, any other 1.25. "
+        "Sent and kept are tokens of messages; the costs and what was saved count the tools, instructions and system "
+        "prompt that are named. A cached token costs 0.1, any other 1.25. "
         "Computed from the archive with the default settings; the light model's own calls are not archived."
     )
     for reservation in bill.replay.reservations:
         say(f"Note: {reservation}.")
+
+
+def _head_of(bill: _Bill) -> str:
+    """Return what stood before the views, by the last call."""
+    stats, offered = bill.replay.stats, bill.replay.transcript.standing.offered
+    if not stats.head_tokens_total:
+        return ""
+    of_memory = offered.memory_tools_tokens + offered.instructions_tokens
+    why = f" (offered: {offered.reason})" if offered.reason else ""
+    own = f", {offered.own_tokens:,} of the agent's own tools and system prompt" if offered.own_tokens else ""
+    return f"{of_memory:,} tokens of memory tools and instructions{why}{own}; {stats.head_tokens_total:,} in all calls"
 
 
 def _print_calls(replay: "Replay") -> None:

@@ -3,9 +3,10 @@
 from mcp import types
 
 from ..references import one_line
+
 __all__ = ["INSTRUCTIONS", "READ_ONLY_INSTRUCTIONS", "prompt_named", "prompts"]
 
-_REFERENCES = f"""\
+_REFERENCES = """\
 This is a memory of stored texts: results of tools, pages, notes, of this conversation and of earlier ones. Each is
 known by a reference such as [MemoryRef: run_shell_k3f7x2 - command=npm install, 500 lines - 2340 tokens]: its key, what
 it is, and how long it is. A reference stands for the whole text, which stays exactly as it was stored.

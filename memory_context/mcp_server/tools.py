@@ -24,6 +24,7 @@ from ..tools import (
     ToolHost,
 )
 from ..tools.history import ReadHistoryArgs
+from ..tools.hosting import config_of
 from ..tools.repeating import Answer
 from .served import ServedMemory
 
@@ -168,7 +169,7 @@ class ServedTools:
 
     async def _tool(self, kind: type[MemoryTool]) -> MemoryTool:
         host = await self._served.host()
-        config = MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id)
+        config = config_of(host)
         if kind is ReadSessionTool:
             return ReadSessionTool(config, host, self._served)
         return kind(config, host)
@@ -176,9 +177,7 @@ class ServedTools:
 
 def _schema(kind: type[MemoryTool]) -> dict[str, Any]:
     schema = kind.args_model.model_json_schema()
-    return {
-        name: schema[name] for name in ("type", "properties", "required", "additionalProperties") if name in schema
-    }
+    return {name: schema[name] for name in ("type", "properties", "required", "additionalProperties") if name in schema}
 
 
 def _result(answer: Answer) -> types.CallToolResult:

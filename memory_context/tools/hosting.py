@@ -34,7 +34,7 @@ from .repeating import NOTE_TOKENS, Answer, earlier_answers, told
 from .templates import found as contexts_of
 from .templates import place
 
-__all__ = ["MemoryTool", "MemoryToolConfig", "ToolArguments", "ToolHost", "answer_limit"]
+__all__ = ["MemoryTool", "MemoryToolConfig", "ToolArguments", "ToolHost", "answer_limit", "config_of"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -68,11 +68,16 @@ class ToolHost(Protocol):
 
 
 class MemoryToolConfig(BaseModel):
-    """Names the context a tool belongs to: the one that was loaded from the same template."""
+    """Names the context a tool belongs to: the one that was loaded from the same template.
+
+    Attributes:
+        is_late: Whether a `MemoryWorkbench` offers it, once something is stored; else it always is offered.
+    """
 
     user_id: str
     agent_id: str
     template_id: str
+    is_late: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -82,6 +87,11 @@ class MemoryToolConfig(BaseModel):
             earlier = cast(dict[str, object], data)
             return {**earlier, "template_id": earlier["session_id"]}
         return cast(object, data)
+
+
+def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
+    """Return what names a context for its tools."""
+    return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id, is_late=is_late)
 
 
 class ToolArguments(BaseModel):
@@ -196,6 +206,17 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         """Whether it belongs to a context."""
         return self._own_host is not None
 
+    @property
+    def is_late(self) -> bool:
+        """Whether a `MemoryWorkbench` offers it, once something is stored."""
+        return self._config.is_late
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the model is to be offered it now."""
+        host = self._own_host
+        return not self.is_late or host is None or bool(host.transcript.standing.offered.memory_tools)
+
     def bind(self, host: object) -> None:
         """Belong to this context from now on."""
         self._own_host = cast(ToolHost, host)
@@ -244,7 +265,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         host = self._own_host
         if host is None:
             return self._config
-        return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id)
+        return config_of(host, is_late=self.is_late)
 
     @classmethod
     def _from_config(cls, config: MemoryToolConfig) -> Self:
@@ -260,8 +281,8 @@ def answer_limit(host: ToolHost) -> int:
 
 def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of one argument without what a model need not read."""
-    kinds = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    whole = {**(kinds[0] if kinds else {}), **schema}
+    kinds: list[dict[str, Any]] = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    whole: dict[str, Any] = {**(kinds[0] if kinds else {}), **schema}
     return {key: whole[key] for key in _SCHEMA_KEYS if key in whole}
 
 

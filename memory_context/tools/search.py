@@ -1,7 +1,6 @@
 """Searching and listing everything stored."""
 
 import asyncio
-
 from typing import Annotated
 
 from pydantic import Field, WithJsonSchema

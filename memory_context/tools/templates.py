@@ -12,7 +12,7 @@ which is how agents inside of agents are told apart.
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
@@ -25,7 +25,7 @@ TemplateKey = tuple[str, str, str]
 class _Host(Protocol):
     """A context."""
 
-    def note_tools(self) -> None: ...
+    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None: ...
 
 
 class _Tool(Protocol):
@@ -36,6 +36,9 @@ class _Tool(Protocol):
 
     @property
     def has_host(self) -> bool: ...
+
+    @property
+    def is_late(self) -> bool: ...
 
     def bind(self, host: _Host) -> None: ...
 
@@ -132,7 +135,7 @@ def _take_waiting(host: _Host, key: TemplateKey) -> bool:
 
 def _bind(tool: _Tool, host: _Host) -> None:
     tool.bind(host)
-    host.note_tools()
+    host.note_tools([tool.name], are_late=tool.is_late)
 
 
 def _tools(run: list[ref[_Tool]]) -> Iterator[_Tool]:

@@ -21,6 +21,7 @@ __all__ = [
     "Entry",
     "Expanded",
     "Folded",
+    "Offered",
     "Offloaded",
     "Opened",
     "Part",
@@ -344,6 +345,39 @@ class Repeated:
     kind: Literal["repeated"] = "repeated"
 
 
+@dataclass(frozen=True)
+class Offered:
+    """What stands before the view in each model call from now on, as far as it is known; in tokens.
+
+    Attributes:
+        memory_tools: Names of the memory tools that the model is offered; once offered, they stay.
+        reason: Why: the agent has them `always`, or its workbench offers them since the first `offload`, or since the
+            user has `memory`; empty as long as they are not offered.
+        memory_tools_tokens: The schemas of the memory tools.
+        instructions_tokens: What the system message says of the memory.
+        own_tools_tokens: The schemas of the agent's own tools.
+        system_tokens: The rest of the system message.
+    """
+
+    memory_tools: tuple[str, ...] = ()
+    reason: Literal["", "always", "offload", "memory"] = ""
+    memory_tools_tokens: int = 0
+    instructions_tokens: int = 0
+    own_tools_tokens: int = 0
+    system_tokens: int = 0
+    kind: Literal["offered"] = "offered"
+
+    @property
+    def own_tokens(self) -> int:
+        """What the agent would send with any other context, too."""
+        return self.own_tools_tokens + self.system_tokens
+
+    @property
+    def tokens(self) -> int:
+        """All of it."""
+        return self.memory_tools_tokens + self.instructions_tokens + self.own_tokens
+
+
 Decision = (
     Offloaded
     | Shown
@@ -356,4 +390,5 @@ Decision = (
     | Cleared
     | Redelivered
     | Repeated
+    | Offered
 )

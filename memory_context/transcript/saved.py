@@ -17,6 +17,7 @@ from .entries import (
     Cleared,
     Decision,
     Entry,
+    Offered,
     Offloaded,
     Part,
     PartId,
@@ -99,7 +100,7 @@ def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decisio
         (at, decision)
         for number, (at, decision) in enumerate(log)
         # a message may have come, and been stored, before the clear
-        if isinstance(decision, (Offloaded, Retained)) or number > cleared
+        if isinstance(decision, (Offloaded, Offered, Retained)) or number > cleared
     ]
     return _last_choices(kept, first)
 
@@ -176,6 +177,8 @@ def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
     if isinstance(decision, Redelivered) and decision.again_at is not None:
         moved = replace(decision, position=decision.position + shift, again_at=decision.again_at + shift)
         return moved if moved.position >= first else None
+    if isinstance(decision, Offered):
+        return decision
     return replace(decision, upto=decision.upto + shift) if isinstance(decision, Shown) else None
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from autogen_core.models import UserMessage
 
-from .entries import Entry, Expanded, Folded, Part, PartId, RetainedBy, Shortened
+from .entries import Entry, Expanded, Folded, Offered, Part, PartId, RetainedBy, Shortened
 
 __all__ = ["Standing"]
 
@@ -35,6 +35,8 @@ class Standing:
         unseen: Those of them that no view has shown yet.
         spoken: For each source of words that carry no result: the position of its latest message.
         first_spoken: Position of the first such message.
+        offered: What stands before the view in each call; a clear changes nothing of it.
+        has_items: Whether something was stored as an item.
     """
 
     start: int = 0
@@ -57,6 +59,8 @@ class Standing:
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
+    offered: Offered = field(default_factory=Offered)
+    has_items: bool = False
 
     def is_folded(self, position: int) -> bool:
         """Whether the entry is behind the fold's placeholder."""

@@ -19,6 +19,7 @@ from .entries import (
     Entry,
     Expanded,
     Folded,
+    Offered,
     Offloaded,
     Part,
     PartId,
@@ -216,6 +217,8 @@ class Transcript:
             self._clear(decision.position)
         elif isinstance(decision, Repeated):
             standing.repeated.add((decision.position, decision.address))
+        elif isinstance(decision, Offered):
+            standing.offered = decision
         elif decision.again_at is not None:
             standing.redelivered.add(decision.position)
             if standing.first_spoken == decision.position:
@@ -280,6 +283,7 @@ class Transcript:
         part = entry.part(decision.address)
         part.stored = decision.stored
         entry.touch()
+        self.standing.has_items |= bool(decision.stored.refs)
         if entry.position < self.standing.start or self.standing.is_folded(entry.position):
             self._drop_stored_texts(entry, [part])
         elif part.is_result and entry.position < self.standing.consumed:
@@ -350,7 +354,9 @@ class Transcript:
 
     def _clear(self, position: int) -> None:
         self._withdraw([*self.standing.expanded])
+        offered = self.standing.offered
         self.standing = Standing.at(position)
+        self.standing.offered = offered
         for entry in self.entries():
             self.standing.hear(entry)
         self.pairing.forget_open_calls(before=position)

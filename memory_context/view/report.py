@@ -1,10 +1,10 @@
 """What the model saw and why: `explain()`'s answer, derived from the last two views and the decisions between them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..notebooks import html_table
-from ..transcript import Arithmetic, Cleared, Folded, PlannedCompaction, Shown, Transcript, Withdrawn
+from ..transcript import Arithmetic, Cleared, Folded, Offered, PlannedCompaction, Shown, Transcript, Withdrawn
 from .view import PartState, Segment, View
 
 __all__ = ["Decided", "SegmentChange", "ViewReport", "report", "stable_tokens"]
@@ -34,9 +34,9 @@ class Decided:
     """A decision that changed the view, with what it costs and saves.
 
     Attributes:
-        what: compacted, folded or withdrawn.
-        reason: Such as `consumed`, `saves` or `budget`.
-        count: How many parts, or messages, or expansions.
+        what: compacted, folded, withdrawn or offered.
+        reason: Such as `consumed`, `saves` or `budget`; `offload` or `memory` of what is offered.
+        count: How many parts, or messages, or expansions, or memory tools.
         arithmetic: The sum; None where none was made.
     """
 
@@ -67,8 +67,10 @@ class ViewReport:
         stable_tokens: Tokens of the messages at its head that are the same as in the view before.
         token_budget: What it may take; None is unlimited.
         changes: What differs from the view before it.
-        decisions: What was decided between the two that has its arithmetic: compactions, folds, withdrawals.
+        decisions: What was decided between the two that has its arithmetic: compactions, folds, withdrawals; and that
+            memory tools are offered.
         is_without_history: Earlier messages of the session could not be read yet, and the view says so.
+        offered: What stood before it: tools, instructions, system prompt, as far as that is known.
     """
 
     segments: tuple[Segment, ...]
@@ -78,11 +80,27 @@ class ViewReport:
     changes: tuple[SegmentChange, ...]
     decisions: tuple[Decided, ...] = ()
     is_without_history: bool = False
+    offered: Offered = field(default_factory=Offered)
+
+    @property
+    def head_in_words(self) -> str:
+        """What stood before the view, in a line; empty if nothing is known of it."""
+        known = self.offered
+        named = {
+            f"memory tools ({known.reason})": known.memory_tools_tokens,
+            "instructions": known.instructions_tokens,
+            "own tools": known.own_tools_tokens,
+            "system prompt": known.system_tokens,
+        }
+        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in named.items() if tokens)
+        return f"before it: {known.tokens:,} tokens: {parts}" if parts else ""
 
     def __str__(self) -> str:
         """Return a table for people."""
         budget = f" of {self.token_budget:,}" if self.token_budget is not None else ""
         lines = [f"view: {self.tokens:,} tokens{budget}, {self.stable_tokens:,} unchanged at its head"]
+        if head := self.head_in_words:
+            lines.append(head)
         if self.is_without_history:
             lines.append("earlier messages of the session could not be read yet; they join as soon as they can")
         for s in self.segments:
@@ -132,6 +150,7 @@ def report(transcript: Transcript, before: View, after: View, token_budget: int 
         changes=tuple(_changes(transcript, _segments(before), _segments(after))),
         decisions=tuple(_decided(transcript)),
         is_without_history=any(segment.owner == "history" for segment in _segments(after)),
+        offered=transcript.standing.offered,
     )
 
 
@@ -139,7 +158,9 @@ def _decided(transcript: Transcript) -> Iterator[Decided]:
     """Yield what was decided for the last view handed out."""
     log = [decision for _, decision in transcript.log]
     shown = [number for number, decision in enumerate(log) if isinstance(decision, Shown)]
-    for decision in log[shown[-2] + 1 if len(shown) > 1 else 0 : shown[-1] if shown else None]:
+    start = shown[-2] + 1 if len(shown) > 1 else 0
+    were_offered = any(isinstance(decision, Offered) and decision.memory_tools for decision in log[:start])
+    for decision in log[start : shown[-1] if shown else None]:
         if isinstance(decision, PlannedCompaction):
             yield Decided("compacted", decision.reason, len(decision.parts), decision.arithmetic)
         elif isinstance(decision, Folded):
@@ -147,6 +168,8 @@ def _decided(transcript: Transcript) -> Iterator[Decided]:
             yield Decided("folded", "budget", count, decision.arithmetic)
         elif isinstance(decision, Withdrawn):
             yield Decided("withdrawn", decision.reason, len(decision.places), decision.arithmetic)
+        elif isinstance(decision, Offered) and decision.memory_tools and not were_offered:
+            yield Decided("offered", decision.reason, len(decision.memory_tools), None)
 
 
 def _segments(view: View) -> list[Segment]:

@@ -153,12 +153,14 @@ def _loaded(agent: str | None) -> AgentBuilder:
 
 def _assistant(client: ChatCompletionClient) -> AgentBuilder:
     def build(context: MemoryContext) -> AssistantAgent:
+        system_message = f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}"
+        context.note_agent(system_message=system_message)
         return AssistantAgent(
             "assistant",
             model_client=client,
             model_context=context,
-            tools=list[Any](context.tools()),
-            system_message=f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}",
+            tools=list[Any](context.tools()),  # from the first call on: it may be told to remember something
+            system_message=system_message,
             model_client_stream=True,
             max_tool_iterations=10,
         )

@@ -60,9 +60,16 @@ def live(url: str) -> Lived:
     return asyncio.run(_live(url))
 
 
+async def _survey(topic: str) -> str:
+    """Return what is known of a topic."""
+    return report(topic)
+
+
 async def _live(url: str) -> Lived:
     async with MemoryStore(url) as store:
         context = MemoryContext("alice", "coder", SESSION, store)
+        context.workbench([_survey])
+        context.note_agent(system_message=f"Be kind. {context.instructions()}")
         await context.add_message(UserMessage(content="Survey the owls.", source="user"))
         for topic, lines in (("owls", 300), ("bats", 900), ("moths", 300)):
             await add_step(context, report(topic, lines))

@@ -23,6 +23,7 @@ from .lived import SESSION, Command, Lived, a_database, command_of, everything, 
 COUNTED_AGAIN = (
     *("views", "raw_tokens", "view_tokens", "raw_tokens_total", "view_tokens_total", "peak_view_tokens"),
     *("stable_tokens_total", "cached_tokens_total", "cost", "raw_cost", "offloads", "answered_compactions"),
+    *("head_tokens_total", "raw_head_tokens_total", "view_cost", "raw_view_cost", "tools_offered"),
     *("compactions", "folds", "shortenings", "expansions", "recalls"),
 )
 
@@ -81,7 +82,9 @@ def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Comm
     _, out, err = command("stats", SESSION, "--calls")
     assert "look-ups      1: 1 retrieved" in out
     assert f"cost          {lived.stats.relative_cost:.2f} of keeping everything" in out
-    assert len(out.splitlines()) == 13 + 3 + lived.stats.views
+    assert f"of messages   {lived.stats.relative_view_cost:.2f} without tools" in out
+    assert "tokens of memory tools and instructions (offered: offload), " in out
+    assert len(out.splitlines()) == 15 + 3 + lived.stats.views
     assert "Note" not in err
 
 

@@ -13,7 +13,7 @@ from autogen_core.models import CreateResult, FunctionExecutionResult, ModelFami
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import MemoryContext, MemoryStore
-from samples.code_agent import CodeAgent, model_client_from_env
+from samples.code_agent import SYSTEM_MESSAGE, CodeAgent, model_client_from_env
 
 INFO = ModelInfo(
     vision=False, function_calling=True, json_output=False, family=ModelFamily.UNKNOWN, structured_output=False
@@ -74,7 +74,7 @@ async def test_shell_reads_and_greps_real_files(context: MemoryContext, code: Pa
 
 
 async def test_what_is_large_leaves_the_view_and_can_be_looked_up(context: MemoryContext, code: Path) -> None:
-    """The agent's own memory tools are among its tools, and its system message explains them."""
+    """The system message explains references; memory tools are among the tools from the first offload on."""
     client = model([call("read_file", path="pack/long.py")], "Read.", [call("read_history")], "Done.")
     agent = CodeAgent("coder", client, model_context=context, code_root=code)
     await agent.run(task="read it")
@@ -84,7 +84,11 @@ async def test_what_is_large_leaves_the_view_and_can_be_looked_up(context: Memor
     assert "value_150" not in shown[2]
     assert "[MemoryRef: read_file_" in shown[2]
     assert context.instructions() in client.create_calls[0]["messages"][0].content
-    assert {"retrieve_memory", "read_history"} <= {tool["name"] for tool in client.create_calls[0]["tools"]}
+    offered = [{tool["name"] for tool in call["tools"]} for call in client.create_calls]
+    assert offered[0] == {"shell", "read_file", "grep"}
+    assert {"retrieve_memory", "read_history"} <= offered[1]
+    stats = context.stats
+    assert stats.head_tokens > stats.raw_head_tokens > context.token_counter.count(SYSTEM_MESSAGE)
     await agent.close()
 
 

@@ -149,6 +149,7 @@ def _put_memory(agent: AgentPlace, hands: Hands, context: MemoryContext, calls_t
     agent.config["model_context"] = hands.put(context)
     if not calls_tools:  # it finds what it names in its answers: the context opens that by itself
         return
+    # all of them from the first call on: what a pasted agent is for is not known, it may be told to keep something
     tools = [hands.put(tool) for tool in context.tools()]
     if agent.config.get("workbench"):  # an agent has either: tools beside a workbench are a workbench too
         static = {"provider": "autogen_core.tools.StaticStreamWorkbench", "config": {"tools": tools}}
@@ -156,7 +157,9 @@ def _put_memory(agent: AgentPlace, hands: Hands, context: MemoryContext, calls_t
     else:
         agent.config["tools"] = [*_listed(agent.config.get("tools")), *tools]
     told = agent.config.get("system_message")
-    agent.config["system_message"] = f"{told}\n\n{context.instructions()}" if told else context.instructions()
+    system_message = f"{told}\n\n{context.instructions()}" if told else context.instructions()
+    context.note_agent(system_message=system_message)
+    agent.config["system_message"] = system_message
 
 
 def _calls_tools(agent: AgentPlace, model_client: ChatCompletionClient | None) -> bool:

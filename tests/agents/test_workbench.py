@@ -1,0 +1,290 @@
+"""The workbench: an agent's own tools, and those of its memory once something is stored; and what both take."""
+
+import json
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.messages import ToolCallExecutionEvent
+from autogen_agentchat.tools import AgentTool
+from autogen_core import ComponentLoader
+from autogen_core.models import SystemMessage, UserMessage
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.tools import MemoryTool, MemoryWorkbench
+from memory_context.tools.prompt_head import tool_tokens
+from memory_context.transcript import Offered
+
+from ..context.steps import add_step
+from .scripted import calls, model, report
+from .test_templates import check_apart
+
+MEMORY_TOOLS = ["store_memory", "retrieve_memory", "read_history", "search_memory", "query_memory"]
+OFFERED = ["survey", *MEMORY_TOOLS]
+
+
+async def survey(topic: str) -> str:
+    """Return what is known of a topic."""
+    return report(topic)
+
+
+def agent_of(context: MemoryContext, client: ReplayChatCompletionClient, *others: Any) -> AssistantAgent:
+    return AssistantAgent(
+        context.agent_id,
+        client,
+        workbench=context.workbench([survey, *others]),
+        model_context=context,
+        system_message=f"Be kind. {context.instructions()}",
+        max_tool_iterations=9,
+    )
+
+
+def offered_in(client: ReplayChatCompletionClient) -> list[list[str]]:
+    """Return the names of the tools in each call of the model."""
+    return [[tool["name"] for tool in call["tools"]] for call in client.create_calls]  # type: ignore[index]
+
+
+def switches(context: MemoryContext) -> list[Offered]:
+    log = [decision for _, decision in context.transcript.log if isinstance(decision, Offered)]
+    return [now for before, now in zip([Offered(), *log], log, strict=False) if now.memory_tools != before.memory_tools]
+
+
+async def test_memory_tools_are_offered_from_the_first_offload_on(store: MemoryStore):
+    """Not before; then for good, and each call that the model makes of them is run."""
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model(
+        "Hello.",
+        calls(("survey", {"topic": "owls"})),
+        calls(("survey", {"topic": "bats"})),
+        calls(("query_memory", {}), ("read_history", {})),
+        "Done.",
+        "Bye.",
+    )
+    agent = agent_of(context, client)
+    await agent.run(task="Hello?")
+    run = await agent.run(task="Survey owls and bats.")
+    assert offered_in(client) == [["survey"], ["survey"], OFFERED, OFFERED, OFFERED]
+    answers = [r for message in run.messages if isinstance(message, ToolCallExecutionEvent) for r in message.content]
+    assert [answer.is_error for answer in answers] == [False] * 4
+    assert "[MemoryRef: survey_" in answers[2].content
+    (switch,) = switches(context)
+    assert (switch.reason, list(switch.memory_tools)) == ("offload", MEMORY_TOOLS)
+    assert context.stats.tools_offered == "offload"
+    await context.clear()
+    await agent.run(task="Bye.")
+    assert offered_in(client)[-1] == OFFERED, "what was offered is gone"
+    assert len(switches(context)) == 1
+    await context.close()
+
+
+async def test_explain_names_the_switch_and_what_stands_before_the_view(store: MemoryStore):
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model(calls(("survey", {"topic": "owls"})), "Done.")
+    agent = agent_of(context, client)
+    context.note_agent(system_message=f"Be kind. {context.instructions()}")
+    await agent.run(task="Survey owls.")
+    seen = await context.explain()
+    assert ("offered", "offload", 5) in [(one.what, one.reason, one.count) for one in seen.decisions]
+    known = seen.offered
+    count = context.token_counter.count
+    assert known.memory_tools_tokens + known.own_tools_tokens == pytest.approx(
+        tool_tokens(client.create_calls[-1]["tools"], context.token_counter),
+        abs=2,  # type: ignore[arg-type]
+    )
+    assert known.instructions_tokens == count(context.instructions())
+    assert known.system_tokens == count("Be kind. ")
+    assert f"before it: {known.tokens:,} tokens: memory tools (offload) " in str(seen)
+    await context.close()
+
+
+@pytest.mark.parametrize("way", ["archive", "state", "state after a clear"])
+async def test_tools_that_were_offered_stay_so_in_a_resumed_session(store: MemoryStore, way: str):
+    """From the first call of the next process on, without a second switch."""
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model(calls(("survey", {"topic": "owls"})), "Done.", "Yes.")
+    agent = agent_of(context, client)
+    await agent.run(task="Survey owls.")
+    await agent.run(task="Done?")
+    assert len(switches(context)) == 1
+    if way == "state after a clear":
+        await context.clear()
+    state = json.loads(json.dumps(await context.save_state()))
+    await context.close()
+    again = MemoryContext("alice", "coder", "s", store, resume=way == "archive")
+    second = model("Still here.")
+    agent = agent_of(again, second)
+    if way != "archive":
+        await again.load_state(state)
+    await agent.run(task="And now?")
+    assert offered_in(second) == [OFFERED]
+    assert len(switches(again)) == 1
+    await again.close()
+
+
+async def test_large_first_message_of_a_new_user_is_an_offload_and_no_memory(store: MemoryStore):
+    """It is stored as an item before the first view, which is the cheapest to offer tools with."""
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model("Read.")
+    await agent_of(context, client).run(task=report("owls", 100))
+    assert offered_in(client) == [OFFERED]
+    assert context.stats.tools_offered == "offload"
+    await context.close()
+
+
+async def test_user_who_has_memory_is_offered_the_tools_from_the_first_call(store: MemoryStore):
+    earlier = MemoryContext("alice", "coder", "earlier", store)
+    await earlier.store("The boat is called Wanderer.", "name of the boat")
+    await earlier.close()
+    for user, tools, reason in (("alice", OFFERED, "memory"), ("bob", ["survey"], "")):
+        context = MemoryContext(user, "coder", "s", store)
+        client = model("Hello.")
+        await agent_of(context, client).run(task="Hello?")
+        assert offered_in(client) == [tools]
+        assert context.stats.tools_offered == reason
+        await context.close()
+
+
+async def test_agent_answers_without_memory_tools_while_the_store_is_away(home: object):
+    """Whether the user has memory is then not known; it is not asked again with each call."""
+    store = MemoryStore("postgresql://nobody@127.0.0.1:1/none")
+    context = MemoryContext("alice", "coder", "s", store, policy=ContextPolicy(archive={"enabled": False}))  # type: ignore[arg-type]
+    client = model("Hello.", "Hello again.")
+    agent = agent_of(context, client)
+    await agent.run(task="Hello?")
+    asked: list[object] = []
+    context.agent_memory.query = lambda criteria: asked.append(criteria)  # type: ignore[method-assign,assignment,return-value]
+    await agent.run(task="Hello?")
+    assert offered_in(client) == [["survey"], ["survey"]]
+    assert not asked
+    await context.close()
+    await store.close()
+
+
+async def test_agent_with_a_workbench_loads_from_component_data(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """Each load has a session of its own, and its memory tools wait for the first offload again."""
+    monkeypatch.setenv("MEMORY_CONTEXT_URL", store.url_for_config.get("url") or "")
+    original = MemoryContext("alice", "coder")
+    expert = AssistantAgent("expert", model("Yes."), description="Knows.")
+    agent = AssistantAgent("coder", model(), workbench=original.workbench([AgentTool(expert)]), model_context=original)
+    data = json.loads(agent.dump_component().model_dump_json())
+    loaded = [ComponentLoader.load_component(data, AssistantAgent) for _ in range(2)]
+    assert json.loads(loaded[0].dump_component().model_dump_json()) == data
+    pairs: list[tuple[MemoryContext, list[MemoryTool]]] = []
+    for one in loaded:
+        (bench,) = one._workbench  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(bench, MemoryWorkbench)
+        assert isinstance(one.model_context, MemoryContext)
+        assert [tool["name"] for tool in await bench.list_tools()] == ["expert"]
+        await add_step(one.model_context, report("owls"))
+        await one.model_context.get_messages()
+        assert [tool["name"] for tool in await bench.list_tools()] == ["expert", *MEMORY_TOOLS]
+        pairs.append((one.model_context, [t for t in bench._tools if isinstance(t, MemoryTool)]))  # pyright: ignore[reportPrivateUsage]
+        await one.model_context.clear()
+    await check_apart(*pairs)
+    await original.close()
+
+
+async def test_messages_of_an_agent_that_is_a_tool_are_streamed_through_the_workbench(store: MemoryStore):
+    """As AutoGen does for tools that are given to it directly."""
+    context = MemoryContext("alice", "coder", "s", store)
+    expert = AssistantAgent("expert", model("Owls sleep by day."), description="Knows owls.")
+    client = model(calls(("expert", {"task": "When do owls sleep?"})), "By day.")
+    agent = agent_of(context, client, AgentTool(expert))
+    sources = [getattr(event, "source", "") async for event in agent.run_stream(task="Ask the expert.")]
+    assert "expert" in sources
+    await context.close()
+
+
+def test_tools_of_one_name_are_refused():
+    context = MemoryContext("alice", "coder")
+
+    async def search_memory(query: str) -> str:
+        """Search something else."""
+        return query
+
+    with pytest.raises(ValueError, match="search_memory; give each a name of its own"):
+        context.workbench([search_memory])
+    with pytest.raises(ValueError, match="survey"):
+        context.workbench([survey, survey])
+
+
+# --- the bill
+
+
+@pytest.mark.parametrize("has_workbench", [True, False])
+async def test_bill_counts_the_tools_and_the_system_message_of_each_call(store: MemoryStore, has_workbench: bool):
+    """Recomputed from what the model client was given."""
+    context = MemoryContext("alice", "coder", "s", store)
+    client = model(*(calls(("survey", {"topic": topic})) for topic in ("owls", "bats", "moths")), "Done.")
+    system = f"{'Be kind. ' * 300}{context.instructions()}"
+    tools: dict[str, Any] = (
+        {"workbench": context.workbench([survey])} if has_workbench else {"tools": [survey, *context.tools()]}
+    )
+    context.note_agent(system_message=system, tools=[survey])
+    agent = AssistantAgent(
+        "coder", client, **tools, model_context=context, system_message=system, max_tool_iterations=9
+    )
+    await agent.run(task="Survey them.")
+    stats, counter = context.stats, context.token_counter
+    own_tools = tool_tokens(await _schemas([survey]), counter)
+    total = 0
+    for number, call in enumerate(client.create_calls):
+        assert call["messages"][0] == SystemMessage(content=system)
+        offered: Any = call["tools"]
+        head = tool_tokens(offered, counter) + counter.count(system)
+        total += head
+        assert (len(offered) > 1) == (not has_workbench or number > 0)
+    assert stats.head_tokens_total == pytest.approx(total, abs=5 * len(client.create_calls))
+    assert stats.raw_head_tokens_total == (own_tools + counter.count("Be kind. " * 300)) * 4
+    of_memory = stats.head_tokens_total - stats.raw_head_tokens_total
+    assert stats.saved_tokens == stats.raw_tokens_total - stats.view_tokens_total - of_memory
+    # by hand: all calls but the first find the call before in the cache, up to the results that were compacted since;
+    # the call that brings the tools, which stand first, finds nothing there
+    new = 1.25 * (stats.head_tokens_total + stats.view_tokens_total)
+    heads = [stats.head_tokens] * 4
+    if has_workbench:
+        early = stats.raw_head_tokens + counter.count(context.instructions())
+        heads = [early, stats.head_tokens, stats.head_tokens, stats.head_tokens]
+    stable = _stable_tokens(client, counter)
+    kept = [0, 0 if has_workbench else heads[1] + stable[1], heads[2] + stable[2], heads[3] + stable[3]]
+    assert stats.cost == pytest.approx(new - 1.15 * sum(kept), abs=20)
+    assert stats.relative_cost != stats.relative_view_cost
+    await context.close()
+
+
+async def _schemas(tools: list[Any]) -> list[Any]:
+    return [tool for tool in await MemoryContext("x").workbench(tools).list_tools() if tool["name"] == "survey"]
+
+
+def _stable_tokens(client: ReplayChatCompletionClient, counter: Any) -> list[int]:
+    """Return the tokens of the messages at the head of each call that were the same in the call before."""
+    from benchmarks.prompts import render
+
+    before: list[Any] = []
+    stable: list[int] = []
+    for call in client.create_calls:
+        now = list(call["messages"])[1:]
+        same = 0
+        for old, new in zip(before, now, strict=False):
+            if old != new:
+                break
+            same += render(new, counter.count).tokens
+        stable.append(same)
+        before = now
+    return stable
+
+
+async def test_bill_of_a_plain_context_is_that_of_its_messages(store: MemoryStore):
+    """Nothing was named, so both figures are one, and no decision is recorded."""
+    context = MemoryContext("alice", "coder", "s", store)
+    await context.add_message(UserMessage(content="Hello.", source="user"))
+    for topic in ("owls", "bats"):
+        await add_step(context, report(topic))
+        await context.get_messages()
+    stats = context.stats
+    assert (stats.cost, stats.raw_cost) == (stats.view_cost, stats.raw_view_cost)
+    assert stats.head_tokens_total == 0
+    assert not [one for _, one in context.transcript.log if isinstance(one, Offered)]
+    assert "before it" not in str(await context.explain())
+    await context.close()
