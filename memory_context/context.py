@@ -305,6 +305,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             self._session.begin(self._identity, self._transcript, found.progress, found.report, moved_by=0)
             return
         first = len(self._initial_messages or ())
+        self._prompt_head.carry_over(self._transcript, found.transcript)
         meanwhile = archive.said_meanwhile(self._transcript, first, found.transcript)
         self._begin(found, moved_by=found.transcript.end - first)
         for said in meanwhile:

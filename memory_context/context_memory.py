@@ -206,5 +206,5 @@ class ContextMemory:
         """Return a sentence that teaches a model the placeholder, to be appended to the system message."""
         from .tools import INSTRUCTIONS
 
-        self._prompt_head.has_instructions = True
+        self._prompt_head.teach()
         return INSTRUCTIONS

@@ -1,6 +1,5 @@
 """`stats`: what a user has stored, and what memory_context saved in a session, as its archive tells it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -295,20 +294,24 @@ def _print_bills(bills: Sequence[_Bill], sessions: int) -> None:
             f"{bill.replay.stats.view_tokens_total:,}",
             f"{bill.replay.stats.raw_tokens_total:,}",
             f"{bill.replay.stats.relative_cost:.2f}",
+            f"{bill.replay.stats.relative_view_cost:.2f}",
             age(bill.info.last_activity_at),
         )
         for bill in bills
     ]
-    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "age")
-    print_table(columns, rows, right=("calls", "sent", "keeping all", "cost", "age"), cut=("session", "agent"))
-    total: Counter[str] = Counter()
-    for bill in bills:
-        stats = bill.replay.stats
-        total.update(sent=stats.view_tokens_total, raw=stats.raw_tokens_total)
-    cost, raw_cost = (sum(getattr(bill.replay.stats, name) for bill in bills) for name in ("cost", "raw_cost"))
+    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "of messages", "age")
+    right = ("calls", "sent", "keeping all", "cost", "of messages", "age")
+    print_table(columns, rows, right=right, cut=("session", "agent"))
+    stats = [bill.replay.stats for bill in bills]
     of_all = f"the last {len({bill.info.session_id for bill in bills})} of {counted(sessions, 'session')}"
-    relative = f"cost {cost / raw_cost:.2f} of keeping everything" if raw_cost else "no model call"
-    typer.echo(f"\n{of_all}: {total['raw'] - total['sent']:,} tokens saved, {relative}")
+    cost, raw_cost = sum(one.cost for one in stats), sum(one.raw_cost for one in stats)
+    view_cost, raw_view_cost = sum(one.view_cost for one in stats), sum(one.raw_view_cost for one in stats)
+    relative = "no model call"
+    if raw_cost and raw_view_cost:
+        relative = (
+            f"cost {cost / raw_cost:.2f} of keeping everything, {view_cost / raw_view_cost:.2f} of messages alone"
+        )
+    typer.echo(f"\n{of_all}: {sum(one.saved_tokens for one in stats):,} tokens saved, {relative}")
 
 
 def _share(part: int, whole: int) -> str:

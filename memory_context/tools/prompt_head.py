@@ -56,18 +56,16 @@ class PromptHead:
 
     Attributes:
         tools: Names of the memory tools that were handed out.
-        has_instructions: Whether the instructions were.
         user_has_memory: Whether something was stored on purpose or in another session; None while not known.
     """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
         self.tools: set[str] = set()
-        self.has_instructions = False
         self.user_has_memory: bool | None = None
         self._are_late = True
         self._policy = policy
         self._counter = counter
-        self._own_tools_tokens = self._system_tokens = 0
+        self._instructions_tokens = self._own_tools_tokens = self._system_tokens = 0
         self._look_at = 0.0
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
@@ -75,10 +73,15 @@ class PromptHead:
         self.tools.update(names)
         self._are_late = self._are_late and are_late
 
+    def teach(self) -> None:
+        """Note that the system message has the instructions."""
+        self._instructions_tokens = self._instructions_tokens or self._counter.count(INSTRUCTIONS)
+
     def name(self, system_message: str | None, tools: Sequence[ToolSchema]) -> None:
         """Count what the application names, instead of what it named before."""
         if system_message is not None:
-            self.has_instructions = self.has_instructions or INSTRUCTIONS in system_message
+            if INSTRUCTIONS in system_message:
+                self.teach()
             self._system_tokens = self._counter.count(system_message.replace(INSTRUCTIONS, ""))
         if tools:
             self._own_tools_tokens = tool_tokens(tools, self._counter)
@@ -109,12 +112,19 @@ class PromptHead:
             tools,
             reason,
             memory_tokens,
-            self._counter.count(INSTRUCTIONS) if self.has_instructions else 0,
+            self._instructions_tokens,
             self._own_tools_tokens,
             self._system_tokens,
         )
         if now != before:
             transcript.decide(now)
+
+    @staticmethod
+    def carry_over(before: Transcript, after: Transcript) -> None:
+        """Keep offered what is, when the transcript is replaced by one of the same session: calls are under way."""
+        offered = before.standing.offered
+        if offered.memory_tools and not after.standing.offered.memory_tools:
+            after.decide(offered)
 
     def _reason(self, standing: Standing) -> Literal["", "always", "offload", "memory"]:
         if not self.tools:

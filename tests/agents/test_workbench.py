@@ -1,5 +1,6 @@
 """The workbench: an agent's own tools, and those of its memory once something is stored; and what both take."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -12,6 +13,7 @@ from autogen_core.models import SystemMessage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.policy import ArchivePolicy
 from memory_context.tools import MemoryTool, MemoryWorkbench
 from memory_context.tools.prompt_head import tool_tokens
 from memory_context.transcript import Offered
@@ -159,6 +161,44 @@ async def test_agent_answers_without_memory_tools_while_the_store_is_away(home: 
     assert not asked
     await context.close()
     await store.close()
+
+
+async def test_offered_tools_stay_callable_when_a_late_history_joins(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+):
+    """The transcript that they were offered in is replaced between the model's call and the tool's."""
+    for session, keeps in (("s", False), ("other", True)):
+        earlier = MemoryContext("alice", "coder", session, store)
+        await earlier.add_message(UserMessage(content="One.", source="user"))
+        if keeps:
+            await earlier.store("The boat is called Wanderer.", "name of the boat")
+        await earlier.close()
+    policy = ContextPolicy(archive=ArchivePolicy(resume_timeout_seconds=0.05))
+    context = MemoryContext("alice", "coder", "s", store, policy=policy)
+    read, come = store.conversations.read, asyncio.Event()
+
+    async def late(*args: Any) -> Any:
+        await come.wait()
+        return await read(*args)
+
+    monkeypatch.setattr(store.conversations, "read", late)
+    client = model(calls(("query_memory", {})), "Done.")
+    create = client.create
+
+    async def history_comes(*args: Any, **named: Any) -> Any:
+        answer = await create(*args, **named)
+        come.set()
+        await context.resume()
+        return answer
+
+    monkeypatch.setattr(client, "create", history_comes)
+    run = await agent_of(context, client).run(task="What is stored?")
+    (answer,) = [r for message in run.messages if isinstance(message, ToolCallExecutionEvent) for r in message.content]
+    assert "Wanderer" in answer.content or "name of the boat" in answer.content, answer.content
+    assert "One." in str(await context.get_messages())
+    assert offered_in(client) == [OFFERED, OFFERED]
+    assert len(switches(context)) == 1
+    await context.close()
 
 
 async def test_agent_with_a_workbench_loads_from_component_data(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
