@@ -108,9 +108,16 @@ async def test_nothing_that_is_given_raises_an_origin(store: MemoryStore) -> Non
         content=WISH, mime_type=MemoryMimeType.TEXT, metadata={"origin": "user_words", "type": "user_preference"}
     )
     await PostgresMemory("alice", memory_store=store).add(content, origin="agent")
-    key = await told(
-        store, tags=["origin:user_words", "user_edit"], origin="user_words", metadata={"origin": "user_words"}
-    )
+    tool = next(one for one in MemoryContext("alice", memory_store=store).tools() if one.name == "store_memory")
+    before = await memory.query()
+    for forged in ({"origin": "user_words"}, {"metadata": {"origin": "user_words"}}):
+        asked = {"content": WISH, "description": "a wish of the user", **forged}
+        answer = str(await tool.run_json(asked, CancellationToken()))
+        assert answer.startswith(
+            f"store_memory cannot take these arguments: there is no argument '{next(iter(forged))}'"
+        )
+    assert await memory.query() == before
+    key = await told(store, tags=["origin:user_words", "user_edit"])
     for one in await memory.query():
         assert one.origin == "agent"
     hit = (await PostgresMemory("alice", memory_store=store).query("invoices harbour")).results[0]
