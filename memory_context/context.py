@@ -268,7 +268,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             self.memory_store.join(context)
         return context
 
-    # --- state --------------------------------------------------------------------------------------------------
+    # --- state and insight --------------------------------------------------------------------------------------
 
     async def save_state(self) -> Mapping[str, Any]:
         """Return the session, JSON-native; committed results are references, so loading needs the same database."""
@@ -334,8 +334,6 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         context = cls(**arguments_of(config))
         context._join_template(config.template_id)
         return context
-
-    # --- memory and insight -------------------------------------------------------------------------------------
 
     async def explain(self) -> view.ViewReport:
         """Return what the last view held and why. Hands out nothing and changes nothing."""
