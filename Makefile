@@ -61,6 +61,8 @@ live: $(VENV)/.for-dev
 
 check: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/lint-imports" && "$(BIN)/pyright" --pythonpath "$(BIN)/python"
+	@cd "$(ROOT)" && "$(BIN)/python" -m tests.snippets out/snippets && "$(BIN)/mypy" --strict out/snippets && \
+	  "$(BIN)/pyright" --pythonpath "$(BIN)/python" out/snippets
 
 format: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/ruff" check --fix . && "$(BIN)/ruff" format .
