@@ -2,21 +2,45 @@
 
 `MemoryContext` takes no light model by itself. Surfaces and builders do: the setting's, else the application's own
 client. One setting turns it off, and each start-up line says which it is.
+
+`provider_sentence` tells people why a model's service failed, in its own words.
 """
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autogen_core.models import ChatCompletionClient, ModelFamily, ModelInfo
 
 from .context import MemoryContext
+from .credentials import masked
 from .policy import ContextPolicy
+from .references import shorten
 from .store import MemoryStore
 
-__all__ = ["LIGHT_MODEL_VARIABLE", "LightModelChoice", "MemoryContextBuilder", "choose_light_model", "openai_client"]
+__all__ = [
+    "LIGHT_MODEL_VARIABLE",
+    "LightModelChoice",
+    "MemoryContextBuilder",
+    "choose_light_model",
+    "openai_client",
+    "provider_sentence",
+]
 
 LIGHT_MODEL_VARIABLE = "MEMORY_CONTEXT_LIGHT_MODEL"
 """Names the light model of every surface and builder: a model at OPENAI_BASE_URL, `own`, or `off` to go by rules."""
+
+_SENTENCE_CHARACTERS = 400
+_CLIENT_PACKAGES = frozenset(["anthropic", "azure", "httpx", "httpx2", "ollama", "openai"])
+# a team raises RuntimeError with the type, text and stack trace of what its agent raised
+_OF_TEAM = re.compile(
+    r"(?:API\w*|(?:Authentication|PermissionDenied|RateLimit|InternalServer|BadRequest|NotFound)Error"
+    r"|RemoteProtocolError|ReadError|ReadTimeout|ConnectError): (.*?)(?:\nTraceback:|$)",
+    re.S,
+)
+_CODE = re.compile(r"Error code: (\d{3}) - ")
+_MESSAGE = re.compile(r"""['"]message['"]: (['"])(.*?)\1[,}]""", re.S)
 
 
 @dataclass(frozen=True)
@@ -146,3 +170,36 @@ def _store_of(data_layer: object) -> MemoryStore | None:
         f"data_layer={data_layer!r}: pass a MemoryStore, an object with one as its memory_store, or None for the "
         "default store"
     )
+
+
+def provider_sentence(error: BaseException) -> str | None:
+    """Return why a model's service failed, in its own words, on one line, with credentials masked.
+
+    Returns:
+        The status, if it answered with one, and its sentence. None if the error is not that of a model's client: the
+        text of another error is for the log only.
+    """
+    status, said = getattr(error, "status_code", None), str(error)
+    is_of_client = isinstance(status, int) or type(error).__module__.partition(".")[0] in _CLIENT_PACKAGES
+    of_team = _OF_TEAM.match(said) if isinstance(error, RuntimeError) else None
+    if of_team:
+        said = of_team[1]
+    elif isinstance(error, TimeoutError):
+        said = said or "it did not answer in time."
+    elif is_of_client:
+        said = _of_body(getattr(error, "body", None)) or f"{said} {error.__cause__ or ''}"
+    else:
+        return None
+    code, message = _CODE.match(said), _MESSAGE.search(said)
+    if code:
+        status, said = int(code[1]), message[2] if message else said[code.end() :]
+    told = shorten(masked(said), _SENTENCE_CHARACTERS) or type(error).__name__
+    answered = f"answered {status}" if isinstance(status, int) else "did not answer to its end"
+    return f"The model's service {answered}: {told}"
+
+
+def _of_body(body: object) -> str:
+    """Return the sentence in the body of an answer, as OpenAI and those who speak its protocol write it."""
+    fields: Mapping[object, object] = body if isinstance(body, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
+    message = fields.get("message")
+    return message if isinstance(message, str) else _of_body(fields["error"]) if "error" in fields else ""

@@ -19,6 +19,7 @@ from autogen_agentchat.base import TaskRunner
 from autogen_core.models import ChatCompletionClient
 
 from ..context import MemoryContext
+from ..context_builder import provider_sentence
 from ..context_memory import load_parts
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
@@ -247,8 +248,13 @@ class Chat:
                         session.note_streamed(event.text)
                     turn.emit(event)
             except Exception as error:
-                _logger.error("the agent of session %s failed: %s", session.key.session_id, error, exc_info=error)
-                raise ProblemError("agent-failed", "nothing is lost; send the same request again to go on") from error
+                said = provider_sentence(error)
+                trace = None if said else error  # of a service that failed, a stack trace says nothing
+                _logger.error(
+                    "the agent of session %s failed: %s", session.key.session_id, said or error, exc_info=trace
+                )
+                told = f"{said or 'The log says why.'} Your message is kept: send it again to go on."
+                raise ProblemError("agent-failed", told) from error
             finally:
                 timer.cancel()
                 turn.is_running = False

@@ -1,7 +1,8 @@
 """Errors as `application/problem+json` (RFC 9457), whatever application the routes are mounted in.
 
 Promises: every route of this package answers an error with a problem that says what to do; nothing of what went wrong
-inside is in it, that is in the log; what can succeed later says when (`Retry-After`).
+inside is in it, that is in the log; what can succeed later says when (`Retry-After`). A failure of the model's service
+is not inside: its own sentence goes out, without credentials.
 """
 
 import json

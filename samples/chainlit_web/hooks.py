@@ -1,5 +1,6 @@
 """What Chainlit calls: login, a chat's beginning, return and end, messages, settings; `panel_hooks` for the panel."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,10 +12,11 @@ from chainlit.config import config
 from chainlit.server import app
 from chainlit.types import ThreadDict
 
-from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
+from memory_context import MemoryContextError
 from memory_context.access import BodyLimits, BoundedJson, Gate, GateRules
 
-from .chats import Totals
+from .answers import answer_again, answer_question
+from .failures import RETRY, offer_retry
 from .pages import OwnPages
 from .panel_hooks import NAMED_BY_ACTION
 from .plans import Plan
@@ -22,13 +24,9 @@ from .service import chats, current_plan, current_thread, current_user, keep_pla
 from .serving import shown_host
 from .settings import policy_of
 from .threads import ThreadLayer
-from .turns import run_turn
 from .ui_hook import ComponentError
 from .widgets import send_settings
 from .wording import put_wording
-
-_METER_TURNS = 40
-
 
 # --- the server, and who comes
 
@@ -103,6 +101,7 @@ async def come_back(thread: ThreadDict) -> None:
     """Go on with a thread: same agent, same settings, contexts from its archive."""
     plan = current_plan()
     await send_settings(plan.policy)
+    await offer_retry(thread)
     try:
         async with chats.hold(current_user(), current_thread(), plan):
             pass
@@ -130,34 +129,15 @@ async def answer(message: cl.Message) -> None:
     if cl.user_session.get(NAMED_BY_ACTION):
         cl.user_session.set(NAMED_BY_ACTION, False)
         await cl.context.emitter.init_thread(message.content)
-    try:
-        async with chats.hold(current_user(), current_thread(), current_plan()) as chat:
-            before = chat.totals
-            try:
-                display = await run_turn(chat, message.content)
-            finally:
-                turns = _note_turn(before, chat.totals)
-        if display.answer is not None and turns:
-            meter = cl.CustomElement(name="TokenMeter", props={"turns": turns}, display="inline")
-            await meter.send(for_id=display.answer.id)
-    except SessionGoneError:
-        await cl.ErrorMessage("This chat was deleted; begin a new one.").send()
-    except SessionBusyError:
-        await cl.ErrorMessage("This chat is at work in another tab; send it again when that is done.").send()
-    except ComponentError as error:
-        await cl.ErrorMessage(f"The agent of this chat cannot be made: {error}").send()
-    except MemoryContextError as error:
-        await cl.ErrorMessage(f"The memory cannot be reached: {error}").send()
+    await answer_question(chats, current_user(), current_plan(), message)
 
 
-def _note_turn(before: Totals, after: Totals) -> list[dict[str, Any]]:
-    """Add what a turn came to, and return the newest turns."""
-    turns: list[dict[str, Any]] = [*(cl.user_session.get("turns") or [])]
-    if after.calls > before.calls:
-        spent = {name: getattr(after, name) - getattr(before, name) for name in Totals._fields}
-        turns = [*turns, {name: round(value, 1) for name, value in spent.items()}][-_METER_TURNS:]
-        cl.user_session.set("turns", turns)
-    return turns
+@cl.action_callback(RETRY)
+async def try_again(action: cl.Action) -> None:
+    """Begin to answer a question that got no answer; the stop button stops that like any other answer."""
+    question = cl.Message(content=str(action.payload.get("text") or ""), id=str(action.payload.get("id") or ""))
+    again = answer_again(chats, current_user(), current_plan(), question)
+    cl.context.session.current_task = asyncio.create_task(again)
 
 
 # --- settings

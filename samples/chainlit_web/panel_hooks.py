@@ -14,6 +14,7 @@ import chainlit as cl
 from memory_context import MemoryContextError
 
 from .chats import Said
+from .failures import without_unanswered
 from .panels import forget, item_panel, stored_panel, view_panel
 from .plans import EXAMPLES, Plan
 from .service import chats, current_plan, current_thread, current_user, is_operator, keep_plan, store
@@ -155,4 +156,8 @@ def _note_action() -> None:
 
 
 def _said() -> list[Said]:
-    return [Said(one.type == "user_message", one.content) for one in cl.chat_context.get() if one.content]
+    return [
+        Said(one.type == "user_message", one.content)
+        for one in without_unanswered(cl.chat_context.get())
+        if one.content
+    ]

@@ -20,7 +20,7 @@ from autogen_agentchat.messages import (
     ToolCallSummaryMessage,
 )
 from autogen_core import CancellationToken, FunctionCall
-from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage
+from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage
 from chainlit.utils import utc_now
 
 from memory_context import MemoryContext, MemoryRef
@@ -28,6 +28,7 @@ from memory_context.messages import Address
 from memory_context.transcript import Expanded
 
 from .chats import LiveChat
+from .failures import UNANSWERED
 from .references import chips, excerpt, fenced, find_references, linked
 
 __all__ = ["TurnDisplay", "run_turn"]
@@ -50,18 +51,25 @@ _ICONS = {  # of Lucide
 }
 
 
-async def run_turn(chat: LiveChat, text: str) -> "TurnDisplay":
+async def run_turn(chat: LiveChat, text: str, *, is_retry: bool = False) -> "TurnDisplay":
     """Have the chat's agent answer and show it; return what was shown.
 
     When it is cancelled, as Chainlit's stop button does, the agent is asked to end and then ended; its contexts can go
-    on, and a new agent is made around them.
+    on, and a new agent is made around them. The same holds for an agent that fails.
+
+    Args:
+        chat: Who answers.
+        text: The question.
+        is_retry: The question was asked before, so an agent that has heard it only goes on.
     """
     display = TurnDisplay(chat)
     token = CancellationToken()
-    work = asyncio.create_task(_run(chat, text, display, token))
+    is_heard = is_retry and any(_has_heard(context, text) for context in chat.contexts.values())
+    work = asyncio.create_task(_run(chat, None if is_heard else text, display, token))
     try:
         await asyncio.shield(work)
-    except BaseException:
+    except BaseException as error:
+        display.has_failed = isinstance(error, Exception)
         token.cancel()
         if not work.done():
             await asyncio.wait([work], timeout=_HEED_SECONDS)
@@ -74,8 +82,18 @@ async def run_turn(chat: LiveChat, text: str) -> "TurnDisplay":
     return display
 
 
-async def _run(chat: LiveChat, text: str, display: "TurnDisplay", token: CancellationToken) -> None:
-    task = TextMessage(content=text, source="user")
+def _has_heard(context: MemoryContext, text: str) -> bool:
+    """Whether a question is the last that an agent heard, and not answered."""
+    transcript = context.transcript
+    position = transcript.task(context.policy.user_sources)
+    if position is None or transcript[position].message.content not in (text, ""):  # "": only the store has it
+        return False
+    last = transcript.entries()[-1].message
+    return not (isinstance(last, AssistantMessage) and isinstance(last.content, str))
+
+
+async def _run(chat: LiveChat, text: str | None, display: "TurnDisplay", token: CancellationToken) -> None:
+    task = None if text is None else TextMessage(content=text, source="user")
     async with aclosing(chat.built.runner.run_stream(task=task, cancellation_token=token)) as events:
         async for event in events:
             await display.show_opened()
@@ -99,10 +117,12 @@ class TurnDisplay:
 
     Attributes:
         answer: The message that was shown last; None if nobody said anything.
+        has_failed: Whether the agent failed, so that what it was writing is half an answer.
     """
 
     def __init__(self, chat: LiveChat) -> None:
         self.answer: cl.Message | None = None
+        self.has_failed = False
         self._chat = chat
         self._writing: cl.Message | None = None
         self._steps: dict[str, cl.Step] = {}
@@ -164,9 +184,11 @@ class TurnDisplay:
 
     async def end(self) -> None:
         """Bring what is still being shown to its end."""
+        if self.has_failed and self._writing is not None:
+            self._writing.metadata = dict(UNANSWERED)
         await self._finish()
         for step in self._steps.values():
-            step.output, step.is_error, step.end = "It was stopped.", True, utc_now()
+            step.output, step.is_error, step.end = "It did not end.", True, utc_now()
             await step.update()
         self._steps.clear()
 

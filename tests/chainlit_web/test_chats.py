@@ -16,9 +16,9 @@ from samples.chainlit_web.plans import Plan
 from samples.chainlit_web.script import ScriptedModel
 from samples.chainlit_web.ui_hook import ComponentError
 
-from ..chainlit.conftest import (
-    chat as chainlit_session,
-)  # first: it has Chainlit write elsewhere than into the checkout
+from ..chainlit.conftest import Message  # first: it has Chainlit write elsewhere than into the checkout
+from ..chainlit.conftest import chat as chainlit_session
+from ..model_service import FAILURES, model_service
 
 NOTES = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"name": "notes"}}
 THREAD = "thread-1"
@@ -147,6 +147,44 @@ async def test_a_run_that_is_stopped_leaves_a_chat_that_goes_on(store: MemorySto
     assert "folders" in await turn(chats, "Which parts does the package have?")
     assert "read policy.py" in await texts(chats, "reader")
     await chats.close()
+
+
+async def test_a_failure_is_shown_with_the_services_words_and_tried_again(store: MemoryStore) -> None:
+    """The question is in the context once; half an answer and the failure go away."""
+    from samples.chainlit_web.answers import answer_again, answer_question
+
+    async with model_service() as service:
+        client = service.client()
+        chats = Chats(Agents(store, client, "off"))
+        with chainlit_session("ada", THREAD) as session:
+            sent: Any = session.emit
+
+            def shown(event: str) -> list[Any]:
+                return [call.args[1] for call in sent.await_args_list if call.args[0] == event]
+
+            question = Message(content="hello", type="user_message")
+            service.mode = "401"
+            await answer_question(chats, "ada", Plan(), question)
+            for service.mode, told in FAILURES.items():
+                sent.reset_mock()
+                await answer_again(chats, "ada", Plan(), question)
+                notice = shown("new_message")[-1]
+                assert notice["isError"]
+                assert f"The model's service {told}" in notice["output"]
+                assert "sk-proj" not in notice["output"]
+                (button,) = shown("action")
+                assert (button["name"], button["forId"]) == ("Try again", notice["id"])
+            service.mode = "well"
+            sent.reset_mock()
+            await answer_again(chats, "ada", Plan(), question)
+            assert len(shown("delete_message")) == 2, "the failure, and half of an answer"
+            assert [one["output"] for one in shown("update_message") if one["type"] == "assistant_message"] == [
+                "Half an answer and the rest."
+            ]
+            assert not shown("action")
+        assert (await texts(chats, "reader")).count("hello") == 1
+        await chats.close()
+        await client.close()
 
 
 async def test_a_chat_comes_back_from_its_archive(store: MemoryStore) -> None:

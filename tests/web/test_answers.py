@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import TaskRunner
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import FunctionCall
@@ -13,6 +15,7 @@ from autogen_core import FunctionCall
 from memory_context import MemoryContext, MemoryStore
 from memory_context.web import ChatLimits
 
+from ..model_service import FAILURES, model_service
 from .conftest import Client, Model, StartChat, assistant, claimed, events_of, message
 
 
@@ -179,6 +182,33 @@ async def test_a_failing_agent_is_a_502_and_goes_on_when_asked_again(
     assert answer["message"]["text"] == "answer to hello"
     assert model.views[-1] == ["User: hello"]
     assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
+
+
+@pytest.mark.parametrize("is_team", [False, True])
+async def test_a_failure_of_the_models_service_is_told_in_its_own_words(
+    start_chat: StartChat, caplog: pytest.LogCaptureFixture, is_team: bool
+):
+    """No credential, no stack trace; the same message is answered when the service is back."""
+    async with model_service() as service, AsyncExitStack() as stack:
+
+        def build(context: MemoryContext) -> TaskRunner:
+            client = service.client()
+            stack.push_async_callback(client.close)
+            agent = AssistantAgent("assistant", client, model_context=context, model_client_stream=True)
+            return RoundRobinGroupChat([agent], termination_condition=MaxMessageTermination(2)) if is_team else agent
+
+        client = await stack.enter_async_context(start_chat(build))
+        hello = message("hello")
+        for service.mode, told in FAILURES.items():
+            kind, data = events_of(await client.say(hello, stream=True))[-1]
+            assert (kind, data["status"]) == ("error", 502)
+            assert f"The model's service {told}" in data["detail"]
+            assert "send it again" in data["detail"]
+            assert "sk-proj" not in data["detail"]
+        assert "Traceback" not in caplog.text or is_team
+        service.mode = "well"
+        events = events_of(await client.say(hello, stream=True))
+        assert [data["text"] for kind, data in events if kind == "message"] == ["Half an answer and the rest."]
 
 
 async def test_an_agent_that_cannot_be_made_is_a_502(start_chat: StartChat, model: Model):
