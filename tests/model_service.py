@@ -31,11 +31,14 @@ class ModelService:
 
     Attributes:
         mode: A name of `FAILURES`, or "well".
+        may_go_on: Whether it writes more than the first half of an answer.
         url: Where it is.
     """
 
     def __init__(self) -> None:
         self.mode = "well"
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
         self.url = ""
 
     def client(self) -> OpenAIChatCompletionClient:
@@ -63,6 +66,7 @@ class ModelService:
                     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
                 )
                 _write_chunk(writer, {"content": "Half an"}, None)
+                await self.may_go_on.wait()
                 if self.mode == "well":
                     _write_chunk(writer, {"content": " answer and the rest."}, "stop")
                     writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")

@@ -1,13 +1,16 @@
 """A question and its answer on the page: the turn, what it cost, or why there is none and a button to try again."""
 
 import asyncio
-from typing import Any
 
 import chainlit as cl
+from chainlit.data import get_data_layer
 
-from .chats import Chats, Totals
+from memory_context import MemoryContextError
+
+from .chats import Chats
 from .failures import remove_unanswered, show_failure
 from .plans import Plan
+from .tabs import in_every_tab
 from .turns import run_turn
 
 __all__ = ["answer_again", "answer_question"]
@@ -18,26 +21,31 @@ _METER_TURNS = 40
 async def answer_question(
     chats: Chats, user_id: str, plan: Plan, question: cl.Message, *, is_retry: bool = False
 ) -> None:
-    """Answer a question in the thread of Chainlit's session; a failure is shown there."""
-    try:
-        async with chats.hold(user_id, cl.context.session.thread_id, plan) as chat:
-            before = chat.totals
-            try:
-                display = await run_turn(chat, question.content, is_retry=is_retry)
-            finally:
-                turns = _note_turn(before, chat.totals)
-        if display.answer is not None and turns:
-            meter = cl.CustomElement(name="TokenMeter", props={"turns": turns}, display="inline")
-            await meter.send(for_id=display.answer.id)
-    except Exception as error:
-        await show_failure(question, error)
+    """Answer a question in the thread of Chainlit's session, in all its tabs; a failure is shown there."""
+    async with in_every_tab(question):
+        if is_retry:
+            await remove_unanswered()
+        try:
+            async with chats.hold(user_id, cl.context.session.thread_id, plan) as chat:
+                if chat.turns is None:
+                    chat.turns = await _turns_of_thread(chat.key.session_id)
+                before = chat.totals
+                try:
+                    display = await run_turn(chat, question.content, is_retry=is_retry)
+                finally:
+                    spent = chat.totals.since(before)
+                    chat.turns = [*chat.turns, *([spent] if spent["calls"] else [])][-_METER_TURNS:]
+                if display.answer is not None and chat.turns:
+                    meter = cl.CustomElement(name="TokenMeter", props={"turns": chat.turns}, display="inline")
+                    await meter.send(for_id=display.answer.id)
+        except Exception as error:
+            await show_failure(question, error)
 
 
 async def answer_again(chats: Chats, user_id: str, plan: Plan, question: cl.Message) -> None:
     """Try a question again: what an answer replaces goes away first."""
     await cl.context.emitter.task_start()
     try:
-        await remove_unanswered()
         async with cl.Step(name="on_message", type="run", parent_id=question.id):
             await answer_question(chats, user_id, plan, question, is_retry=True)
     except asyncio.CancelledError:
@@ -46,11 +54,13 @@ async def answer_again(chats: Chats, user_id: str, plan: Plan, question: cl.Mess
         await cl.context.emitter.task_end()
 
 
-def _note_turn(before: Totals, after: Totals) -> list[dict[str, Any]]:
-    """Add what a turn came to, and return the newest turns."""
-    turns: list[dict[str, Any]] = [*(cl.user_session.get("turns") or [])]
-    if after.calls > before.calls:
-        spent = {name: getattr(after, name) - getattr(before, name) for name in Totals._fields}
-        turns = [*turns, {name: round(value, 1) for name, value in spent.items()}][-_METER_TURNS:]
-        cl.user_session.set("turns", turns)
-    return turns
+async def _turns_of_thread(thread_id: str) -> list[dict[str, float]]:
+    """Return the turns before, as the newest meter of the archived thread shows them."""
+    layer = get_data_layer()
+    try:
+        thread = await layer.get_thread(thread_id) if layer else None
+    except MemoryContextError:
+        return []
+    meters = {one.get("forId"): one for one in (thread or {}).get("elements") or [] if one.get("name") == "TokenMeter"}
+    shown = [meters[step["id"]] for step in (thread or {}).get("steps") or [] if step["id"] in meters]
+    return [*(shown[-1].get("props") or {}).get("turns", [])] if shown else []

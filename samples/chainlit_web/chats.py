@@ -45,6 +45,10 @@ class Totals(NamedTuple):
     cost: float = 0
     raw_cost: float = 0
 
+    def since(self, before: "Totals") -> dict[str, float]:
+        """Return what was added since."""
+        return {name: round(getattr(self, name) - getattr(before, name), 1) for name in self._fields}
+
 
 class LiveChat:
     """One thread, live.
@@ -53,10 +57,12 @@ class LiveChat:
         key: Whose it is.
         plan: What it is made of.
         built: The agent that answers, with its contexts.
+        turns: What the newest turns came to, for all tabs; None until somebody has looked in the archive.
     """
 
     def __init__(self, key: SessionKey, agents: Agents, plan: Plan) -> None:
         self.key = key
+        self.turns: list[dict[str, float]] | None = None
         self.plan = plan
         self._agents = agents
         self.built = agents.build(plan, key.user_id, key.session_id)

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import chainlit as cl
+from chainlit.chat_context import chat_contexts
+from chainlit.context import get_context
 from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError, SessionBusyError, SessionGoneError
 from memory_context.context_builder import provider_sentence
 
+from .tabs import other_tabs
 from .ui_hook import ComponentError
 
 __all__ = ["RETRY", "UNANSWERED", "offer_retry", "reason_of", "remove_unanswered", "show_failure", "without_unanswered"]
@@ -59,10 +62,11 @@ async def offer_retry(thread: ThreadDict) -> None:
 
 
 async def remove_unanswered() -> None:
-    """Take away what an answer replaces, and its button."""
-    for message in cl.chat_context.get():
-        if _is_unanswered(message.metadata):
-            await message.remove()
+    """Take away what an answer replaces, and its button, whichever tab of the thread asked."""
+    session = get_context().session
+    known = [message for tab in [session, *other_tabs(session)] for message in chat_contexts.get(tab.id, [])]
+    for message in {one.id: one for one in known if _is_unanswered(one.metadata)}.values():
+        await message.remove()
 
 
 def without_unanswered(messages: Sequence[cl.Message]) -> list[cl.Message]:

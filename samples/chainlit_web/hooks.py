@@ -23,6 +23,7 @@ from .plans import Plan
 from .service import chats, current_plan, current_thread, current_user, keep_plan, store, users
 from .serving import shown_host
 from .settings import policy_of
+from .tabs import catch_up
 from .threads import ThreadLayer
 from .ui_hook import ComponentError
 from .widgets import send_settings
@@ -102,6 +103,8 @@ async def come_back(thread: ThreadDict) -> None:
     plan = current_plan()
     await send_settings(plan.policy)
     await offer_retry(thread)
+    if catch_up():
+        return  # the chat is at work, so its history is there
     try:
         async with chats.hold(current_user(), current_thread(), plan):
             pass

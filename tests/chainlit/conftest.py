@@ -28,7 +28,7 @@ with warnings.catch_warnings(), pytest.MonkeyPatch.context() as _patch:
     import chainlit.socket
     from chainlit import data
     from chainlit.config import config
-    from chainlit.context import ChainlitContext, context_var
+    from chainlit.context import ChainlitContext, context_var, get_context
     from chainlit.message import Message
     from chainlit.session import WebsocketSession
     from chainlit.step import Step
@@ -49,6 +49,7 @@ __all__ = [
     "chat",
     "data",
     "elements",
+    "get_context",
     "log_in",
 ]
 

@@ -46,7 +46,7 @@ class ChainlitServer:
     def log(self) -> str:
         return (self.folder / "log.txt").read_text()
 
-    async def start(self) -> None:
+    async def start(self, **environment: str) -> None:
         """Start it and wait until it says where to open it."""
         root = self.folder / "root"
         if not root.exists():  # Chainlit writes into its root
@@ -62,6 +62,7 @@ class ChainlitServer:
                     "CHAT_USERS": "",
                     "CHAINLIT_APP_ROOT": str(root),
                     "CHAINLIT_AUTH_SECRET": "x" * 64,
+                    **environment,
                 },
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -16,7 +16,7 @@ from samples.chainlit_web.plans import Plan
 from samples.chainlit_web.script import ScriptedModel
 from samples.chainlit_web.ui_hook import ComponentError
 
-from ..chainlit.conftest import Message  # first: it has Chainlit write elsewhere than into the checkout
+from ..chainlit.conftest import Message, get_context  # first: it has Chainlit write elsewhere than into the checkout
 from ..chainlit.conftest import chat as chainlit_session
 from ..model_service import FAILURES, model_service
 
@@ -119,16 +119,17 @@ async def test_two_tabs_work_on_one_chat_one_after_the_other(chats: Chats) -> No
 
 
 class StuckModel(ScriptedModel):
-    """Calls a tool, and then never answers."""
+    """Calls a tool, and then answers only when it may."""
 
     def __init__(self) -> None:
         super().__init__(0)
         self.is_stuck = asyncio.Event()
+        self.goes_on = asyncio.Event()
 
     async def create(self, messages: Sequence[Any], **others: Any) -> CreateResult:
         if isinstance(messages[-1], FunctionExecutionResultMessage):
             self.is_stuck.set()
-            await asyncio.Event().wait()
+            await self.goes_on.wait()
         return await super().create(messages, **others)
 
 
@@ -185,6 +186,43 @@ async def test_a_failure_is_shown_with_the_services_words_and_tried_again(store:
         assert (await texts(chats, "reader")).count("hello") == 1
         await chats.close()
         await client.close()
+
+
+async def test_a_tab_opened_in_mid_turn_shows_it_to_its_end_and_the_meter_goes_on(store: MemoryStore) -> None:
+    """A reload is such a tab. The turns of the meter belong to the chat, not to a tab."""
+    from samples.chainlit_web.answers import answer_question
+    from samples.chainlit_web.tabs import catch_up
+
+    model = StuckModel()
+    agents = Agents(store, model, "off")
+    chats = Chats(agents)
+
+    def shown(tab: Any, event: str) -> list[Any]:
+        return [call.args[1] for call in tab.emit.await_args_list if call.args[0] == event]
+
+    with chainlit_session("ada", THREAD) as first:
+        question = Message(content="read policy.py", type="user_message")
+        running = asyncio.create_task(answer_question(chats, "ada", Plan(), question))
+        await model.is_stuck.wait()
+    with chainlit_session("grace", THREAD) as foreign:
+        assert not catch_up()
+    with chainlit_session("ada", THREAD) as second:
+        assert catch_up()
+        await get_context().emitter.resume_thread({"id": THREAD, "steps": []})
+        assert second.current_task is running, "its stop button stops the turn"
+    assert shown(second, "new_message")[0]["output"] == "read policy.py"
+    assert shown(second, "task_start")
+    assert not shown(second, "task_end")
+    model.goes_on.set()
+    await running
+    for event in ("stream_start", "update_message", "element", "task_end"):
+        assert shown(second, event)
+    assert shown(second, "update_message")[-1]["output"] == shown(first, "update_message")[-1]["output"]
+    assert foreign.emit.await_count == 0
+    with chainlit_session("ada", THREAD) as third:
+        await answer_question(chats, "ada", Plan(), Message(content="Which parts does it have?", type="user_message"))
+    assert [len(shown(tab, "element")[-1]["props"]["turns"]) for tab in (second, third)] == [2, 2]
+    await chats.close()
 
 
 async def test_a_chat_comes_back_from_its_archive(store: MemoryStore) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import expect
 
+from ..model_service import model_service
 from .conftest import ChainlitServer, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -83,7 +84,9 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await expect(page.locator(".mc-problem")).to_contain_text("was forgotten on")
 
 
-async def test_people_see_nothing_of_each_other_and_only_operators_change_who_answers(come: Come) -> None:
+async def test_people_see_nothing_of_each_other_and_only_operators_change_who_answers(
+    come: Come, chainlit_server: ChainlitServer
+) -> None:
     ada, grace = await come(), await come()
     await ada.log_in("ada", "ada")
     await ada.say("remember that the release is on Friday the 13th", 1)
@@ -137,3 +140,36 @@ async def test_people_see_nothing_of_each_other_and_only_operators_change_who_an
     await expect(page.locator(".mc-panel")).to_contain_text("What was pasted answers: secretary.")
     await ada.show("view")
     await expect(page.locator(".mc-agent")).to_contain_text("secretary was sent")
+
+    # a wrong key of the model is told in the service's words, also after a reload; trying again answers
+    address = page.url
+    await page.goto("about:blank")
+    await chainlit_server.stop()
+    async with model_service() as service:
+        service.mode = "401"
+        await chainlit_server.start(OPENAI_API_KEY="wrong", OPENAI_BASE_URL=service.url)
+        await page.goto(address)
+        await ada.answered(2)
+        await page.locator("#chat-input").fill("hello")
+        await page.locator("#chat-submit").click()
+        await expect(page.get_by_text("The model's service answered 401: Incorrect API key provided")).to_be_visible()
+        await page.reload()
+        service.mode = "well"
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_text("Half an answer and the rest.")).to_be_visible()
+        await expect(page.get_by_text("answered 401")).to_have_count(0)
+
+        # a page loaded again in mid-answer goes on with it, and a second tab shows it too; the meter goes on
+        service.may_go_on.clear()
+        await page.locator("#chat-input").fill("and now?")
+        await page.locator("#chat-submit").click()
+        half, whole = page.get_by_text("Half an", exact=True), page.get_by_text("Half an answer and the rest.")
+        await expect(half).to_be_visible()
+        await page.reload()
+        await expect(half).to_be_visible()
+        await expect(page.locator("#stop-button")).to_be_visible()
+        service.may_go_on.set()
+        await expect(whole).to_have_count(2)
+        await expect(page.locator("#stop-button")).to_have_count(0)
+        await expect(page.locator(".mc-meter").last).to_contain_text("In 4 turns")
+        await chainlit_server.stop()
