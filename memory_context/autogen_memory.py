@@ -5,6 +5,7 @@ before is taken out, so that nothing piles up.
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -130,13 +131,15 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
         Raises:
             SecretError: The type is `user_secret`.
-            ValueError: The content is binary or an image, or the metadata is not JSON-native.
+            ValueError: The content is binary, an image or JSON that is no object, or the metadata is not JSON-native.
             StoreError: The store failed.
         """
         metadata = dict(content.metadata or {})
         body = content.content
         if not isinstance(body, (str, dict)):
             raise ValueError(f"a memory of {_mime_type(content)} cannot be searched: add text, Markdown or JSON")
+        if isinstance(body, str) and _mime_type(content) == MemoryMimeType.JSON.value and _object_in(body) is None:
+            raise ValueError("a memory of application/json has to be a JSON object: add other values as text")
         description = metadata.get("description")
         if description is not None and not isinstance(description, str):
             raise ValueError(f"description={description!r}: use a str")
@@ -296,11 +299,17 @@ def _piece(hit: SearchHit) -> Piece:
 
 def _content_of(hit: SearchHit) -> MemoryContent:
     item = hit.item
+    kind = item.metadata.get("mime_type")
+    found = _object_in(hit.passage) if kind == MemoryMimeType.JSON.value else None  # a piece of JSON is text
+    is_markdown = kind == MemoryMimeType.MARKDOWN.value
     return MemoryContent(
-        content=hit.passage,
-        mime_type=MemoryMimeType.TEXT,
+        content=hit.passage if found is None else found,
+        mime_type=MemoryMimeType.JSON
+        if found is not None
+        else MemoryMimeType.MARKDOWN
+        if is_markdown
+        else MemoryMimeType.TEXT,
         metadata={
-            **item.metadata,
             "memory_key": item.key,
             "description": item.ref.description,
             "source": item.source,
@@ -311,5 +320,14 @@ def _content_of(hit: SearchHit) -> MemoryContent:
             "start_line": hit.start_line,
             "end_line": hit.end_line,
             "score": hit.score.total,
+            **item.metadata,  # what the application gave stays as it was
         },
     )
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast(dict[str, Any], value) if isinstance(value, dict) else None

@@ -50,6 +50,11 @@ class ResumeReport:
         return html_table(str(self), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     def __str__(self) -> str:
+        if self.outcome == "new" and self.later_keys:
+            return (
+                f"{len(self.later_keys)} items of a session of which no message was archived: "
+                f"{', '.join(self.later_keys)}"
+            )
         if self.outcome != "resumed":
             return {
                 "new": "a new session",

@@ -153,6 +153,8 @@ def _origin(event: StoredEvent) -> str:
     if event.kind != "stored":
         return ""
     metadata = event.metadata
+    if event.is_forgotten:  # with its content went how much that was
+        return "forgotten since"
     origin: list[str] = [f"{event.token_count:,} tokens from {event.source}"]
     if "message" in metadata:
         origin.append(f"{metadata.get('part', 'text')} of message {metadata['message']}")

@@ -94,6 +94,7 @@ class StoredEvent(NewEvent):
         source: Of a stored item: where it came from.
         token_count: Of a stored item: tokens of the content.
         metadata: Of a stored item: its metadata.
+        is_forgotten: Of a stored item: whether it is a tombstone now, which has neither tokens nor metadata.
     """
 
     id: str = field(kw_only=True)
@@ -101,6 +102,7 @@ class StoredEvent(NewEvent):
     source: str = ""
     token_count: int = 0
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_forgotten: bool = False
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,7 @@ class EventLog:
                 source=unescape(row["source"]),
                 token_count=row["token_count"],
                 metadata=unescape_json(row["content_metadata"] or {}),
+                is_forgotten=row["is_forgotten"],
             )
             for row in rows
         ]

@@ -1,6 +1,7 @@
 """What happens before the first connection of a pool: server started, schema up to date, a safe login found."""
 
 import asyncio
+import os
 from pathlib import Path
 
 from memory_context.errors import SchemaError, StoreUnavailableError
@@ -72,12 +73,15 @@ async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str
 def is_set_up(location: Location) -> bool:
     """Whether there is a server to look at: the embedded one is set up when it is first used.
 
-    Where something else is in the way of its folder, looking at it says so.
+    Where something else is in the way of its folder, or it cannot be written, looking at it says so.
     """
     if location.folder is None:
         return True
     nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
-    return not nearest.is_dir() or (location.folder / "postgres" / "PG_VERSION").exists()
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return True
+    data = location.folder / "postgres"
+    return (data / "PG_VERSION").exists() or (data.exists() and (not data.is_dir() or any(data.iterdir())))
 
 
 def _start_embedded(folder: Path) -> dict[str, str]:

@@ -212,6 +212,8 @@ def problem_responses(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
     schema = Problem.model_json_schema()
     schema["properties"]["errors"]["items"] = schema.pop("$defs")["Flaw"]
     told: dict[int | str, dict[str, Any]] = {}
+    if "not-allowed" in kinds:  # routes of a user: the application's own dependency says who asks
+        told[401] = {"description": "Nobody says who asks", "content": {MEDIA_TYPE: {"schema": schema}}}
     for kind in kinds:
         status, title = _KINDS[kind]
         before = told.get(status, {}).get("description")

@@ -63,7 +63,14 @@ _OF_SESSION: tuple[ProblemKind, ...] = ("unknown-session", "session-deleted")
 
 SessionId = Annotated[Identifier, Path()]
 Limit = Annotated[int, Query(ge=1, le=200)]
-Before = Annotated[str | None, Query(max_length=1000)]
+Before = Annotated[
+    str | None,
+    Query(
+        max_length=1000,
+        description="The `next` of the page before; nothing else is a place in the list.",
+        json_schema_extra={"pattern": "^[A-Za-z0-9_-]{20,1000}$"},
+    ),
+]
 
 
 class ChatRouter(APIRouter):

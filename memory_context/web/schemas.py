@@ -54,8 +54,17 @@ def _usual(value: datetime) -> datetime:
     return value
 
 
-Identifier = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_identifier)]
-"""1 to 128 printable characters."""
+Identifier = Annotated[
+    str,
+    Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]+$"}),
+    AfterValidator(_identifier),
+]
+"""1 to 128 printable characters; the description of the API promises those of Latin-1."""
+Timestamp = Annotated[
+    AwareDatetime,
+    Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"}),
+    AfterValidator(_usual),
+]
 
 
 class _Wire(BaseModel):
@@ -76,7 +85,7 @@ class ChatMessage(_Wire):
     id: Identifier
     text: str
     sender: Literal["user", "ai"]
-    timestamp: Annotated[AwareDatetime, AfterValidator(_usual)]
+    timestamp: Timestamp
     unverified: bool = False
 
     def to_store(self) -> StoredMessage:

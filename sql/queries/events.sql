@@ -37,7 +37,7 @@ FROM (
     SELECT
         item.created_at AS happened_at, 'item ' || lpad(item.id::text, 20, '0') AS event_id, 'stored' AS kind,
         item.agent_id, item.session_id, ARRAY[item.memory_key] AS memory_keys, '' AS detail, item.source,
-        item.token_count, item.content_metadata
+        item.token_count, item.content_metadata, NOT item.is_active AS is_forgotten
     FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.session_id = %(session_id)s
@@ -47,7 +47,7 @@ FROM (
     UNION ALL
     SELECT
         item.updated_at, 'item ' || lpad(item.id::text, 20, '0') || ' gone', 'forgotten', item.agent_id, item.session_id,
-        ARRAY[item.memory_key], '', item.source, item.token_count, NULL
+        ARRAY[item.memory_key], '', item.source, item.token_count, NULL, true
     FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.session_id = %(session_id)s
@@ -58,7 +58,7 @@ FROM (
     UNION ALL
     SELECT
         event.created_at, event.id::text, event.kind, event.agent_id, event.session_id, event.memory_keys, event.detail,
-        '', 0, NULL
+        '', 0, NULL, false
     FROM memory_context.agent_memory_events AS event
     WHERE event.user_id = %(user_id)s
         AND event.session_id = %(session_id)s

@@ -91,6 +91,13 @@ async def test_what_was_added_is_found_with_its_metadata(store: MemoryStore):
         "text/markdown",
         "application/json",
     }
+    kinds = {str(one.mime_type): one.content for one in (await memory.query("lunch")).results}
+    assert kinds[str(MemoryMimeType.JSON)] == {"lunch": {"soup": "ümlaut"}}
+    assert str(kinds[str(MemoryMimeType.MARKDOWN)]).startswith("# Lunch menu")
+    own = {"score": 5, "start_line": "mine"}
+    await memory.add(MemoryContent(content="the lunch on Friday", mime_type=MemoryMimeType.TEXT, metadata=own))
+    given = (await memory.query("the lunch on Friday", limit=1)).results[0].metadata or {}
+    assert (given["score"], given["start_line"]) == (5, "mine"), "what the application gave stays"
     with pytest.raises(ValueError, match="limit=0"):
         await memory.query("lunch", limit=0)
     assert (await PostgresMemory("bob", memory_store=store).query("lunch")).results == []
@@ -109,7 +116,9 @@ async def test_what_was_added_is_found_with_its_metadata(store: MemoryStore):
         ),
         (MemoryContent(content="x", mime_type="text/plain", metadata={"when": {1, 2}}), "metadata"),
         (MemoryContent(content="x", mime_type="text/plain", metadata={"tags": "one"}), "tags='one'"),
-        (MemoryContent(content="x", mime_type="text/plain", metadata={"type": "bogus"}), "type='bogus'"),
+        (MemoryContent(content="x", mime_type="text/plain", metadata={"type": "two words"}), "type='two words'"),
+        (MemoryContent(content="[1, 2]", mime_type=MemoryMimeType.JSON), "has to be a JSON object"),
+        (MemoryContent(content="{broken", mime_type="application/json"), "has to be a JSON object"),
         (MemoryContent(content="x", mime_type="text/plain", metadata={"source": 5}), "source=5"),
         (MemoryContent(content="x", mime_type="text/plain", metadata={"description": 5}), "description=5"),
     ],

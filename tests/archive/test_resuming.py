@@ -11,6 +11,7 @@ from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import MemoryContext, MemoryStore
+from memory_context.archive import ResumeReport
 from memory_context.archive.missing_history import MISSING_HISTORY
 from memory_context.errors import StoreUnavailableError
 from memory_context.store import ConversationArchive
@@ -95,6 +96,8 @@ async def test_a_session_nobody_knows_is_new(store: MemoryStore):
     assert context.resume_report.outcome == "pending"
     assert (await context.resume()).outcome == "new"
     assert str(context.resume_report) == "a new session"
+    killed = ResumeReport("new", later_keys=("k_1", "k_2"))
+    assert str(killed) == "2 items of a session of which no message was archived: k_1, k_2"
 
 
 async def test_a_context_without_a_session_id_reads_nothing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):

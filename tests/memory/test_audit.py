@@ -193,6 +193,7 @@ async def test_what_was_forgotten_is_told(context: MemoryContext) -> None:
     await context.agent_memory.forget(key)
     events = await context.agent_memory.audit()
     assert [(event.kind, event.keys) for event in events] == [("stored", (key,)), ("forgotten", (key,))]
+    assert [event.detail for event in events] == ["forgotten since", ""], "not that it had 0 tokens"
 
 
 async def test_a_store_that_is_down_is_felt_by_the_trail_only(context: MemoryContext) -> None:
