@@ -21,6 +21,7 @@ __all__ = [
     "QUERY_LIMIT_CHARACTERS",
     "QUERY_LIMIT_TERMS",
     "TERM_LIMIT_CHARACTERS",
+    "folded",
     "query_terms",
     "query_words",
     "telling_terms",
@@ -95,6 +96,11 @@ def terms_of(text: str) -> list[str]:
     surrogates. Contractions lose their ending: `user's` is `user`.
     """
     return list(chain.from_iterable(map(_terms_of_token, _tokens_of(text))))
+
+
+def folded(text: str) -> str:
+    """Return a text as terms are folded: case and accents; what a term is looked for in."""
+    return (text if text.isascii() else _fold(text)).casefold()
 
 
 def query_terms(text: str) -> list[str]:

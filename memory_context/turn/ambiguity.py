@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..indexing.terms import terms_of
+from ..indexing.terms import folded, terms_of
 from .phrases import asks_for_the_past, hints_at_the_past
 from .requests import OfferedReference
 from .words import (
@@ -293,8 +293,8 @@ class _Reading:
                 f"{one.ref.description} {one.source} {one.ref.key} {one.kept_text[:_KEPT_CHARACTERS]}"
                 for one in around.references
             )
-            self._texts = [around.last_answer.casefold(), offered.casefold()]
-            self._texts += [text.casefold() for text in around.visible_texts()]
+            self._texts = [folded(around.last_answer), folded(offered)]
+            self._texts += [folded(text) for text in around.visible_texts()]
         is_asking = is_own and self._texts[0].rstrip().endswith("?")
         texts = self._texts[1 if is_asking else 0 :]
         # only the beginning of a term, as stems differ: "delivery", "delivered"

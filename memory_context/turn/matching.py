@@ -8,10 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..indexing.terms import terms_of
+from ..indexing.terms import folded, terms_of
 from ..references import QUOTATION, shorten
 from .requests import Expansion, OfferedReference
-from .words import DETERMINERS, FUNCTION_WORDS, LEAD_INS, MAKING, WEAK
+from .words import (
+    DETERMINERS,
+    FOREIGN_DETERMINERS,
+    FOREIGN_LINKS,
+    FOREIGN_WORDS,
+    FUNCTION_WORDS,
+    LEAD_INS,
+    MAKING,
+    WEAK,
+)
 
 __all__ = ["matched_references"]
 
@@ -25,7 +34,7 @@ _SHORTEST_TERM = 3
 _YEAR_DIGITS = 4
 _NUMBER_DIGITS = 3  # a shorter number says nothing by itself
 
-_SPECIFIC, _PLAIN, _DEFINITE = 2.0, 0.75, 1.6
+_SPECIFIC, _PLAIN, _DEFINITE = 2.0, 0.8, 1.6
 _PLACE_SHARE = 0.5
 _LEAST_SCORE = 1.6
 _LEAST_SCORE_TO_MAKE = 3.2  # "restart docker" needs to know less of docker's logs than "what do the logs say"
@@ -34,6 +43,10 @@ _RARE_SHARE = 0.34
 
 _DEFINITES = DETERMINERS | {"both", "all", "each", "every"}
 _WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+_SNAKE_CASE = re.compile(r"[^\W_]+(?:_[^\W_]+)+")
+_FENCE_TAG = re.compile(r"^([ \t]*(?:```|~~~))[^\s`]*", re.MULTILINE)
+_ENGLISH = re.compile(r"\b(?:the|is|to|of|and|for|you|my|please)\b", re.IGNORECASE)
+_BEGINS = re.compile(r"(?:^|[.?!:\n])[^\w]*$")
 _GOES_INTO = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
 """What stands behind these is where something goes or what it is for, seldom what is to be read."""
@@ -42,6 +55,7 @@ _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
 class _Term(NamedTuple):
     weight: float
     word: str  # as the request spells it
+    is_exact: bool = False  # a file, path, number or identifier
 
 
 @dataclass
@@ -81,7 +95,12 @@ def matched_references(
         if score >= least:
             matches.append(_Match(reference, score, told))
     matches.sort(key=lambda match: (-match.score, match.reference.messages_ago))
-    best = [match for match in matches if match.score * _LEAD >= matches[0].score]
+    best = [
+        match
+        for match in matches
+        if match.score * _LEAD >= matches[0].score
+        or any(weighed[term].is_exact and frequency[term] == 1 for term in match.terms)
+    ]
     if len(best) > _MATCHES_LIMIT:
         return []
     best = [match for match in best if not match.reference.is_visible]
@@ -100,18 +119,26 @@ def _weighed(request: str) -> dict[str, "_Term"]:
     """Return the terms of a request that can tell one reference from another."""
     weighed: dict[str, _Term] = {}
     is_definite = is_place = False
+    request = _FENCE_TAG.sub(r"\1 ", request)  # the language of pasted code is no word of the request
+    is_foreign = not _ENGLISH.search(request) and not {*_WORD.findall(folded(request))}.isdisjoint(FOREIGN_WORDS)
     for match in _WORD.finditer(request):
-        word = match[0].lower()
+        word = folded(match[0])
+        if is_foreign and word in FOREIGN_WORDS:
+            is_definite = word in FOREIGN_DETERMINERS or (is_definite and word in FOREIGN_LINKS)
+            is_place = False
+            continue
         if word in FUNCTION_WORDS:
             is_definite = word in _DEFINITES or (is_definite and word == "and")
             is_place = word in _PLACES or (is_place and is_definite)
             continue
+        is_name = is_foreign and match[0][0].isupper() and not _BEGINS.search(request, 0, match.start())
         terms = [term for term in terms_of(match[0]) if _tells(term)]
-        for term in terms:
-            weight = _SPECIFIC if _is_specific(term) else _DEFINITE if is_definite else _PLAIN
+        for place, term in enumerate(terms):
+            is_exact = _is_specific(term) or (place == 0 and _SNAKE_CASE.fullmatch(match[0]) is not None)
+            weight = _SPECIFIC if is_exact else _DEFINITE if is_definite or is_name else _PLAIN
             weight *= _PLACE_SHARE if is_place else 1
             if term not in weighed or weighed[term].weight < weight:
-                weighed[term] = _Term(weight, match[0])
+                weighed[term] = _Term(weight, match[0], is_exact)
     return weighed
 
 
@@ -144,7 +171,7 @@ def _found(reference: OfferedReference, terms: Sequence[str]) -> set[str]:
     """Return which terms a reference has in its description, its key, its source and what the view kept of it."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
     text = " ".join((reference.ref.description, reference.ref.key, reference.source, kept))
-    lower = text.casefold()
+    lower = folded(text)
     # taking a text apart costs a hundred times a look for the beginnings of a few words
     if (
         not any(term[: max(_SHORTEST_TERM, len(term) - 2)] in lower for term in terms if term.isascii())
@@ -160,7 +187,7 @@ def _unseen(terms: set[str], visible_texts: Iterable[str]) -> set[str]:
     for text in visible_texts:
         if not unseen:
             break
-        lower = text.casefold()
+        lower = folded(text)
         unseen = {term for term in unseen if term not in lower}
     return unseen
 

@@ -9,6 +9,9 @@ __all__ = [
     "CLAUSES",
     "COURTESIES",
     "DETERMINERS",
+    "FOREIGN_DETERMINERS",
+    "FOREIGN_LINKS",
+    "FOREIGN_WORDS",
     "FUNCTION_WORDS",
     "GENERIC",
     "KIN",
@@ -53,6 +56,32 @@ FUNCTION_WORDS = _words("""
 """)
 
 DETERMINERS = _words("the teh this that these those my our")
+FOREIGN_DETERMINERS = _words("""
+    der die das den dem des dieser diese dieses diesem diesen mein meine meinem meinen meiner unser unsere unserem
+    unseren unserer vom zum zur im am
+    le la les l du des ce cet cette ces mon ma mes notre nos au aux
+    el los las del al este esta estos estas mi mis nuestro nuestra nuestros nuestras
+    o os a as do da dos das no na nos nas ao esse essa meu minha nosso nossa pelo pela
+    il lo i gli dei degli della delle dell dello nel nella nell sul sulla sull alla all dal dalla questo questa mio mia
+    nostro nostra
+""")
+FOREIGN_LINKS = _words("und et y e ed i de di von")
+FOREIGN_WORDS = (
+    FOREIGN_DETERMINERS
+    | FOREIGN_LINKS
+    | _words("""
+    aber auch auf aus bei dass ein eine einen einem einer eines er es fur gibt hat ich in ist kann mir mit nach nicht
+    noch nur oder sie sind steht uber um war warum was welche welcher welches wer wie wir wo zeig zeige mal bitte
+    avec c comment d dans donne elle est il ils j je leur mais me moi montre n nous on ou par pas pour pourquoi qu que
+    quel quelle quelles quels qui s se son sa ses sont sur un une vous dit
+    al como con cual cuales cuando cuanto dame de donde ella en es eso esta hay lo me muestra para pero por que quien se
+    son su sus un una unos unas
+    aonde com como em era essa foi isso mais mostre nao para por qual quais quando quanto quem sao se sem seu sua um uma
+    anche che chi come con cosa cui da dove e era ha ho in ma mi mostra non per perche piu quale quali quando quanto se
+    sono su tra un una uno
+""")
+)
+"""Words of German, French, Spanish, Portuguese and Italian that say nothing by themselves, without accents."""
 OWN = _words("my our")
 POSTMODIFIERS = _words("of in from for on at about by with")
 """After one of these a definite phrase says which thing it means, if it goes on with a name or a known thing."""

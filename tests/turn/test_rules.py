@@ -74,6 +74,63 @@ def test_a_reference_is_expanded_if_the_request_speaks_of_it(request_text: str, 
     assert expanded(request_text) == [one.ref.key for one in expected]
 
 
+@pytest.mark.parametrize(
+    ("request_text", "expected", "others"),
+    [
+        # accents are folded in the request, in what is offered and in what is in sight
+        ("Was steht in der Prüfliste?", "Prüfliste für die Abnahme", ("Rechnung März", "Protokoll Sitzung")),
+        ("was steht in der pruefung", "", ("Prüfliste für die Abnahme",)),
+        ("Que dit le règlement intérieur ?", "reglement interieur, 12 pages", ("facture mars", "notes de réunion")),
+        # an identifier in snake_case, alone
+        ("explain fact_shipments", "schema of fact_shipments", ("schema of dim_customers", "run log")),
+        ("what is in dim_customers", "schema of dim_customers", ("schema of fact_shipments", "run log")),
+        # the language of a pasted code fence is no word of the request
+        ("why does this fail?\n```kotlin\nval x = 1\n```", "", ("kotlin style guide", "annual budget")),
+        # two rare words, without an English determiner
+        ("Wie hoch war Umsatz Nordregion?", "Umsatz Nordregion 2024", ("Mietvertrag", "Reisekosten Mai")),
+        ("montre chiffre affaires Lyon", "chiffre affaires Lyon", ("bail commercial", "notes de frais")),
+        ("ventas trimestre", "ventas del trimestre", ("contrato de alquiler", "gastos de viaje")),
+        ("vendas trimestre", "vendas do trimestre", ("contrato de aluguel", "despesas de viagem")),
+        ("vendite trimestre", "vendite del trimestre", ("contratto di affitto", "spese di viaggio")),
+        ("compare rainfall harvest", "rainfall and harvest by county", ("payroll", "travel costs")),
+        # a definite thing, or a proper name
+        ("Was steht im Mietvertrag?", "Mietvertrag Lagerhalle", ("Umsatz Nordregion", "Reisekosten Mai")),
+        ("Que dit le bail ?", "bail commercial, 9 pages", ("chiffre affaires", "notes de frais")),
+        ("¿Qué dice el contrato?", "contrato de alquiler", ("ventas del trimestre", "gastos de viaje")),
+        ("O que diz o contrato?", "contrato de aluguel", ("vendas do trimestre", "despesas de viagem")),
+        ("Cosa dice il contratto?", "contratto di affitto", ("vendite del trimestre", "spese di viaggio")),
+        ("Was hat Kowalski geschrieben?", "Brief von Kowalski", ("Umsatz Nordregion", "Reisekosten Mai")),
+        ("Qu'est-ce que Moreau a écrit ?", "lettre de Moreau", ("chiffre affaires", "notes de frais")),
+        ("¿Qué escribió Ibáñez?", "carta de Ibanez", ("ventas del trimestre", "gastos de viaje")),
+        ("Schreibe mir ein Gedicht", "", ("Mietvertrag Lagerhalle", "Umsatz Nordregion")),
+    ],
+)
+def test_a_reference_is_found_in_any_spelling_and_language(request_text: str, expected: str, others: tuple[str, ...]):
+    """Accents, identifiers, code fences, and words of six languages with or without a determiner."""
+    offers = [offered(f"key_{i}a2", one) for i, one in enumerate((expected, *others) if expected else others)]
+    assert expanded(request_text, *offers) == (["key_0a2"] if expected else [])
+
+
+def test_all_files_that_are_named_exactly_are_expanded():
+    """However much better one of them matches."""
+    files = (
+        offered("a_a2a2a2", "path=src/billing/invoice_parser.py, 300 lines"),
+        offered("b_b3b3b3", "path=src/tax.py, 80 lines"),
+        offered("c_c4c4c4", "path=README.md, 80 lines"),
+    )
+    request_text = "where do src/billing/invoice_parser.py and tax.py round the billing invoice?"
+    assert expanded(request_text, *files) == ["a_a2a2a2", "b_b3b3b3"]
+
+
+def test_accents_are_folded_in_what_is_at_hand():
+    """What is in sight is not opened again, and what is offered is not asked for."""
+    listed = offered("read_a2a2a2", "Prüfliste für die Abnahme")
+    assert expanded("Was steht in der Prüfliste?", listed, visible_text=["Die Prüfliste: 1. Tür, 2. Dach"]) == []
+    rules = offered("read_b3b3b3", "règlement intérieur, 12 pages")
+    assert not decide_by_rules(TurnRequest("Résume le règlement", references=(rules,))).is_ambiguous
+    assert decide_by_rules(TurnRequest("Résume le règlement")).is_ambiguous
+
+
 def test_what_many_references_share_tells_nothing():
     """A word that half of them have is not rare."""
     many = tuple(offered(f"key_{i}", f"login page {i}") for i in range(8))
