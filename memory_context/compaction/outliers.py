@@ -40,14 +40,16 @@ _WORD = re.compile(r"(?<!\w)[^\W\d_]{2,}(?!\w)")
 def telling_lines(content: str, is_known: bool) -> list[Passage]:
     """Return the lines that report an error or a status, the only error first, then the last line; often none.
 
-    Of a long line, the part around what makes it odd. Documents of JSON and markup have no such lines.
+    Of a long line, the part around what makes it odd. JSON and markup have such lines in texts only.
 
     Args:
         content: Any text.
         is_known: Whether a reader told what it found: then lines of what does not repeat itself are the reader's.
     """
     if _DATA.match(content):
-        return []
+        if content.count("\\n") < _LEAST_LINES:
+            return []
+        content = content.rstrip('"}] \n').replace("\\n", " \n")  # a text in a field: escaped, and as long
     lines = _lines(content)
     texts = [text for _, text in lines]
     if len(lines) < _LEAST_LINES:
@@ -76,7 +78,7 @@ def _lines(content: str) -> list[tuple[int, str]]:
         end = content.rfind("\n", body.start, body.start + _LOOKED_AT)
         start = content.find("\n", body.end - _LOOKED_AT, body.end)
         windows = [Passage(body.start, max(end, body.start)), Passage(max(start, 0) or body.end, body.end)]
-    return [(start, text) for start, text in lines_in(content, windows) if any(map(str.isalnum, text))]
+    return [(start, text.rstrip()) for start, text in lines_in(content, windows) if any(map(str.isalnum, text))]
 
 
 def _by_words(texts: Sequence[str]) -> dict[int, int]:

@@ -53,6 +53,10 @@ LOGS = {
         "sku-00beef has no price",
     ),
     "few lines": (log_of(IMPORTS[:12], at_3="[0003] Datei 3.csv ist leer"), "Datei 3.csv ist leer"),
+    "field of JSON": (
+        json.dumps({"exit": 0, "output": log_of(IMPORTS, at_7="[0007] Datei 7.csv ist leer")}),
+        "Datei 7.csv ist leer",
+    ),
     "heading": ("Import log of today\n" + log_of(IMPORTS, at_7="[0007] Datei 7.csv ist leer"), "7.csv ist leer"),
     "service": (log_of(CHECKPOINTS, at_80="Jan  5 10:00:20 db1 postgres[7]: No space left on device"), "No space left"),
     "long line": (
