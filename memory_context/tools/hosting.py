@@ -134,7 +134,15 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it, computed once: AutoGen asks for it twice a step, at 0.6 ms each."""
         if self._schema is None:
-            self._schema = super().schema
+            schema = super().schema
+            parameters = schema.get("parameters")
+            if parameters is not None:  # what says nothing takes no tokens; unknown arguments are refused in words
+                parameters is not None
+            ):  # what says nothing takes no tokens; unknown arguments are answered with the nearest
+                parameters.pop("additionalProperties", None)
+                if not parameters.get("required"):
+                    parameters.pop("required", None)
+            self._schema = schema
         return copy.deepcopy(self._schema)
 
     async def run_json(

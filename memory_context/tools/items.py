@@ -80,12 +80,14 @@ class StoreMemoryArgs(ToolArguments):
         description: One line that says what it is, to find it by.
         type: What sort of memory it is.
         tags: Words to find it by.
+        related_to: The key of an item it belongs together with.
     """
 
     content: str
     description: str
     type: _StoredType = "custom"
     tags: list[str] = Field(default_factory=list)
+    related_to: str | None = None
 
 
 class StoreMemoryTool(MemoryTool):
@@ -106,6 +108,7 @@ class StoreMemoryTool(MemoryTool):
                 type=args.type,
                 source=self.tool_name,
                 tags=args.tags,
+                related_to=(args.related_to,) if args.related_to else (),
                 origin="agent",
             )
         except (StoreError, SecretError, ValueError) as error:

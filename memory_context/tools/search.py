@@ -1,6 +1,8 @@
 """Searching and listing everything stored."""
 
 import asyncio
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
@@ -115,11 +117,15 @@ class QueryMemoryArgs(_Filters):
 
     Attributes:
         related_to: Only items linked with the one of this key.
+        since: Only what was stored at this time or later, as ISO 8601 has it; UTC without a zone.
+        until: Only what was stored before it.
         limit: How many at most.
         offset: How many to leave out, to page on.
     """
 
     related_to: str | None = None
+    since: str | None = None
+    until: str | None = None
     limit: int = Field(default=20, ge=1, le=_MOST_ITEMS)
     offset: int = Field(default=0, ge=0)
 
@@ -141,6 +147,10 @@ class QueryMemoryTool(MemoryTool):
             )
         criteria = args.criteria(host, related_to=related_to, limit=args.limit + 1, offset=args.offset)
         try:
+            criteria = replace(criteria, created_after=_time(args.since), created_before=_time(args.until))
+        except ValueError:
+            return Answer("since and until take times such as 2026-03-31 or 2026-03-31T18:00.", failed=True)
+        try:
             items = await host.agent_memory.query(criteria)
         except StoreError as error:
             return Answer(
@@ -156,6 +166,13 @@ class QueryMemoryTool(MemoryTool):
         next_step = f"{_more(last)} " if count < len(items) else "That is all that meets this. "
         next_step += "search_memory finds items by what they say."
         return Answer(text, label, next_step, text)
+
+
+def _time(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    at = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
 
 
 def _in_words(args: QueryMemoryArgs) -> str:

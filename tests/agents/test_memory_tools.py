@@ -112,6 +112,22 @@ async def test_a_long_list_is_paged(context: MemoryContext) -> None:
     assert await ask(context, "query_memory", offset=7) == "Nothing more is stored."
 
 
+async def test_a_listing_says_type_and_tags_and_is_limited_by_time(context: MemoryContext) -> None:
+    """By ISO times, UTC without a zone; an item is stored with a link to another."""
+    await ask(
+        context, "store_memory", content="The harbour.", description="a note", type="custom", tags=["red", "blue"]
+    )
+    (first,) = await context.agent_memory.query(MemoryCriteria())
+    linked = await ask(context, "store_memory", content="Boats.", description="more", related_to=first.key)
+    assert linked.startswith("Stored.")
+    assert (await ask(context, "query_memory", related_to=first.key)).count("MemoryRef") == 1
+    listed = await ask(context, "query_memory", since="2020-01-01", until="2999-01-01T00:00:00Z")
+    assert "] custom from store_memory, " in listed
+    assert ", tags red, blue" in listed
+    assert await ask(context, "query_memory", until="2020-01-01") == "Nothing is stored that meets this."
+    assert (await ask(context, "query_memory", since="soon")).startswith("since and until take times such as")
+
+
 async def test_nothing_found_says_what_to_do(context: MemoryContext) -> None:
     """In a sentence."""
     assert "query_memory" in await ask(context, "search_memory", query="anything")
