@@ -137,8 +137,6 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             schema = super().schema
             parameters = schema.get("parameters")
             if parameters is not None:  # what says nothing takes no tokens; unknown arguments are refused in words
-                parameters is not None
-            ):  # what says nothing takes no tokens; unknown arguments are answered with the nearest
                 parameters.pop("additionalProperties", None)
                 if not parameters.get("required"):
                     parameters.pop("required", None)
