@@ -64,9 +64,8 @@ def create_application() -> FastAPI:
             yield
 
     app = FastAPI(title="Your application", lifespan=lifespan)
-    app.include_router(
-        create_chat_router(memory_store, build_agent, current_user, agents=["assistant"], model_client=light_model)
-    )
+    chat = create_chat_router(memory_store, build_agent, current_user, agents=["assistant"], model_client=light_model)
+    app.include_router(chat)
     return app
 
 
@@ -95,12 +94,10 @@ def request(text: str, session_id: str | None = None) -> dict[str, Any]:
 async def main() -> None:
     async with served() as client:
         answer = (await client.post("/api/chat", json=request("My boat is called Wanderer."))).json()
-        session_id = answer["session_id"]
         print(f"Whole:     {answer['message']['text']}")
-        asked = request("It needs a new mast.", session_id) | {"stream": True}
+        asked, event = request("It needs a new mast.", answer["session_id"]) | {"stream": True}, ""
         async with client.stream("POST", "/api/chat", json=asked) as stream:
             print("Streamed: ", end=" ")
-            event = ""
             async for line in stream.aiter_lines():
                 field, _, value = line.partition(": ")
                 event = value if field == "event" else event
@@ -108,11 +105,11 @@ async def main() -> None:
                     print(json.loads(value)["text"], end="|", flush=True)
     print("\n\nThe server was stopped; another one goes on:\n")
     async with served() as client:
-        answer = (await client.post("/api/chat", json=request("When can we sail?", session_id))).json()
+        answer = (await client.post("/api/chat", json=request("When can we sail?", answer["session_id"]))).json()
         print(f"Whole:     {answer['message']['text']}")
-        page = (await client.get(f"/api/chat/sessions/{session_id}/messages")).json()
-        print("The conversation, as a page shows it:\n")
-        print(*(f"  {message['sender']:<5} {message['text']}" for message in page["messages"]), sep="\n")
+        page = (await client.get(f"/api/chat/sessions/{answer['session_id']}/messages")).json()
+        told = [f"  {message['sender']:<5} {message['text']}" for message in page["messages"]]
+        print("The conversation, as a page shows it:\n", *told, sep="\n")
 
 
 if __name__ == "__main__":
