@@ -6,23 +6,31 @@ The same table is a test, with short limits (`tests/faults`), and a benchmark, a
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 import psycopg
-from autogen_core import CancellationToken
-from autogen_core.models import UserMessage
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from benchmarks.comparing import Measured
+from benchmarks.fault_calls import (
+    Call,
+    buffer_large,
+    closing_calls,
+    closing_contexts,
+    fill,
+    own_output,
+    store_calls,
+    surface_calls,
+)
 from benchmarks.proxy import Mode, Proxy, proxied
 from benchmarks.scratch import scratch_store
-from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, MemoryStore
 from memory_context.errors import MemoryContextError
-from memory_context.store import NewMemory, StoreLimits
+from memory_context.store import StoreLimits
 
 __all__ = [
     "CALL_SECONDS",
@@ -39,9 +47,16 @@ __all__ = [
 
 CALL_SECONDS = 10.0
 STEP_SECONDS = 1.5
-_LARGE = "lines of a result that is stored\n" * 200
-_KEY = "notes_abc234"
-_WRITTEN = ("agent_memories", "agent_memory_events", "agent_sessions", "recent_conversation_history", "index_jobs")
+LARGE_BYTES = 5_000_000
+_WRITTEN = (
+    "agent_memories",
+    "agent_memory_events",
+    "agent_sessions",
+    "recent_conversation_history",
+    "index_jobs",
+    "ui_steps",
+    "ui_threads",
+)
 
 
 @dataclass(frozen=True)
@@ -211,87 +226,69 @@ FAULTS: dict[str, Callable[[Place], AbstractAsyncContextManager[None]]] = {
 # --- the calls
 
 
-def _calls(store: MemoryStore, policy: ContextPolicy) -> dict[str, Callable[[], Awaitable[object]]]:
-    """Return what is called, each on objects of its own: a step may be the first to meet the fault."""
-    memory = AgentMemory(store, "alice", "coder", "s")
-    tools = {tool.name: tool for tool in MemoryContext("alice", "coder", "s", store, policy=policy).tools()}
-    contexts = {
-        name: MemoryContext("alice", name, "s", store, policy=policy) for name in ("archive", "resume", "close")
-    }
-    known = MemoryContext("alice", "coder", "s", store, policy=policy)
-
-    def tool(name: str, **arguments: object) -> Callable[[], Awaitable[object]]:
-        return lambda: tools[name].run_json(arguments, CancellationToken())
-
-    async def step(context: MemoryContext) -> None:
-        await context.add_message(UserMessage(content=f"Open {_KEY}, as last time. {_LARGE}", source="user"))
-        await context.get_messages()
-
-    async def written(name: str) -> None:
-        context = contexts[name]
-        await context.add_message(UserMessage(content="Hello.", source="user"))
-        await (context.archive() if name == "archive" else context.close())
-
-    return {
-        "step, new session": lambda: step(MemoryContext("alice", "coder", memory_store=store, policy=policy)),
-        "step, known session": lambda: step(known),
-        "context.archive": lambda: written("archive"),
-        "context.close": lambda: written("close"),
-        "context.resume": contexts["resume"].resume,
-        "memory.store": lambda: memory.store(_LARGE, description="new"),
-        "memory.retrieve": lambda: memory.retrieve(_KEY),
-        "memory.query": memory.query,
-        "memory.search": lambda: memory.search("lines of notes"),
-        "memory.forget": lambda: memory.forget(_KEY),
-        "memory.audit": memory.audit,
-        "memory.snapshot": memory.snapshot,
-        "tool store_memory": tool("store_memory", content="text", description="text"),
-        "tool retrieve_memory": tool("retrieve_memory", memory_key=_KEY),
-        "tool search_memory": tool("search_memory", query="lines of notes"),
-        "tool query_memory": tool("query_memory"),
-        "conversations.sessions": lambda: store.conversations.sessions("alice"),
-        "conversations.chat_page": lambda: store.conversations.chat_page("alice", "s"),
-        "conversations.delete_session": lambda: store.conversations.delete_session("alice", "s"),
-        "threads.page": lambda: store.threads.user("alice"),
-        "inventory.extent": lambda: store.inventory.extent("alice"),
-        "upkeep.status": store.upkeep.status,
-    }
-
-
-async def fill(store: MemoryStore) -> None:
-    """Store what the calls ask for."""
-    await store.insert_memories("alice", [NewMemory(_KEY, _LARGE, "notes", 1000, "custom")])
-    context = MemoryContext("alice", "coder", "s", store)
-    await context.add_message(UserMessage(content="Hello.", source="user"))
-    await context.archive()
-    await store.flush_index()
-
-
 async def run_calls(
-    place: Place, fault: str, limits: StoreLimits, policy: ContextPolicy, patience_seconds: float
+    place: Place,
+    fault: str,
+    limits: StoreLimits,
+    policy: ContextPolicy,
+    patience_seconds: float,
+    *,
+    connections: int = 20,
+    large_bytes: int = LARGE_BYTES,
 ) -> list[Outcome]:
-    """Run all calls at once under a fault, from a store whose connections are open, and return how each ended."""
-    calls: dict[str, Callable[[], Awaitable[object]]] = {}
-    async with MemoryStore(place.proxied_url, pool_size=40) as store:
-        calls = _calls(store, policy)
-        await asyncio.gather(*(store.select_keys("alice") for _ in range(4)))
-        store.limits = store._database.limits = limits  # pyright: ignore[reportPrivateUsage]
-        async with FAULTS[fault](place):
-            ended = await asyncio.gather(*(_ended(one, patience_seconds) for one in calls.values()))
-        store.limits = store._database.limits = StoreLimits()  # pyright: ignore[reportPrivateUsage]
+    """Run all calls at once under a fault and return how each ended.
+
+    Args:
+        place: The database.
+        fault: How it fails.
+        limits: How long the store waits.
+        policy: The settings of contexts.
+        patience_seconds: After so long a call counts as hung.
+        connections: How many are open before the fault begins; the first calls take them, others open new ones.
+        large_bytes: The content that is still to be written by what is closed.
+    """
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(MemoryStore(place.proxied_url, pool_size=60))
+        surfaces = await stack.enter_async_context(surface_calls(store, place.url, place.proxied_url, limits))
+        calls = {**store_calls(store, policy), **surfaces}
+        closings = closing_contexts(place.proxied_url, policy)
+        await store.flush_index()
+        store._database.close()  # pyright: ignore[reportPrivateUsage]
+        await asyncio.gather(*(store.select_keys("alice") for _ in range(connections)))
+        stores = [store, *(context.memory_store for context in closings.values())]
+        try:
+            _limit(stores, limits)
+            async with FAULTS[fault](place):
+                await asyncio.gather(*(buffer_large(context, large_bytes) for context in closings.values()))
+                calls |= closing_calls(closings)
+                with own_output():
+                    ended = await asyncio.gather(*(_ended(one, patience_seconds) for one in calls.values()))
+        finally:
+            _limit(stores, StoreLimits())
+        for context in closings.values():
+            await context.memory_store.close()
     return [
-        Outcome(fault, name, seconds, by, _limit_of(name, policy))
+        Outcome(fault, name, seconds, by, _limit_of(name, limits, policy, large_bytes))
         for name, (seconds, by) in zip(calls, ended, strict=True)
     ]
 
 
-def _limit_of(name: str, policy: ContextPolicy) -> float:
-    if name == "step, known session":  # the one wait for its history is beside the step's own
+def _limit(stores: Sequence[MemoryStore], limits: StoreLimits) -> None:
+    for store in stores:
+        store.limits = store._database.limits = limits  # pyright: ignore[reportPrivateUsage]
+
+
+def _limit_of(name: str, limits: StoreLimits, policy: ContextPolicy, large_bytes: int) -> float:
+    if name.startswith("step, known session"):  # the one wait for its history is beside the step's own
         return policy.archive.resume_timeout_seconds + STEP_SECONDS
-    return STEP_SECONDS if name.startswith("step") else CALL_SECONDS
+    if name.startswith("step"):
+        return STEP_SECONDS
+    if name.startswith("batch"):
+        return limits.batch_seconds + CALL_SECONDS
+    return CALL_SECONDS + (large_bytes / limits.bytes_per_second if name.startswith("close") else 0)
 
 
-async def _ended(call: Callable[[], Awaitable[object]], patience_seconds: float) -> tuple[float, str]:
+async def _ended(call: Call, patience_seconds: float) -> tuple[float, str]:
     began = time.monotonic()
     try:
         await asyncio.wait_for(call(), patience_seconds)
@@ -306,30 +303,41 @@ async def _ended(call: Callable[[], Awaitable[object]], patience_seconds: float)
     return time.monotonic() - began, by
 
 
-async def measure_faults(faults: Sequence[str], patience_seconds: float = 60) -> list[Outcome]:
-    """Run all calls under each of these faults, once, at the default limits."""
+async def measure_faults(faults: Sequence[str], patience_seconds: float = 100) -> list[Outcome]:
+    """Run all calls under each of these faults, on new and on open connections, at the default limits."""
     outcomes: list[Outcome] = []
-    async with scratch_store() as (store, url):
-        await fill(store)
-        params = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-        async with proxied(params) as proxy:
-            place = Place(url, make_conninfo(url, host="127.0.0.1", port=str(proxy.port)), proxy)
-            for fault in faults:
-                outcomes += await run_calls(place, fault, StoreLimits(), ContextPolicy(), patience_seconds)
+    for fault in faults:
+        for connections in (0, 50):
+            async with scratch_store() as (store, url):  # a new one: some calls do what they were asked to
                 await fill(store)
+                params = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+                async with proxied(params) as proxy:
+                    place = Place(url, make_conninfo(url, host="127.0.0.1", port=str(proxy.port)), proxy)
+                    ended = await run_calls(
+                        place, fault, StoreLimits(), ContextPolicy(), patience_seconds, connections=connections
+                    )
+                    on = "open connections" if connections else "new connections"
+                    outcomes += [replace(one, call=f"{one.call}, {on}") for one in ended]
     return outcomes
+
+
+_SORTS = {"step": "a step within 1.5 s", "batch": "work in batches within 60 s a batch", "call": "a call within 10 s"}
+
+
+def _sort_of(outcome: Outcome) -> str:
+    word = outcome.call.partition(",")[0].partition(":")[0]
+    return word if word in _SORTS else "call"
 
 
 def as_measured(outcomes: Sequence[Outcome]) -> list[Measured]:
     """Return a figure for each fault and sort of call: how many answered in time, and the worst."""
     measured: list[Measured] = []
     for fault in dict.fromkeys(one.fault for one in outcomes):
-        for is_step in (True, False):
-            those = [one for one in outcomes if one.fault == fault and one.call.startswith("step") == is_step]
+        for sort, target in _SORTS.items():
+            those = [one for one in outcomes if one.fault == fault and _sort_of(one) == sort]
             late = [one for one in those if not one.is_in_time]
             worst = max(those, key=lambda one: one.seconds)
-            target = "a step within 1.5 s" if is_step else "a call within 10 s"
-            said = f"worst: {worst.call}, {worst.seconds:.1f} s, {worst.ended_by}"
+            said = f"{len(those)} tried, worst: {worst.call}, {worst.seconds:.1f} s, {worst.ended_by}"
             if late:
                 said += "; late: " + ", ".join(f"{one.call} ({one.seconds:.1f} s, {one.ended_by})" for one in late)
             measured.append(Measured(f"{fault}: {target}", len(late), "0 late", not late, said))

@@ -11,6 +11,7 @@ Importing it imports none of the parts: they are loaded when the first context i
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
 _logger = logging.getLogger("memory_context")
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # with what a store takes to stop, under 10
 
 
 class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContextConfig]):
@@ -99,8 +100,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
-        self.resumes = resume
-        self._is_used = False
+        self.resumes, self._is_used = resume, False
         self._guard = StepGuard()
         self._session = archive.Session(
             self.memory_store,
@@ -289,9 +289,10 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """
         session_id, saved = archive.saved_session(state, self.user_id, self.session_id)
         identity = (self.user_id, self.agent_id, session_id)
-        await self._session.leave(_CLOSE_SECONDS)  # what was said since is in the archive at least
+        ends_at = time.monotonic() + _LOAD_SECONDS
+        await self._session.leave(_LEAVE_SECONDS)  # what was said since is in the archive at least
         begun = await self._session.newest(identity, saved, may_be_archived=not self._is_used)
-        await offload.restore_texts(begun.transcript, self._agent_memory)
+        await offload.restore_texts(begun.transcript, self._agent_memory, ends_at - time.monotonic())
         self.session_id = session_id
         self._begin(begun)
         await self._offloader.settle()
@@ -316,9 +317,8 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
                 self._take_in(*said)
 
     def _begin(self, taken_up: TakenUp, moved_by: int | None = None) -> None:
-        self._expander.forget()
-        self._summariser.forget()
-        self._offloader.forget()
+        for part in (self._expander, self._summariser, self._offloader):
+            part.forget()
         self._start(taken_up.transcript, taken_up.progress, taken_up.report, moved_by)
         standing = self._transcript.standing
         if taken_up.report.outcome == "resumed" and not standing.unseen:
@@ -380,13 +380,13 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         return self._session.archiver
 
     async def close(self) -> None:
-        """Store and archive what still waits; the last to leave the default store closes it, others stay open."""
+        """Store and archive what waits, in 8 s and a second for each 10 MB; the last one closes the default store."""
         self._expander.forget()
-        await self._offloader.flush(_CLOSE_SECONDS)
+        ends_at = time.monotonic() + _CLOSE_SECONDS + await self._offloader.flush(0.55 * _CLOSE_SECONDS)
         await self._summariser.close()
-        await self._session.close(_CLOSE_SECONDS)
+        await self._session.close(ends_at - time.monotonic())
         if self._uses_default_store:
-            await self.memory_store.leave(self)
+            await self.memory_store.leave(self, write_seconds=max(ends_at - time.monotonic(), 0.0))
 
     async def __aenter__(self) -> Self:
         """Open the store, so that the first large message need not wait for a server to start."""

@@ -19,14 +19,14 @@ from weakref import WeakMethod
 
 from ..errors import SessionGoneError, StoreError, StoreUnavailableError
 from ..policy import ArchivePolicy
-from ..store import ChatMessage, ConversationArchive, NewBatch
+from ..store import ChatMessage, ConversationArchive, NewBatch, within
 from ..transcript import Transcript
 from .batching import batch_after, holds
 from .progress import Line, Progress
 from .taking_up import take_up
 from .timing import Timer
 from .titles import Titles
-from .waiting import answered, undisturbed
+from .waiting import undisturbed
 
 __all__ = ["Archiver"]
 
@@ -250,7 +250,8 @@ class Archiver:
         return None if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop() else task
 
     def _begin(self) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._write(), name="memory_context archive")
+        writing = within(self._conversations.limits.call_seconds, self._write())
+        task = asyncio.get_running_loop().create_task(writing, name="memory_context archive")
         task.add_done_callback(self._written)
         self._task = task
         return task
@@ -293,7 +294,7 @@ class Archiver:
             identity, line = self.identity, self._line
             if line is None:
                 user_id, agent_id, session_id = identity
-                archived = await answered(self._conversations.read(user_id, session_id, agent_id))
+                archived = await self._conversations.read(user_id, session_id, agent_id)
                 if self.identity == identity and self._line is None:
                     self._line = Line(archived.head, begins_anew=archived.head >= 0)
             # what came while this waited may not be measured yet, and what is told of its parts later needs that
@@ -324,18 +325,16 @@ class Archiver:
     async def _send(self, sending: _Sending) -> bool:
         """Send a batch; False if its number was taken by another process, and everything goes to a branch now."""
         user_id, agent_id, session_id = self.identity
-        appended = await answered(
-            self._conversations.append(
-                user_id,
-                session_id,
-                agent_id,
-                batch=sending.batch,
-                chat=sending.chat,
-                title=sending.title,
-                title_is_final=sending.title_is_final,
-                summary=sending.summary,
-                branch=sending.after.branch,
-            )
+        appended = await self._conversations.append(
+            user_id,
+            session_id,
+            agent_id,
+            batch=sending.batch,
+            chat=sending.chat,
+            title=sending.title,
+            title_is_final=sending.title_is_final,
+            summary=sending.summary,
+            branch=sending.after.branch,
         )
         self.transactions += 1
         self._sending = None

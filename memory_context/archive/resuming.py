@@ -15,9 +15,10 @@ from autogen_core.models import LLMMessage
 from ..errors import StoreError
 from ..messages import with_texts
 from ..outages import OutageLog
+from ..store import ConversationArchive, within
 from ..transcript import Entry, Transcript
 from .report import ResumeReport
-from .taking_up import TakenUp
+from .taking_up import TakenUp, take_up
 
 __all__ = ["Resumption", "said_meanwhile"]
 
@@ -28,7 +29,7 @@ class Resumption:
     """Whether a context has the history of its session.
 
     Args:
-        read: Reads the archive of a session, which user, agent and session name.
+        conversations: The archive of all sessions.
         go_on: A method that lets the context go on with what was read.
         report: What is known without reading; `pending` if the archive is to be read.
         timeout_seconds: The longest a use of the context waits for it.
@@ -40,14 +41,14 @@ class Resumption:
 
     def __init__(
         self,
-        read: Callable[[tuple[str, str, str]], Awaitable[TakenUp]],
+        conversations: ConversationArchive,
         go_on: Callable[[TakenUp], Awaitable[None]],
         report: ResumeReport,
         timeout_seconds: float,
         retry_seconds: float,
     ) -> None:
         self.report = report
-        self._read = read
+        self._conversations = conversations
         self._go_on = WeakMethod(go_on)
         self._timeout_seconds = timeout_seconds
         self._retry_seconds = retry_seconds
@@ -115,7 +116,10 @@ class Resumption:
         return task
 
     async def _take_up(self, identity: tuple[str, str, str]) -> None:
-        found = await self._read(identity)
+        await within(self._conversations.limits.call_seconds, self._read(identity))
+
+    async def _read(self, identity: tuple[str, str, str]) -> None:
+        found = await take_up(self._conversations, identity)
         go_on = self._go_on()
         if go_on is not None:
             await go_on(found)

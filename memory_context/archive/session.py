@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -21,7 +22,7 @@ from ..errors import StoreError, StoreUnavailableError
 from ..identifiers import checked_identifier
 from ..light_model import LightModel
 from ..policy import ContextPolicy
-from ..store import MemoryStore
+from ..store import MemoryStore, within
 from ..tokens import TokenCounter
 from ..transcript import Transcript, load_transcript, save_transcript
 from .archiver import Archiver
@@ -35,6 +36,8 @@ from .titles import Titles
 __all__ = ["Identity", "Session", "saved_session"]
 
 _logger = logging.getLogger("memory_context")
+
+_LEAST_SECONDS = 0.1  # for archiving, however long the rest took
 
 Identity = tuple[str, str, str]
 """User, agent, session."""
@@ -60,6 +63,7 @@ class Session:
     """
 
     write_order = 1
+    extra_seconds = 0.0
 
     def __init__(
         self,
@@ -80,7 +84,7 @@ class Session:
         self._kept: object = None  # the context, as long as something in it is not archived
         self._process_id = os.getpid()
         self._resumption = Resumption(
-            lambda identity: take_up(conversations, identity),
+            conversations,
             go_on,
             ResumeReport("off" if not archive.enabled else "new" if is_new or begins_anew else "pending"),
             archive.resume_timeout_seconds,
@@ -164,11 +168,13 @@ class Session:
     async def flush(self) -> None:
         """Archive what is not archived yet, after its history was read.
 
+        What began goes on when the time of a call is over.
+
         Raises:
             StoreError: The store refused or cannot be reached; it stays buffered.
         """
         self._resumption.retry_now()
-        await self.archiver.flush()
+        await within(self._conversations.limits.call_seconds, self.archiver.flush())
 
     async def leave(self, seconds: float) -> None:
         """Archive what is not archived yet, if that is done in so many seconds. Never raises."""
@@ -180,8 +186,9 @@ class Session:
 
     async def close(self, seconds: float) -> None:
         """Do as `leave`, and let nothing run on. Never raises."""
+        ends_at = time.monotonic() + seconds
         await self._titles.close()
-        await self.leave(seconds)
+        await self.leave(max(ends_at - time.monotonic(), _LEAST_SECONDS))
         await self.archiver.stop()
         self._buffers.release(self)
         self._kept = None

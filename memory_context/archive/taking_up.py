@@ -11,7 +11,6 @@ from ..transcript import Transcript
 from .progress import Line, Progress
 from .reading import later_keys, restored
 from .report import ResumeReport
-from .waiting import answered
 
 __all__ = ["TakenUp", "take_up"]
 
@@ -66,7 +65,7 @@ async def take_up(conversations: ConversationArchive, identity: tuple[str, str, 
     """
     user_id, agent_id, session_id = identity
     try:
-        archived = await answered(conversations.read(user_id, session_id, agent_id))
+        archived = await conversations.read(user_id, session_id, agent_id)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"the archive of session {session_id!r} could not be understood: {error!r}") from error
     if not archived.batches:

@@ -1,28 +1,13 @@
-"""How the archive waits: for the store not for ever, and for work of its own without being cancelled along with it."""
+"""How the archive waits for work of its own: without cancelling it along with the caller."""
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TypeVar
 
 from ..errors import StoreUnavailableError
 
-__all__ = ["answered", "undisturbed"]
-
-_SECONDS = 30.0  # more than a long session takes on a slow line
+__all__ = ["undisturbed"]
 
 _T = TypeVar("_T")
-
-
-async def answered(work: Awaitable[_T]) -> _T:
-    """Return what the store answers.
-
-    Raises:
-        StoreUnavailableError: It did not answer within 30 s; it may have done what it was told.
-    """
-    try:
-        return await asyncio.wait_for(work, _SECONDS)
-    except asyncio.TimeoutError:
-        raise StoreUnavailableError(f"the store did not answer within {_SECONDS:g} s") from None
 
 
 async def undisturbed(work: "asyncio.Task[_T]", if_cancelled: str) -> _T:

@@ -26,7 +26,7 @@ from memory_context.context_memory import load_parts
 from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.escaping import to_utf8
-from memory_context.store import ElementContent, MemoryStore, UIUser
+from memory_context.store import ElementContent, MemoryStore, UIUser, within
 
 from .acting import acting_user, chat_session, remember_acting
 from .dicts import (
@@ -254,15 +254,18 @@ class MemoryDataLayer(BaseDataLayer):
         """
         asking = acting_user()
         try:
-            whole = await self._threads.thread(asking, thread_id) if asking else None
-            if whole is None:
-                asking = await self._threads.owner(thread_id)
-                whole = await self._threads.thread(asking, thread_id) if asking else None
+            return await within(self.memory_store.limits.call_seconds, self._thread(asking, thread_id))
         except StoreError as error:
             if acting_user() is None:
                 raise
             _log.warning("thread %s cannot be shown: %s", thread_id, error)
             return None
+
+    async def _thread(self, asking: str | None, thread_id: str) -> ThreadDict | None:
+        whole = await self._threads.thread(asking, thread_id) if asking else None
+        if whole is None:
+            asking = await self._threads.owner(thread_id)
+            whole = await self._threads.thread(asking, thread_id) if asking else None
         return thread_to_dict(asking, whole.thread, whole) if asking and whole else None
 
     async def update_thread(
@@ -330,16 +333,21 @@ class MemoryDataLayer(BaseDataLayer):
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._writing.add(task)
         try:
-            async with lock:
-                writer = await self._writer(thread_id, user_id)
-                if writer and not await write(writer, thread_id or ""):
-                    raise ConflictError(f"its thread {thread_id!r} is another user's, or was deleted")
+            await within(self.memory_store.limits.call_seconds, self._write(lock, thread_id, user_id, write))
         except (StoreError, ValueError, OSError) as error:
             if session is None:
                 raise
             _log.warning("the history lacks a change of %s %s: %s", what, its_id, error)
         finally:
             self._writing.discard(task)
+
+    async def _write(
+        self, lock: Lock, thread_id: str | None, user_id: str | None, write: Callable[[str, str], Awaitable[bool]]
+    ) -> None:
+        async with lock:
+            writer = await self._writer(thread_id, user_id)
+            if writer and not await write(writer, thread_id or ""):
+                raise ConflictError(f"its thread {thread_id!r} is another user's, or was deleted")
 
     async def _writer(self, thread_id: str | None = None, user_id: str | None = None) -> str | None:
         """Return as whom to write: who is at work; if nobody is known, whom the caller names or whose thread it is."""

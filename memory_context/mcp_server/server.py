@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError
 from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..escaping import sayable
+from ..store import within
 from .resources import completed, list_resources, read_resource, resource_templates
 from .served import ServedMemory
 from .teaching import INSTRUCTIONS, READ_ONLY_INSTRUCTIONS, prompt_named, prompts
@@ -48,13 +49,14 @@ def create_server(served: ServedMemory, *, read_only: bool = False) -> Server[An
         return await tools.call(request.params.name, request.params.arguments or {})
 
     async def list_pages(request: types.ListResourcesRequest) -> types.ListResourcesResult:
-        return await list_resources(served, request.params.cursor if request.params else None)
+        listing = list_resources(served, request.params.cursor if request.params else None)
+        return await within(served.store.limits.call_seconds, listing)
 
     async def list_templates(_: types.ListResourceTemplatesRequest) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resourceTemplates=resource_templates())
 
     async def read(request: types.ReadResourceRequest) -> types.ReadResourceResult:
-        return await read_resource(served, request.params.uri)
+        return await within(served.store.limits.call_seconds, read_resource(served, request.params.uri))
 
     async def list_prompts(_: types.ListPromptsRequest) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=prompts())
@@ -65,7 +67,8 @@ def create_server(served: ServedMemory, *, read_only: bool = False) -> Server[An
     async def complete(request: types.CompleteRequest) -> types.CompleteResult:
         ref = request.params.ref
         template = ref.uri if isinstance(ref, types.ResourceTemplateReference) else ""
-        return types.CompleteResult(completion=await completed(served, template, request.params.argument))
+        completing = completed(served, template, request.params.argument)
+        return types.CompleteResult(completion=await within(served.store.limits.call_seconds, completing))
 
     server.request_handlers |= {
         types.ListToolsRequest: _answering(list_tools),

@@ -13,6 +13,7 @@ from mcp import types
 from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..references import one_line
+from ..store import within
 from ..tools import (
     MemoryTool,
     MemoryToolConfig,
@@ -156,7 +157,8 @@ class ServedTools:
             known = ", ".join(self._kinds)
             return _result(Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True))
         try:
-            return _result(await (await self._tool(kind)).answer(arguments))
+            answering = self._answered(kind, arguments)
+            return _result(await within(self._served.store.limits.call_seconds, answering))
         except StoreError as error:
             text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
             return _result(Answer(text, failed=True))
@@ -166,6 +168,9 @@ class ServedTools:
             _logger.exception("%s failed", name)
             text = f"{name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
             return _result(Answer(text, failed=True))
+
+    async def _answered(self, kind: type[MemoryTool], arguments: Mapping[str, Any]) -> Answer:
+        return await (await self._tool(kind)).answer(arguments)
 
     async def _tool(self, kind: type[MemoryTool]) -> MemoryTool:
         host = await self._served.host()

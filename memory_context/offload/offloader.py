@@ -111,7 +111,7 @@ class Offloader:
         """
         summariser, self._summariser = self._summariser, None if is_last else self._summariser
         try:
-            await self._store_within(_WRITE_SECONDS)
+            await self._store_within(_WRITE_SECONDS + self.extra_seconds)
             if self._waiting:
                 raise StoreUnavailableError("the store did not take it")
         finally:
@@ -120,14 +120,27 @@ class Offloader:
                 attempt.cancel()
                 await asyncio.wait([attempt], timeout=1.0)
 
+    @property
+    def extra_seconds(self) -> float:
+        """How much longer storing may take, since what waits is large."""
+        parts = ((entry, part) for entry in self._waiting.values() for part in self._large_parts(entry))
+        size = sum(len(entry.text(part.address) or "") for entry, part in parts)
+        return size / self._memory.memory_store.limits.bytes_per_second
+
     def forget(self) -> None:
         """Leave what waits to whoever goes on with its messages."""
         self._waiting.clear()
         self._buffers.release(self)
 
-    async def flush(self, timeout_seconds: float) -> None:
-        """Try to store what is waiting even if the store failed a moment ago."""
+    async def flush(self, timeout_seconds: float) -> float:
+        """Try to store what is waiting even if the store failed a moment ago.
+
+        Returns:
+            How much longer that was allowed to take, in seconds, since what waits is large.
+        """
         await self.measure()
+        extra_seconds = self.extra_seconds
+        timeout_seconds += extra_seconds
         deadline = time.monotonic() + timeout_seconds
         if self._running_attempt() is not None:  # it may be one on a dead connection: after it comes a fresh one
             await self._store_within(timeout_seconds)
@@ -135,6 +148,7 @@ class Offloader:
             await self._store_within(left)
         if self._waiting:
             _logger.warning("content of %d messages is not stored; only a saved state has it now", len(self._waiting))
+        return extra_seconds
 
     # --- measuring
 
@@ -345,7 +359,7 @@ class Offloader:
         _logger.warning("a part of message %d stays inline for good: %s", entry.position + 1, error)
 
 
-async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
+async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: float = _RESTORE_SECONDS) -> None:
     """Fetch, after a load, the texts that views still need; what is shown whole and cannot be had is compacted."""
     standing = transcript.standing
     missing = [
@@ -363,7 +377,7 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory) -> None:
     keys = {part.stored.refs[0].key for _, part in missing if part.stored and part.stored.refs}
     contents: dict[str, str] = {}
     try:
-        contents = await asyncio.wait_for(memory.retrieve_contents(keys), _RESTORE_SECONDS)
+        contents = await asyncio.wait_for(memory.retrieve_contents(keys), min(max(seconds, 0.5), _RESTORE_SECONDS))
     except (MemoryContextError, asyncio.TimeoutError) as error:
         _logger.warning("what the store has is shown compacted: %s", str(error) or "it did not answer in time")
     gone: list[PartId] = []

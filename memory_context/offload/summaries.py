@@ -46,7 +46,7 @@ MOST_CHARACTERS = 16_000_000
 """Of all contents that wait; what has no room is not summarised."""
 REFUSALS_ALLOWED = 3
 """Answers in a row that are no summary; then the model is asked no more: it cannot do it."""
-_CLOSE_SECONDS = 2.0
+_CLOSE_SECONDS = 1.0
 _STORE_SECONDS = 5.0
 _ANSWER_OVERHEAD_TOKENS = 100  # of JSON, and of quotes that are escaped in it
 

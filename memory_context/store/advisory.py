@@ -6,8 +6,9 @@ pooler in transaction mode, such as PgBouncer's, which lends another server conn
 noticed, and refused with the remedy.
 
 One connection does both: between statements the event loop watches its socket, so that requests of others and the loss
-of the connection are noticed at once, and nothing runs in the background. All that is asked at one time travels in one
-statement.
+of the connection are noticed at once. All that is asked at one time travels in one statement. A connection that fell
+silent tells nothing: while claims are held it is asked something every `StoreLimits.probe_seconds`, and the server is
+told to notice the same of this end.
 """
 
 import asyncio
@@ -32,7 +33,6 @@ from .sqlfiles import load_queries
 __all__ = ["AdvisoryClaims"]
 
 _QUERIES = load_queries("advisory")
-_ANSWER_SECONDS = 5.0
 _RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
 _PROBES = 3
 _POOLED = (
@@ -68,6 +68,8 @@ class AdvisoryClaims:
         self._claiming: dict[int, asyncio.Future[None]] = {}  # done when somebody let go of it
         self._asks: dict[int, _Ask] = {}
         self._frees: _Frees = {}
+        self._is_probe_due = False
+        self._probe_timer: asyncio.TimerHandle | None = None
         self._work: asyncio.Task[None] | None = None
         self._on_wanted: Callable[[SessionKey], None] = _ignore
         self._on_lost: Callable[[SessionKey], None] = _ignore
@@ -81,7 +83,7 @@ class AdvisoryClaims:
 
         Raises:
             SessionBusyError: Another process did not let go in time.
-            StoreUnavailableError: The database does not answer.
+            StoreUnavailableError: The database does not answer within `StoreLimits.call_seconds`.
             StoreError: Claims cannot work with this database; says why.
             RuntimeError: The session is claimed here already: the server would count this claim as another.
         """
@@ -89,12 +91,14 @@ class AdvisoryClaims:
         if claim in self._held or claim in self._claiming:
             raise RuntimeError(f"session {key.session_id!r} is claimed here already")
         loop = asyncio.get_running_loop()
+        limits = self._database.limits
         deadline = loop.time() + wait_seconds
         pause = _RETRY_SECONDS[0]
         try:
             while True:
                 released = self._claiming[claim] = loop.create_future()
-                if await self._attempt(claim, key, max(_ANSWER_SECONDS, deadline - loop.time())):
+                patience = max(limits.transaction_seconds, deadline - loop.time())
+                if await self._attempt(claim, key, min(patience, limits.call_seconds)):
                     return
                 left = deadline - loop.time()
                 if left <= 0:
@@ -115,12 +119,12 @@ class AdvisoryClaims:
         """Let go of a session; a connection that does not answer is closed, which lets go of all."""
         claim = _number_of(key)
         if self._held.pop(claim, None) is not None:
-            await asyncio.wait([self._free(claim)], timeout=2 * _ANSWER_SECONDS)
+            await asyncio.wait([self._free(claim)], timeout=self._database.limits.call_seconds)
 
     async def close(self) -> None:
         """Let go of everything, with the connection."""
         if self._work is not None:
-            await asyncio.wait([self._work], timeout=2 * _ANSWER_SECONDS)
+            await asyncio.wait([self._work], timeout=self._database.limits.call_seconds)
         self._held.clear()
         self._drop()
 
@@ -151,12 +155,14 @@ class AdvisoryClaims:
 
     async def _serve(self) -> None:
         """Ask what is to be asked, all of one moment at once; first let go, then claim."""
-        while self._asks or self._frees:
+        while self._asks or self._frees or self._is_probe_due:
             asks, self._asks = self._asks, {}
             frees, self._frees = self._frees, {}
             try:
                 await self._release(frees)
                 await self._claim(asks)
+                if self._is_probe_due and self._connection is not None:  # nothing else was asked
+                    await self._fetch_backend(self._connection)
             except Exception as error:
                 self._lose()
                 if not asks:
@@ -169,6 +175,7 @@ class AdvisoryClaims:
                 raise
             finally:
                 _finish(frees)
+                self._is_probe_due = False
 
     async def _release(self, frees: _Frees) -> None:
         if frees and self._connection is not None:
@@ -212,11 +219,12 @@ class AdvisoryClaims:
 
     async def _open(self, login: Mapping[str, str]) -> Connection:
         with driver_errors(self._database.location.describe()):
-            self._connection = connection = await connect(login, _ANSWER_SECONDS)
+            self._connection = connection = await connect(login, self._database.limits.opening_seconds)
         connection.add_notify_handler(lambda heard: self._hear(heard.payload))
         self._backend = await self._fetch_backend(connection)
         if self._backend != connection.pgconn.backend_pid:  # a pooler stands between, in whichever mode
             await self._refuse_lending(connection, login)
+        await self._run(connection, "limit_silence")
         await self._run(connection, "listen_claims")
         return connection
 
@@ -224,7 +232,7 @@ class AdvisoryClaims:
         """Raise StoreError if another connection can have the same server process: then nothing lasts in it."""
         for _ in range(_PROBES):
             with driver_errors(self._database.location.describe()):
-                other = await connect(login, _ANSWER_SECONDS)
+                other = await connect(login, self._database.limits.opening_seconds)
             try:
                 cursor = await other.execute(_QUERIES["fetch_backend"])
                 backends = {row["backend"] for row in await cursor.fetchall()}
@@ -240,16 +248,30 @@ class AdvisoryClaims:
 
     async def _run(self, connection: Connection, name: str, params: Mapping[str, Any] | None = None) -> list[DictRow]:
         self._unwatch()
-        connection.allow(_ANSWER_SECONDS)
+        connection.allow(self._database.limits.transaction_seconds)
         with driver_errors(self._database.location.describe()):
             cursor = await connection.execute(_QUERIES[name], params, binary=True)
             rows = await cursor.fetchall() if cursor.description else []
         self._watched = connection.fileno()
         asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
         self._read(connection)  # what came with the answer wakes nobody
+        self._is_probe_due = False
+        self._plan_probe()
         if self._connection is not connection:
             raise StoreUnavailableError(f"the connection to the database was lost {self._where}")
         return rows
+
+    def _plan_probe(self) -> None:
+        if self._probe_timer is not None:
+            self._probe_timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._probe_timer = loop.call_later(self._database.limits.probe_seconds, self._probe)
+
+    def _probe(self) -> None:
+        """Ask the connection something, if claims are held; the next time is planned when it answers."""
+        if self._held:
+            self._is_probe_due = True
+            self._start()
 
     def _read(self, connection: Connection) -> None:
         """Take in what the server said unasked: notifications, or that it is gone."""
@@ -284,6 +306,8 @@ class AdvisoryClaims:
 
     def _drop(self) -> None:
         self._unwatch()
+        if self._probe_timer is not None:
+            self._probe_timer.cancel()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.pgconn.finish()

@@ -20,6 +20,8 @@ from psycopg.pq import PollingStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
 from psycopg.rows import DictRow, dict_row
 
+from .limits import extend
+
 try:
     import fcntl
     import termios
@@ -49,21 +51,17 @@ class Connection(AsyncConnection[DictRow]):
     """A connection that is closed, not waited for, when its deadline passes or its user is cancelled."""
 
     _deadline = math.inf
-    _heard_at = 0.0
-    _silence_seconds = math.inf
     _bytes_per_second = math.inf
 
-    def allow(self, seconds: float, *, silence_seconds: float = math.inf, bytes_per_second: float = math.inf) -> None:
+    def allow(self, seconds: float, *, bytes_per_second: float = math.inf) -> None:
         """Let everything from now on take so many seconds together.
 
         Args:
             seconds: How long.
-            silence_seconds: How long it may take at most until something comes from the server, again and again.
             bytes_per_second: A further second for so many bytes that come.
         """
-        self._heard_at = time.monotonic()
-        self._deadline = self._heard_at + seconds
-        self._silence_seconds, self._bytes_per_second = silence_seconds, bytes_per_second
+        self._deadline = time.monotonic() + seconds
+        self._bytes_per_second = bytes_per_second
 
     @property
     def seconds_left(self) -> float:
@@ -97,11 +95,11 @@ class Connection(AsyncConnection[DictRow]):
             began = time.monotonic()
             while True:
                 ready = yield state
-                now = time.monotonic()
                 if ready & waiting.Ready.R:
-                    self._heard_at = now
-                    self._deadline += _bytes_to_read(self.pgconn.socket) / self._bytes_per_second
-                if now >= min(self._deadline, self._heard_at + self._silence_seconds):
+                    more = _bytes_to_read(self.pgconn.socket) / self._bytes_per_second
+                    self._deadline += more
+                    extend(more)
+                if (now := time.monotonic()) >= self._deadline:
                     raise DeadlineError(f"no whole answer within {now - began:.3g} s")
                 state = gen.send(ready)
         except StopIteration as end:

@@ -22,7 +22,7 @@ from memory_context.identifiers import checked_identifier
 from .database import Database
 from .events import EventLog
 from .forgetting import BATCH_ITEMS, Progress, deletable_rows, forgetting, tally_of
-from .limits import Kind
+from .limits import Kind, StoreLimits
 from .pool import Statement
 from .sessions import (
     Appended,
@@ -62,6 +62,11 @@ class ConversationArchive:
         self._database = database
         self._events = events
         self.write_transactions = 0
+
+    @property
+    def limits(self) -> StoreLimits:
+        """How long calls wait for the database."""
+        return self._database.limits
 
     async def append(
         self,

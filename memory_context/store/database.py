@@ -5,7 +5,6 @@ It belongs to no event loop: it keeps one pool for each loop that uses it, since
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import escape
 
 from .failures import driver_errors
-from .limits import Kind, StoreLimits, most_seconds
+from .limits import Kind, StoreLimits, extend, most_seconds
 from .location import Location
 from .pool import ConnectionPool, Statement
 from .preparation import prepare
@@ -145,7 +144,9 @@ class Database:
         started = time.monotonic()
         pool, login = await self.ready()
         limits = self.limits
-        waits = limits.waits_of(kind, sum(map(_content_bytes, statements)))
+        content_bytes = sum(map(_content_bytes, statements))
+        waits = limits.waits_of(kind, content_bytes)
+        extend(content_bytes / limits.bytes_per_second)
         left = most - (time.monotonic() - started)
         seconds = min(waits.seconds, left)
         settings = {
@@ -158,13 +159,7 @@ class Database:
         try:
             with driver_errors(self.location.describe()):
                 everything = [*opening, *statements, Statement(_TRANSACTIONS["commit"])]
-                rows = await pool.run(
-                    login,
-                    everything,
-                    seconds,
-                    silence_seconds=waits.silence_seconds,
-                    bytes_per_second=math.inf if kind == "batch" else limits.bytes_per_second,
-                )
+                rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
         except StoreError as error:
             if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
                 self._login = None  # the server may come back elsewhere, or empty: look again before the next call

@@ -3,9 +3,8 @@
     add ─▶ waiting ──100 of them, 30 s, the end, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
 
 Promises: `add` does no I/O and never raises; while the store is away events wait, and of more than 10,000 the oldest
-are dropped, which an event of kind `lost` then tells; a batch written twice counts once. A process that is killed takes
-up to 30 s of events with it (see `shutdown` for the ends that are known). Not part of the transactions that store
-items, so that nothing about an event can keep a content from being stored.
+are dropped, which an event of kind `lost` then tells; a batch written twice counts once; no event can keep a content
+from being stored. A process that is killed takes up to 30 s of events with it (`shutdown` knows the other ends).
 """
 
 import asyncio
@@ -140,6 +139,7 @@ class EventLog:
     """
 
     write_order = 2
+    extra_seconds = 0.0
 
     def __init__(self, database: Database, buffers: Unwritten) -> None:
         self._database = database

@@ -89,7 +89,7 @@ async def forget_memories(
         "memory_key": None if memory_key is None else escape(memory_key),
     }
     kind: Kind = "batch" if memory_key is None else "call"
-    (rows,) = await database.write(user_id, Statement(_ITEMS["select_own_ids"], params), kind=kind)
+    (rows,) = await database.read(user_id, Statement(_ITEMS["select_own_ids"], params))
     keys: list[str] = []
     tally = Tally(progress, len(rows))
     for items in _batches(rows):

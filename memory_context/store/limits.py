@@ -7,6 +7,7 @@ runs one transaction ends within `opening_seconds` + `transaction_seconds`, whic
 
 import asyncio
 import math
+import time
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,14 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_context.errors import StoreUnavailableError
 
-__all__ = ["Kind", "StoreLimits", "Waits", "at_most", "most_seconds", "within"]
+__all__ = ["Kind", "StoreLimits", "Waits", "at_most", "extend", "most_seconds", "within"]
 
 Kind = Literal["call", "content", "transfer", "batch"]
 """What a transaction is: a `call` that somebody waits for; one that carries `content`, which takes the longer the more
-there is; the `transfer` of a history, which may be slow but not silent; a `batch` of work over many rows."""
+there is; the `transfer` of a history, which may come at a tenth of that rate; a `batch` of work over many rows."""
 
 _Answer = TypeVar("_Answer")
 
+_CANCEL_SECONDS = 0.2
 _most_seconds: ContextVar[float] = ContextVar("memory_context_most_seconds", default=math.inf)
 
 
@@ -36,13 +38,29 @@ class Waits:
         seconds: All of it, at the client.
         statement_seconds: Each statement, at the server.
         lock_seconds: Each lock, at the server; half of a batch, which would rather wait than be done again.
-        silence_seconds: Until something comes from the server, again and again.
+        bytes_per_second: A further second for so many bytes that come.
     """
 
     seconds: float
     statement_seconds: float
     lock_seconds: float
-    silence_seconds: float = math.inf
+    bytes_per_second: float = math.inf
+
+
+class _Call:
+    """A call of several transactions, and when it ends.
+
+    Attributes:
+        ends_at: By the monotonic clock.
+        outer: The call that it is a part of.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.ends_at = time.monotonic() + seconds
+        self.outer = _call.get()
+
+
+_call: ContextVar[_Call | None] = ContextVar("memory_context_call", default=None)
 
 
 class StoreLimits(BaseModel):
@@ -58,8 +76,11 @@ class StoreLimits(BaseModel):
         start_seconds: Waiting for an embedded server that starts, or for a schema that is brought up to date. That
             goes on behind a caller who stopped waiting.
         migration_seconds: One migration.
+        probe_seconds: Between two questions to the connection that keeps the claims of sessions. Its silence is noticed
+            within `probe_seconds` + `transaction_seconds`.
         batch_seconds: One batch of work over many rows: indexing, export, import, pruning, erasing.
-        bytes_per_second: A transaction gets a further second for so many bytes that it carries, in either direction.
+        bytes_per_second: A transaction, and the call that it is a part of, gets a further second for so many bytes that
+            it carries, in either direction. A history that is read may come at a tenth of this rate.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,6 +93,7 @@ class StoreLimits(BaseModel):
     call_seconds: float = Field(default=9.5, gt=0)
     start_seconds: float = Field(default=60.0, gt=0)
     migration_seconds: float = Field(default=600.0, gt=0)
+    probe_seconds: float = Field(default=4.0, gt=0)
     batch_seconds: float = Field(default=60.0, gt=0)
     bytes_per_second: int = Field(default=10_000_000, gt=0)
 
@@ -81,9 +103,11 @@ class StoreLimits(BaseModel):
         if kind == "batch":
             return Waits(self.batch_seconds + more, self.batch_seconds + more, self.batch_seconds / 2)
         if kind == "transfer":
-            return Waits(self.batch_seconds, self.batch_seconds, self.lock_seconds, self.transaction_seconds)
+            return Waits(self.transaction_seconds, self.batch_seconds, self.lock_seconds, self.bytes_per_second / 10)
         statement_seconds = self.statement_seconds if kind == "call" else self.batch_seconds
-        return Waits(self.transaction_seconds + more, statement_seconds + more, self.lock_seconds)
+        return Waits(
+            self.transaction_seconds + more, statement_seconds + more, self.lock_seconds, self.bytes_per_second
+        )
 
 
 @contextmanager
@@ -104,13 +128,41 @@ def most_seconds() -> float:
     return _most_seconds.get()
 
 
+def extend(seconds: float) -> None:
+    """Give the calls that this transaction is a part of so many seconds more, for the bytes that it carries."""
+    call = _call.get()
+    while call is not None:
+        call.ends_at += seconds
+        call = call.outer
+
+
 async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
     """Return what a call of several transactions answers, or cancel it.
+
+    It gets more time for the bytes that its transactions carry (`StoreLimits.bytes_per_second`).
 
     Raises:
         StoreUnavailableError: It did not end in time.
     """
+    limit = _Call(seconds)
+    token = _call.set(limit)
     try:
-        return await asyncio.wait_for(call, seconds)
-    except asyncio.TimeoutError:
-        raise StoreUnavailableError(f"the store did not answer within {seconds:.3g} s; try again") from None
+        task = asyncio.ensure_future(call)
+    finally:
+        _call.reset(token)
+    task.add_done_callback(_retrieve)
+    try:
+        while not task.done() and (left := limit.ends_at - time.monotonic()) > 0:
+            await asyncio.wait([task], timeout=left)
+        if task.done():
+            return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=_CANCEL_SECONDS)
+    raise StoreUnavailableError(f"the store did not answer within {seconds:.3g} s; try again")
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled():
+        task.exception()  # it may have failed after its time was over; asyncio would report it as never retrieved

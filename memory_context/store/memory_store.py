@@ -34,7 +34,7 @@ from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage, embed_query
 from .storing import insert_memories, share_memory, update_model_summary
 from .threads import ThreadStore
-from .unwritten import Unwritten
+from .unwritten import WRITE_SECONDS, Unwritten
 from .upkeep import Upkeep
 from .users import every_user
 
@@ -150,12 +150,12 @@ class MemoryStore:
         await self._database.ready(is_patient=True)
         await self._indexer.look_around()
 
-    async def close(self) -> None:
+    async def close(self, *, write_seconds: float = WRITE_SECONDS) -> None:
         """Write what the contexts of this event loop buffered, 5 s at most, and close its connections.
 
-        Waits for an embedded server that is being set up; warns of what is not written. The next call opens it again.
+        `write_seconds` is that limit; 10 MB get a further second, an embedded server is set up first. Warns if late.
         """
-        await self.unwritten.write_out()
+        await self.unwritten.write_out(write_seconds)
         await self._stop()
 
     async def _stop(self) -> None:
@@ -168,11 +168,11 @@ class MemoryStore:
         """Count an object among those that use this store together; it is held weakly."""
         self._owners.add(owner)
 
-    async def leave(self, owner: object) -> None:
+    async def leave(self, owner: object, *, write_seconds: float = WRITE_SECONDS) -> None:
         """Let go of the store; the last of those that joined closes it."""
         self._owners.discard(owner)
         if not self._owners:
-            await self.close()
+            await self.close(write_seconds=write_seconds)
 
     def advisory_claims(self) -> AdvisoryClaims:
         """Return claims of sessions for one cache, which the processes that use this database then share."""

@@ -61,7 +61,6 @@ class ConnectionPool:
         statements: Sequence[Statement],
         seconds: float,
         *,
-        silence_seconds: float = math.inf,
         bytes_per_second: float = math.inf,
     ) -> list[list[DictRow]]:
         """Run statements in one pipeline, one round trip, and return the rows of each.
@@ -73,7 +72,6 @@ class ConnectionPool:
             params: What a new connection is opened with.
             statements: What to run, in order.
             seconds: The longest it may take, with waiting for a connection and opening one.
-            silence_seconds: The longest it may wait for the next bytes.
             bytes_per_second: A further second for so many bytes that come.
 
         Raises:
@@ -88,7 +86,7 @@ class ConnectionPool:
                 connection = await connect(params, deadline - time.monotonic())
                 self._open.add(connection)
             left = deadline - time.monotonic()
-            connection.allow(left, silence_seconds=silence_seconds, bytes_per_second=bytes_per_second)
+            connection.allow(left, bytes_per_second=bytes_per_second)
             try:
                 rows = await _pipeline(connection, statements)
             except BaseException as error:

@@ -28,7 +28,7 @@ __all__ = ["Owner", "hold", "let_go", "watch"]
 
 _logger = logging.getLogger("memory_context")
 
-_SECONDS = 10.0  # an owner has shorter limits of its own
+_SECONDS = 30.0  # an owner has limits of its own: shorter, but for large content
 _END_SECONDS = 45.0  # where nobody counts the seconds: an embedded server may have to be set up first
 _PACKAGE = str(Path(__file__).parents[1])
 

@@ -20,11 +20,11 @@ from memory_context.errors import StoreError
 
 from .shutdown import hold, let_go, watch
 
-__all__ = ["Buffer", "Unwritten"]
+__all__ = ["WRITE_SECONDS", "Buffer", "Unwritten"]
 
 _logger = logging.getLogger("memory_context")
 
-_SECONDS = 5.0
+WRITE_SECONDS = 5.0
 _AT_ONCE = 4  # so that writing leaves connections to others
 _MOST_TOLD = 10
 
@@ -34,9 +34,13 @@ class Buffer(Protocol):
 
     Attributes:
         write_order: Those with a lower number are written first, since others refer to what they write.
+        extra_seconds: Writing may take so much longer, since it is large.
     """
 
     write_order: int
+
+    @property
+    def extra_seconds(self) -> float: ...
 
     @property
     def unwritten(self) -> str:
@@ -99,12 +103,15 @@ class Unwritten:
             if not self._kept:
                 let_go(self)
 
-    async def write_out(self) -> None:
-        """Write what is unwritten, in 5 s at most once the server is set up; of other loops, only of those closed.
+    async def write_out(self, seconds: float = WRITE_SECONDS) -> None:
+        """Write what is unwritten, once the server is set up; of other event loops, only of those that were closed.
 
         Never raises because of the store: a warning says what is still not written.
+
+        Args:
+            seconds: How long it may take; large content gets more.
         """
-        await self._write(self._here(is_last=False), is_last=False)
+        await self._write(self._here(is_last=False), seconds, is_last=False)
 
     async def close_for_good(self) -> None:
         """Write what is unwritten, in 5 s at most once the server is set up, and close the store in this loop.
@@ -113,7 +120,7 @@ class Unwritten:
         """
         self._ended.add(asyncio.get_running_loop())
         buffers = self._here(is_last=True)
-        await self._write(buffers, is_last=True)
+        await self._write(buffers, WRITE_SECONDS, is_last=True)
         for buffer in buffers:
             self.release(buffer)
         await self._close()
@@ -130,11 +137,12 @@ class Unwritten:
         ]
         return sorted((one for one in buffers if one.unwritten), key=lambda one: one.write_order)
 
-    async def _write(self, buffers: list[Buffer], *, is_last: bool) -> None:
+    async def _write(self, buffers: list[Buffer], seconds: float, *, is_last: bool) -> None:
         if buffers:
             with suppress(StoreError):  # what it is, each buffer says
                 await self._started()
-        deadline = time.monotonic() + _SECONDS
+        seconds += sum(buffer.extra_seconds for buffer in buffers)
+        deadline = time.monotonic() + seconds
         slots = asyncio.Semaphore(_AT_ONCE)
         failed: list[str] = []
 
@@ -146,7 +154,7 @@ class Unwritten:
                     await asyncio.wait_for(buffer.write_out(is_last=is_last), max(deadline - time.monotonic(), 0.1))
                     return
                 except asyncio.TimeoutError:
-                    reason = f"not done in {_SECONDS:g} s"
+                    reason = f"not done in {seconds:.3g} s"
                 except Exception as error:  # one buffer keeps no other from being written
                     reason = str(error) or type(error).__name__
                 failed.append(f"{unwritten} ({reason})")

@@ -4,6 +4,13 @@
 -- Hear who asks for a session, and that one was let go.
 LISTEN memory_context_sessions;
 
+-- name: limit_silence :exec
+-- Have the server close this connection, and free its locks, within 25 s after the other end has vanished.
+SELECT set_config('tcp_keepalives_idle', '10', false),
+    set_config('tcp_keepalives_interval', '5', false),
+    set_config('tcp_keepalives_count', '3', false),
+    set_config('tcp_user_timeout', '10000', false);
+
 -- name: fetch_backend :one
 -- Which process of the server serves this connection: behind a pooler that lends connections out, not always the same.
 SELECT pg_backend_pid() AS backend;

@@ -28,8 +28,7 @@ WHERE user_id = %(user_id)s
     AND agent_id = %(agent_id)s
     AND session_id = %(session_id)s
     AND is_active
-    AND (%(memory_key)s::text IS NULL OR memory_key = %(memory_key)s)
-FOR UPDATE;
+    AND (%(memory_key)s::text IS NULL OR memory_key = %(memory_key)s);
 
 -- name: lock_jobs :exec
 -- Wait for whoever is indexing these items, before anything else of them is locked: the indexer locks in this order too.

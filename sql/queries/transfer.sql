@@ -92,8 +92,14 @@ LIMIT %(limit)s;
 -- unpacked for each of its rows.
 WITH page AS (
     SELECT session_id, kind, agent_id, branch, sequence, pg_column_size(message_batch) AS bytes
-    FROM memory_context.recent_conversation_history
+    FROM memory_context.recent_conversation_history AS batch
     WHERE user_id = %(user_id)s
+        AND NOT EXISTS (
+            SELECT FROM memory_context.agent_sessions AS session
+            WHERE session.user_id = %(user_id)s
+                AND session.session_id = batch.session_id
+                AND session.deleted_at IS NOT NULL
+        )
         AND (session_id, kind, agent_id, branch, sequence)
             > (%(after_session_id)s, %(after_kind)s, %(after_agent_id)s, %(after_branch)s, %(after_sequence)s)
         AND (
@@ -185,8 +191,14 @@ WITH page AS (
     SELECT
         step_id, thread_id, created_at, position,
         pg_column_size(fields) + coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) AS bytes
-    FROM memory_context.ui_steps
+    FROM memory_context.ui_steps AS shown
     WHERE user_id = %(user_id)s
+        AND NOT EXISTS (
+            SELECT FROM memory_context.ui_threads AS thread
+            WHERE thread.user_id = %(user_id)s
+                AND thread.thread_id = shown.thread_id
+                AND thread.deleted_at IS NOT NULL
+        )
         AND (thread_id, created_at, position)
             > (%(after_thread_id)s, %(after_created_at)s::timestamptz, %(after_position)s)
         AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
@@ -212,8 +224,14 @@ ORDER BY step.thread_id, step.created_at, step.position;
 -- What was shown beside steps, in its order.
 WITH page AS (
     SELECT element_id, thread_id, position, pg_column_size(fields) + coalesce(octet_length(content), 0) AS bytes
-    FROM memory_context.ui_elements
+    FROM memory_context.ui_elements AS shown
     WHERE user_id = %(user_id)s
+        AND NOT EXISTS (
+            SELECT FROM memory_context.ui_threads AS thread
+            WHERE thread.user_id = %(user_id)s
+                AND thread.thread_id = shown.thread_id
+                AND thread.deleted_at IS NOT NULL
+        )
         AND (thread_id, position) > (%(after_thread_id)s, %(after_position)s)
         AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
     ORDER BY thread_id, position

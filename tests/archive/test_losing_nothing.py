@@ -15,7 +15,7 @@ from memory_context.archive import waiting
 from memory_context.errors import StoreUnavailableError
 from memory_context.offload import offloader
 from memory_context.policy import ArchivePolicy
-from memory_context.store import ChatMessage
+from memory_context.store import ChatMessage, StoreLimits
 
 from ..agents.scripted import report
 from ..conftest import Server
@@ -417,16 +417,16 @@ async def test_a_store_that_hangs_is_asked_again(store: MemoryStore, patch: pyte
     await known(store)
     policy = ContextPolicy(store_retry_seconds=0, archive=ArchivePolicy(resume_timeout_seconds=0.05))
     context = MemoryContext("alice", "coder", SESSION, store, policy=policy)
-    patch.setattr(waiting, "_SECONDS", 0.1)
+    patch.setattr(store._database, "limits", StoreLimits(call_seconds=0.1))
     for name in ("read", "append"):
         patch.setattr(store.conversations, name, hang)
     await say(context, "Two.")
     with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.1 s"):
         await context.resume()
     patch.undo()
-    patch.setattr(waiting, "_SECONDS", 0.1)
-    patch.setattr(store.conversations, "append", hang)
     await context.resume()
+    patch.setattr(store._database, "limits", StoreLimits(call_seconds=0.1))
+    patch.setattr(store.conversations, "append", hang)
     with pytest.raises(StoreUnavailableError, match=r"did not answer within 0\.1 s"):
         await context.archive()
     patch.undo()
@@ -442,7 +442,7 @@ async def test_a_closed_context_does_nothing_any_more(
     context = context_of(store, None)
     await say(context, "One.")
     await context.close()
-    assert "is not archived: not done in 0.05 s" in caplog.text
+    assert "is not archived: not done in 0.1 s" in caplog.text
     assert context.archiver._timer._planned is None  # pyright: ignore[reportPrivateUsage]
 
 

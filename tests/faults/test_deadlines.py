@@ -1,6 +1,8 @@
 """Every transaction ends by a limit, at the server or at the client, and the next one finds a fresh connection."""
 
 import asyncio
+import gc
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,7 +14,7 @@ from benchmarks.proxy import Proxy
 from memory_context.errors import StoreUnavailableError
 from memory_context.store import MemoryStore, NewMemory, StoreLimits
 from memory_context.store.connection import DeadlineError
-from memory_context.store.limits import at_most
+from memory_context.store.limits import _call, at_most, within
 from memory_context.store.pool import ConnectionPool
 
 from ..conftest import Server, database_of
@@ -176,8 +178,43 @@ async def test_answer_that_keeps_coming_extends_the_deadline_by_its_bytes(proxy:
         assert await asyncio.wait_for(store.fetch_contents("alice", ["k"]), PATIENT_SECONDS) == {"k": long}
 
 
+async def test_call_gets_time_for_the_bytes_of_its_transactions(store: MemoryStore):
+    """Also the call around it; what was sent before it began does not count."""
+    left: list[float] = []
+
+    async def call(key: str) -> None:
+        await store.insert_memories("alice", [NewMemory(key, "x" * 10_000, "", 1, "custom")])
+        left.append(_call.get().ends_at - time.monotonic())  # type: ignore[union-attr]
+
+    async def calls() -> None:
+        await within(PATIENT_SECONDS, call("k"))
+        await within(PATIENT_SECONDS, call("l"))
+        left.append(_call.get().ends_at - time.monotonic())  # type: ignore[union-attr]
+
+    store._database.limits = StoreLimits(bytes_per_second=1)
+    await within(PATIENT_SECONDS, calls())
+    assert [round(seconds, -4) for seconds in left] == [10_000, 10_000, 20_000]
+
+
+async def test_call_that_fails_when_its_time_is_over_leaves_no_complaint():
+    """Nobody waits for it any more, and asyncio would print a traceback when it is collected."""
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+
+    async def fails_late() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError
+
+    with pytest.raises(StoreUnavailableError):
+        await within(0.01, fails_late())
+    gc.collect()
+    assert complaints == []
+
+
 async def test_history_may_come_slowly_but_not_fall_silent(proxy: Proxy, proxy_url: str):
-    """The transfer of a session has the time of a batch; a connection that says nothing is given up like any other."""
+    """The transfer of a session gets time by its bytes; a connection that says nothing is given up like any other."""
     async with MemoryStore(proxy_url) as store:
         await store.conversations.sessions("alice")
         proxy.fail("silent", new=False)

@@ -18,7 +18,7 @@ from psycopg.rows import DictRow
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.sessions import SessionCache, SessionKey
-from memory_context.store import MemoryStore, embedded
+from memory_context.store import MemoryStore, StoreLimits, embedded
 from memory_context.store.advisory import AdvisoryClaims, _number_of
 from memory_context.store.pool import Connection
 from tests.conftest import Server, StartPython, database_of, needs
@@ -278,19 +278,35 @@ async def test_a_restarted_server_loses_the_claims_and_gives_new_ones(home: Path
 
 
 async def test_a_hanging_server_holds_nobody_up(
-    claims: AdvisoryClaims, server: Server, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, claims: AdvisoryClaims, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Claim and release end in time; what was held is lost, as nobody can say whose it is."""
-    monkeypatch.setattr("memory_context.store.advisory._ANSWER_SECONDS", 0.2)
     lost: list[SessionKey] = []
     claims.watch(lambda _: None, lost.append)
     await claims.claim(KEY, 0)
+    quick = StoreLimits(transaction_seconds=0.2, opening_seconds=0.2)
+    monkeypatch.setattr(store._database, "limits", quick)
     with hanging(server):
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError, match="does not answer"):
             await claims.claim(key_of("t"), 0.1)
         assert time.monotonic() - started < 2
         await claims.release(KEY)
+    monkeypatch.undo()
+    await claims.claim(KEY, 5)
+
+
+async def test_connection_that_falls_silent_loses_its_claims_without_being_asked(
+    store: MemoryStore, claims: AdvisoryClaims, server: Server
+) -> None:
+    """A silent connection brings no request of another process, so it is probed while it keeps claims."""
+    is_lost = asyncio.Event()
+    claims.watch(lambda _: None, lambda _: is_lost.set())
+    store._database.limits = StoreLimits(transaction_seconds=0.5, probe_seconds=0.05)
+    await claims.claim(KEY, 5)
+    with hanging(server):
+        await soon(is_lost)
+    store._database.limits = StoreLimits()
     await claims.claim(KEY, 5)
 
 

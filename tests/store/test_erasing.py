@@ -217,7 +217,7 @@ async def test_many_items_go_in_several_transactions(
     """One transaction for all of them could take longer than a batch may; what is interrupted goes on."""
     monkeypatch.setattr("memory_context.store.forgetting.BATCH_ITEMS", 2)
     monkeypatch.setattr("memory_context.store.forgetting.BATCH_ROWS", dict.fromkeys(forgetting.BATCH_ROWS, 2))
-    items = [NewMemory(f"k{n}", str(n), "", 1, "custom", agent_id="a", session_id="s") for n in range(5)]
+    items = [NewMemory(f"k{n}", str(n), "", 1, "custom", agent_id="a", session_id="s") for n in range(7)]
     await store.insert_memories("alice", items)
     for number in range(3):
         await archive(store, "alice", "s", number)
@@ -225,13 +225,13 @@ async def test_many_items_go_in_several_transactions(
     before = store._database.write_transactions
     done: list[tuple[int, int]] = []
     if way == "erase":
-        assert await store.erase_user("alice", progress=lambda *one: done.append(one)) == 5
+        assert await store.erase_user("alice", progress=lambda *one: done.append(one)) == 7
     else:
         memory = AgentMemory(store, "alice", "a", "s")
-        assert await memory.clear(progress=lambda *one: done.append(one)) == 5
+        assert await memory.clear(progress=lambda *one: done.append(one)) == 7
     assert store._database.write_transactions - before >= 4
     assert await store.select_keys("alice") == []
-    total = 11 if way == "erase" else 5  # with the batches of both kinds
+    total = 13 if way == "erase" else 7  # with the batches of both kinds
     assert done == sorted(done)
     assert (done[0], done[-1]) == ((0, total), (total, total))
     assert len(done) >= 4

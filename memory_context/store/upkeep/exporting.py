@@ -47,7 +47,8 @@ async def export_lines(
     where = database.location.describe()
     _, login = await database.ready()
     with driver_errors(where):
-        async with dedicated(login, database.limits.batch_seconds) as connection:
+        async with dedicated(login, database.limits.opening_seconds) as connection:
+            connection.allow(database.limits.batch_seconds)
             scope = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
             await _execute(connection, _TRANSACTIONS["begin_snapshot"])
             await _execute(connection, _TRANSACTIONS["act_as"], scope)
