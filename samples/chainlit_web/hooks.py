@@ -40,6 +40,7 @@ _rules = GateRules(_own_hosts, config.project.allow_origins, host_setting=_ALLOW
 app.add_middleware(BoundedJson, limits=BodyLimits(8_000_000, values=20_000))
 app.add_middleware(Gate, rules=_rules)
 put_wording()
+config.ui.default_theme = "system"  # which the settings file cannot say
 # AutoGen's event log has whole results of tools in it, which are people's data
 logging.getLogger(EVENT_LOGGER_NAME).setLevel(logging.WARNING)
 

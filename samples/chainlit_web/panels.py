@@ -9,6 +9,8 @@ from typing import Any, Literal
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, MemoryTransform
 from memory_context.errors import ItemNotFoundError, MemoryContextError
 
+from .references import titled
+
 __all__ = ["Scope", "forget", "item_panel", "stored_panel", "view_panel"]
 
 Scope = Literal["chat", "all"]
@@ -70,7 +72,7 @@ async def item_panel(
             if context is None:
                 raise await memory.not_found(key)
             content = await context.retrieve(key)  # a fold; it raises if it is not
-            shown |= {"description": "folded steps", "tokens": 0, "can_forget": False}
+            shown |= {"title": "Folded steps", "tokens": 0, "can_forget": False}
         else:
             content = item.content
             shown |= _listed(item, thread_id) | {"can_forget": True}
@@ -129,9 +131,11 @@ async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:
 
 
 def _listed(item: MemoryItem, thread_id: str) -> dict[str, Any]:
+    title, rest = titled(item.ref.description)
     return {
         "key": item.key,
-        "description": item.ref.description,
+        "title": title,
+        "rest": rest,
         "tokens": item.ref.token_count,
         "type": f"{item.type.replace('_', ' ')} ({item.caveat})" if item.caveat else item.type.replace("_", " "),
         "source": item.source,

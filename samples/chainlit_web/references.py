@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_context import MemoryRef
 
-__all__ = ["LINK", "chips", "excerpt", "fenced", "find_references", "linked"]
+__all__ = ["LINK", "chips", "excerpt", "fenced", "find_references", "linked", "titled"]
 
 LINK = "#memory/"
 """What the address of a link to an item begins with; `public/links.js` opens it in the side panel."""
@@ -18,6 +18,10 @@ _PLACEHOLDER = re.compile(r"\[MemoryRef: [A-Za-z0-9][A-Za-z0-9_.-]{0,63} - [^\]\
 _CODE = re.compile(
     r"(^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)|`[^`\n]+`)", re.M | re.S
 )
+_ARGUMENT = re.compile(r"[A-Za-z_]\w*=(\S.*?)(?=, | [A-Za-z_]\w*=|$)")  # as descriptions of results begin
+_PATH = re.compile(r"[\w.@+-]*(?:/[\w.@+-]+)+")
+_MARKS = re.compile(r"^#+ |[*`~]|(?<!\w)_+|_+(?!\w)|\]\([^)]*\)?|!?\[")  # of Markdown
+_TITLE_CHARACTERS = 72
 _IN_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
@@ -46,7 +50,9 @@ def linked(text: str, known: Mapping[str, MemoryRef] | None = None) -> str:
 def _linked_placeholders(text: str) -> str:
     def link(match: re.Match[str]) -> str:
         ref = MemoryRef.parse(match[0])
-        return match[0] if ref is None else _link(ref, ref.description)
+        if ref is None:
+            return match[0]
+        return _link(ref, titled(ref.description)[0] if _ARGUMENT.match(ref.description) else ref.description)
 
     return _PLACEHOLDER.sub(link, text)
 
@@ -61,9 +67,29 @@ def _link(ref: MemoryRef, words: str) -> str:
     return f"[{escaped} · {ref.token_count:,} tokens]({LINK}{ref.key})"
 
 
+def titled(description: str) -> tuple[str, str]:
+    """Return what a person calls an item, such as its file's name, and the rest of its description."""
+    asked = _ARGUMENT.match(description)
+    if asked:
+        title = asked[1].rpartition("/")[2] if _PATH.fullmatch(asked[1]) else asked[1]
+        rest = description[asked.end() :].strip(" ,")
+    else:
+        title, rest = description, ""
+    title = _MARKS.sub("", title).strip() or description
+    if len(title) > _TITLE_CHARACTERS:
+        title = title[:_TITLE_CHARACTERS].rpartition(" ")[0].rstrip(" ,.;:-") or title[:_TITLE_CHARACTERS]
+        title += "…"
+    return title, _MARKS.sub("", rest)
+
+
 def chips(refs: Iterable[MemoryRef]) -> dict[str, Any]:
     """Return the properties of the element that shows references as chips."""
-    return {"refs": [{"key": ref.key, "description": ref.description, "tokens": ref.token_count} for ref in refs]}
+    return {"refs": [_chip(ref) for ref in refs]}
+
+
+def _chip(ref: MemoryRef) -> dict[str, Any]:
+    title, rest = titled(ref.description)
+    return {"key": ref.key, "title": title, "rest": rest, "tokens": ref.token_count}
 
 
 def excerpt(text: str, most_lines: int = 24, most_characters: int = 2400) -> str:

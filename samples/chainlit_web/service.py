@@ -21,7 +21,7 @@ _PLAN = "plan"
 users = Users.from_env()
 store = MemoryStore()
 _live = model_client_from_env()
-chats = Chats(Agents(store, _live or ScriptedModel(), choose_light_model(_live).client or "off"))
+chats = Chats(Agents(store, _live or ScriptedModel(most_seconds=2), choose_light_model(_live).client or "off"))
 
 
 def current_user() -> str:

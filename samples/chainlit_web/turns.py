@@ -97,6 +97,7 @@ async def _run(chat: LiveChat, text: str | None, display: "TurnDisplay", token: 
     async with aclosing(chat.built.runner.run_stream(task=task, cancellation_token=token)) as events:
         async for event in events:
             await display.show_opened()
+            await display.show_late()
             if isinstance(event, ModelClientStreamingChunkEvent):
                 await display.stream(event.source, event.content)
             elif isinstance(event, ToolCallRequestEvent):
@@ -126,6 +127,7 @@ class TurnDisplay:
         self._chat = chat
         self._writing: cl.Message | None = None
         self._steps: dict[str, cl.Step] = {}
+        self._late: dict[str, tuple[cl.Step, FunctionExecutionResult]] = {}  # shown, and not stored then
         self._found: dict[str, MemoryRef] = {}  # what tools of the memory told of
         self._seen = {name: len(context.transcript.log) for name, context in chat.contexts.items()}
 
@@ -171,7 +173,17 @@ class TurnDisplay:
             step.end = utc_now()
             if refs:
                 step.elements = [cl.CustomElement(name="References", props=chips(refs), display="inline")]
+            else:
+                self._late[result.call_id] = step, result
             await step.update()
+
+    async def show_late(self) -> None:
+        """Show the references of results that were stored after they were shown."""
+        for call_id, (step, result) in [*self._late.items()]:
+            refs = self._stored(result)
+            if refs:
+                del self._late[call_id]
+                await cl.CustomElement(name="References", props=chips(refs), display="inline").send(for_id=step.id)
 
     async def show_opened(self) -> None:
         """Show what the context brought back by itself."""
@@ -191,6 +203,7 @@ class TurnDisplay:
             step.output, step.is_error, step.end = "It did not end.", True, utc_now()
             await step.update()
         self._steps.clear()
+        await self.show_late()
 
     async def _finish(self) -> None:
         message, self._writing = self._writing, None
@@ -254,4 +267,6 @@ def _label(name: str, arguments: Mapping[str, Any]) -> str:
     """Return a tool's name and what it is called with first, in a line."""
     first = next((value for value in arguments.values() if isinstance(value, str)), "")
     line = " ".join(f"{name} {first}".split())
-    return line if len(line) <= _LABEL_CHARACTERS else f"{line[: _LABEL_CHARACTERS - 1]}…"
+    if len(line) <= _LABEL_CHARACTERS:
+        return line
+    return f"{line[:_LABEL_CHARACTERS].rpartition(' ')[0] or line[:_LABEL_CHARACTERS]}…"

@@ -18,13 +18,15 @@ import uvicorn
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import ChatCompletionClient
 from fastapi import FastAPI
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory_context import MemoryContext, MemoryStore, StoreError, choose_light_model
 from memory_context.http_server import bounded_config, check_port, serve_until_stopped
 from memory_context.web import create_app
 
+from ..chainlit_web.panels import item_panel
 from ..code_agent import model_client_from_env
 from ..places import output_folder
 from .code_tools import code_tools
@@ -73,6 +75,17 @@ def chat_app(
             max_tool_iterations=20,
         )
 
+    async def item(request: Request) -> Response:
+        """Show a page of an item of the visitor's own; another's key is a key that does not exist."""
+        asked = request.query_params
+        start = asked.get("start", "1")
+        start_line = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 1
+        shown = await item_panel(
+            memory_store, await current_user(request), "", asked.get("key", "")[:64], start_line=start_line
+        )
+        body = json.dumps(shown).encode()  # ASCII, so that no text can break it
+        return Response(body, 200 if "text" in shown else 404, {"Cache-Control": "no-store"}, "application/json")
+
     app = create_app(
         memory_store,
         build_agent,
@@ -83,6 +96,7 @@ def chat_app(
         hosts=hosts,
     )
     app.router.routes.insert(0, Route("/settings.json", lambda _: JSONResponse(dict(page_settings))))
+    app.router.routes.insert(0, Route("/api/item", item))
     app.add_middleware(Visitors, secret=secret)
     return app
 

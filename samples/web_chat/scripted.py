@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import math
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal
@@ -32,12 +33,14 @@ class ScriptedClient(ChatCompletionClient):
 
     Args:
         seconds_per_word: How fast it writes when it streams.
+        most_seconds: The longest that an answer streams; a long one comes several words at a time.
     """
 
     component_type = "model"
     component_config_schema = BaseModel
 
-    def __init__(self, seconds_per_word: float = 0.012) -> None:
+    def __init__(self, seconds_per_word: float = 0.012, most_seconds: float = math.inf) -> None:
+        self._most_seconds = most_seconds
         self._seconds_per_word = seconds_per_word
         self._calls = 0
 
@@ -73,9 +76,11 @@ class ScriptedClient(ChatCompletionClient):
         """Give an answer word by word, then as a whole."""
         result = await self.create(messages, tools=tools)
         if isinstance(result.content, str):
-            for word in re.findall(r"\s*\S+\s*?", result.content):
+            words = re.findall(r"\s*\S+\s*?", result.content)
+            at_a_time = max(1, math.ceil(len(words) * self._seconds_per_word / self._most_seconds))
+            for place in range(0, len(words), at_a_time):
                 await asyncio.sleep(self._seconds_per_word)
-                yield word
+                yield "".join(words[place : place + at_a_time])
         yield result
 
     async def close(self) -> None:

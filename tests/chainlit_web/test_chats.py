@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 from autogen_core import FunctionCall
-from autogen_core.models import CreateResult, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+from autogen_core.models import (
+    AssistantMessage,
+    CreateResult,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    UserMessage,
+)
 
 from memory_context import ContextPolicy, MemoryStore, SessionGoneError
 from samples.chainlit_web.agents import Agents
@@ -51,6 +57,27 @@ async def test_a_turn_is_answered_with_links_to_what_was_stored(chats: Chats) ->
     answer = await turn(chats, "read context.py and show me how a message is added")
     assert "async def add_message" in answer
     assert "](#memory/read_file_" in answer
+
+
+async def test_a_step_refers_to_its_result_also_if_that_is_stored_later(chats: Chats) -> None:
+    from samples.chainlit_web.turns import TurnDisplay
+
+    done = FunctionExecutionResult(content="x\n" * 5000, name="shell", call_id="1", is_error=False)
+    with chainlit_session("ada", THREAD) as session:
+        async with chats.hold("ada", THREAD, Plan()) as chat:
+            display = TurnDisplay(chat)
+            call = FunctionCall(id="1", name="shell", arguments="{}")
+            await display.show_calls([call])
+            await display.show_results([done])
+            context = chat.contexts["reader"]
+            await context.add_message(AssistantMessage(content=[call], source="reader"))
+            await context.add_message(FunctionExecutionResultMessage(content=[done]))
+            await context.get_messages()
+            await display.end()
+            await display.end()
+    sent: Any = session.emit
+    (element,) = [one.args[1] for one in sent.await_args_list if one.args[0] == "element"]
+    assert element["props"]["refs"][0]["key"].startswith("shell_")
 
 
 async def test_neither_a_long_argument_nor_a_long_result_reaches_the_page_whole(chats: Chats) -> None:

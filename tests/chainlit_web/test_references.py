@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_context import MemoryRef
-from samples.chainlit_web.references import LINK, chips, excerpt, fenced, find_references, linked
+from samples.chainlit_web.references import LINK, chips, excerpt, fenced, find_references, linked, titled
 
 REF = MemoryRef("npm_install_k3f9x2", "npm install *output*, 500 lines", 2340)
 
@@ -40,6 +40,23 @@ def test_references_are_found_once_and_in_order() -> None:
     text = f"{other.render()}\n{REF.render()} {other.render()}"
     assert find_references(text) == [other, REF]
     assert [one["key"] for one in chips(find_references(text))["refs"]] == [other.key, REF.key]
+
+
+@pytest.mark.parametrize(
+    ("description", "title", "rest"),
+    [
+        ("path=store/policy.py, Python source, lines 1-223", "policy.py", "Python source, lines 1-223"),
+        ("path=a.py start_line=3, Python source", "a.py", "start_line=3, Python source"),
+        ("command=cat log | grep -c x, 3 lines", "cat log | grep -c x", "3 lines"),
+        ("url=https://example.org/a, a page", "https://example.org/a", "a page"),
+        ("## The **release** is on `Friday`, see [the plan](http://x)", "The release is on Friday, see the plan", ""),
+        ("snake_case stays _so_", "snake_case stays so", ""),
+        ("word " * 30, "word " * 13 + "word…", ""),
+        ("**", "**", ""),
+    ],
+)
+def test_a_title_is_what_a_person_calls_the_item(description: str, title: str, rest: str) -> None:
+    assert titled(description) == (title, rest)
 
 
 def test_an_excerpt_says_how_much_is_left_out() -> None:

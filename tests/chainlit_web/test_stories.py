@@ -1,6 +1,7 @@
 """Whole stories in a browser: what is stored opens and is forgotten, a chat lasts, people keep apart, agents change."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -11,7 +12,7 @@ from .conftest import ChainlitServer, Person
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Come = Callable[[], Awaitable[Person]]
+Come = Callable[..., Awaitable[Person]]
 
 SECRETARY = {
     "provider": "autogen_agentchat.agents.AssistantAgent",
@@ -22,10 +23,12 @@ SECRETARY = {
 async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     come: Come, chainlit_server: ChainlitServer
 ) -> None:
-    ada = await come()
+    ada = await come(color_scheme="dark")
     page = ada.page
     await ada.log_in("ada", "wrong")
     await expect(page.get_by_text("check user name and password")).to_be_visible()
+    await expect(page.get_by_text("credentialssignin")).not_to_be_visible()  # one error, not two
+    await expect(page.locator("html.dark")).to_have_count(1)  # the theme of the system
     await ada.log_in("ada", "ada")
     await page.get_by_text("Read a large file").click()
     await ada.answered(1)
@@ -33,7 +36,7 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     # the step has the beginning of what the tool returned, and its reference opens the whole
     await page.get_by_role("button", name="read_file context.py").click()
     chip = page.locator(".mc-chip").first
-    await expect(chip).to_contain_text("tokens")
+    await expect(chip).to_have_text(re.compile(r"^context\.py[\d,]+ tokens$"))
     await chip.click()
     content = page.locator(".mc-content")
     await expect(content).to_contain_text("MemoryContext: the drop-in context of an AutoGen agent")

@@ -1,8 +1,13 @@
 """The sample's agent without a browser: its tools keep to the package, its rules pick tools, its words add up."""
 
+import math
+
+import httpx
 import pytest
 from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage, LLMMessage, UserMessage
 
+from memory_context import AgentMemory, MemoryStore
+from samples.web_chat.app import chat_app
 from samples.web_chat.code_tools import list_files, read_file, search_code
 from samples.web_chat.rules import decide
 from samples.web_chat.scripted import ScriptedClient
@@ -70,8 +75,33 @@ def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
     assert "`read_file_k3f7x2` (9,000 tokens)" in answer
 
 
-async def test_words_that_are_streamed_add_up_to_the_answer():
+async def test_an_item_opens_for_its_own_visitor_only(store: MemoryStore):
+    """As JSON that no text can break; another's key is a key that does not exist."""
+    app = chat_app(store, ScriptedClient(0), b"secret")
+    transport = httpx.ASGITransport(app)
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as hers,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as his,
+    ):
+        for client in (hers, his):
+            assert (await client.get("/api/item", params={"key": "x"})).status_code == 404
+        user_id = hers.cookies["web_chat_visitor"].rpartition(".")[0]
+        text = "<script>\ud83d\u2028</script>\n" + "line\n" * 500
+        ref = await AgentMemory(store, user_id, "reader", "one").store(text, description="path=a/b.html, a page")
+        found = await hers.get("/api/item", params={"key": ref.key, "start": "1"})
+        assert found.headers["content-type"] == "application/json"
+        assert (found.json()["title"], found.json()["start"], found.json()["end"]) == ("b.html", 1, 300)
+        assert found.json()["text"].startswith("<script>")
+        for start, first in (("301", 301), ("-1", 1), ("nonsense", 1), ("9" * 99, 1)):
+            assert (await hers.get("/api/item", params={"key": ref.key, "start": start})).json()["start"] == first
+        foreign = await his.get("/api/item", params={"key": ref.key})
+        assert (foreign.status_code, foreign.json().get("text")) == (404, None)
+
+
+@pytest.mark.parametrize("most_seconds", [math.inf, 0.01])
+async def test_words_that_are_streamed_add_up_to_the_answer(most_seconds: float):
     """To the last line break."""
-    client = ScriptedClient(seconds_per_word=0)
+    client = ScriptedClient(0.001, most_seconds)
     *words, result = [part async for part in client.create_stream(asked("hello"))]
+    assert most_seconds == math.inf or len(words) <= 10
     assert "".join(map(str, words)) == result.content  # type: ignore[union-attr]

@@ -5,14 +5,22 @@ import { useState } from 'react';
 
 const ask = (asked) => window.askMemory(asked); // public/links.js
 const number = (value) => Math.round(value || 0).toLocaleString('en');
+const time = (text) =>
+  new Date(text).toLocaleString(undefined, {
+    year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short'
+  });
 
 function Tabs({ tab }) {
+  // on wide screens the links of the header are these tabs
   const tabs = [
     ['stored', 'Stored'],
     ['view', 'What the model saw'],
     ['agent', 'Agent']
   ];
+  const [, words] = tabs.find(([name]) => name === tab) || tabs[0];
   return (
+    <>
+    <h3 className="mc-heading">{words}</h3>
     <div className="mc-tabs" role="tablist">
       {tabs.map(([name, words]) => (
         <button
@@ -26,6 +34,7 @@ function Tabs({ tab }) {
         </button>
       ))}
     </div>
+    </>
   );
 }
 
@@ -95,9 +104,10 @@ function Stored() {
         {items.map((item) => (
           <li key={item.key}>
             <button type="button" className="mc-item" onClick={() => ask({ show: 'item', key: item.key })}>
-              <span className="mc-item-words">{item.description}</span>
+              <span className="mc-item-words">{item.title}</span>
+              {item.rest ? <span className="mc-quiet">{item.rest}</span> : null}
               <span className="mc-quiet">
-                {number(item.tokens)} tokens · {item.source} · {item.created.slice(0, 16).replace('T', ' ')}
+                {number(item.tokens)} tokens · {item.source} · {time(item.created)}
                 {item.is_here ? '' : ' · another chat'}
               </span>
               {item.passage ? <span className="mc-passage">{item.passage}</span> : null}
@@ -116,7 +126,7 @@ function Stored() {
               <button
                 type="button"
                 className="mc-forget"
-                aria-label={`Forget ${item.description}`}
+                aria-label={`Forget ${item.title}`}
                 onClick={() => setAsking(item.key)}
               >
                 Forget
@@ -137,12 +147,13 @@ function Item() {
         ← all that is stored
       </button>
       <div>
-        <h3 className="mc-title">{props.description || props.key}</h3>
+        <h3 className="mc-title">{props.title || props.key}</h3>
+        {props.rest ? <p className="mc-quiet">{props.rest}</p> : null}
         <p className="mc-quiet">
           <code>{props.key}</code>
           {props.tokens ? ` · ${number(props.tokens)} tokens` : ''}
           {props.source ? ` · from ${props.source}` : ''}
-          {props.created ? ` · ${props.created.slice(0, 16).replace('T', ' ')}` : ''}
+          {props.created ? ` · ${time(props.created)}` : ''}
         </p>
       </div>
       <Search
@@ -264,6 +275,8 @@ function Agent() {
         setProblem(response.error);
         setFound(null);
       } else if (name === 'Check agent') setFound(response);
+    } catch (error) {
+      setProblem(`The server did not answer: ${error?.message || error}`);
     } finally {
       setBusy(false);
     }
@@ -289,6 +302,11 @@ function Agent() {
               </button>
             ))}
           </div>
+          {problem ? (
+            <p className="mc-problem" role="alert">
+              {problem}
+            </p>
+          ) : null}
           <label className="mc-label" htmlFor="mc-json">
             Or paste an agent or a team, as AutoGen component JSON
           </label>
@@ -323,11 +341,6 @@ function Agent() {
             <input type="checkbox" checked={own} onChange={(event) => setOwn(event.target.checked)} />
             Use the models it names instead of this application&apos;s
           </label>
-          {problem ? (
-            <p className="mc-problem" role="alert">
-              {problem}
-            </p>
-          ) : null}
           {found ? (
             <div className="mc-found">
               <p>

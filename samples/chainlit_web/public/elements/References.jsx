@@ -10,10 +10,10 @@ export default function References() {
           key={ref.key}
           type="button"
           className="mc-chip"
-          title={`Open ${ref.key}`}
+          title={`Open ${ref.key}${ref.rest ? `: ${ref.rest}` : ''}`}
           onClick={() => ask({ show: 'item', key: ref.key })}
         >
-          <span className="mc-chip-words">{ref.description}</span>
+          <span className="mc-chip-words">{ref.title ?? ref.description}</span>
           <span className="mc-chip-tokens">{ref.tokens.toLocaleString('en')} tokens</span>
         </button>
       ))}

@@ -27,15 +27,15 @@ export default function TokenMeter() {
       </div>
       <div className="mc-meter-words">
         <span>
-          <b>{number(turn.seen_tokens)}</b> tokens sent in {turn.calls} call{turn.calls === 1 ? '' : 's'}; everything
-          would have been {number(turn.raw_tokens)}
+          <button type="button" className="mc-link" onClick={() => ask({ show: 'view' })}>
+            What the model saw
+          </button>
+          : <b>{number(turn.seen_tokens)}</b> tokens in {turn.calls} call{turn.calls === 1 ? '' : 's'}; everything would
+          have been {number(turn.raw_tokens)}
         </span>
         <span className="mc-quiet">
           In {turns.length} turn{turns.length === 1 ? '' : 's'}: {number(Math.abs(saved))} tokens {saved >= 0 ? 'saved' : 'more'}, cost {cost.toFixed(2)} of keeping
-          everything ·{' '}
-          <button type="button" className="mc-link" onClick={() => ask({ show: 'view' })}>
-            what the model saw
-          </button>
+          everything
         </span>
       </div>
     </div>

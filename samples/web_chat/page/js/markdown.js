@@ -6,11 +6,12 @@
  */
 
 import { element, icon } from "./dom.js";
+import { isKey, reference } from "./item.js";
 
 const FENCE = /^\s*```\s*([\w+#.-]*)\s*$/;
 const ITEM = /^\s*(?:[-*•]|(\d+)[.)])\s+(.*)$/;
 const HEADING = /^#{1,6}\s+(.*)$/;
-const INLINE = /`([^`\n]+)`|\*\*([^*\n]+(?:\*[^*\n]+)*)\*\*|\[([^\]\n]+)\]\(([^\s()]+(?:\([^\s()]*\))?)\)|(https?:\/\/[^\s<>"'`)\]]*[^\s<>"'`)\].,;:!?])/g;
+const INLINE = /\[MemoryRef: ([A-Za-z0-9][\w.-]*) - ([^\]\n]*) - (\d+) tokens\]|`([^`\n]+)`|\*\*([^*\n]+(?:\*[^*\n]+)*)\*\*|\[([^\]\n]+)\]\(([^\s()]+(?:\([^\s()]*\))?)\)|(https?:\/\/[^\s<>"'`)\]]*[^\s<>"'`)\].,;:!?])/g;
 
 /** Render a text into an element, keeping the blocks that have not changed. */
 export function render(target, text) {
@@ -98,9 +99,11 @@ function inline(text) {
   const parts = [];
   let place = 0;
   for (const match of text.matchAll(INLINE)) {
-    const [whole, code, bold, label, address, bare] = match;
+    const [whole, key, description, tokens, code, bold, label, address, bare] = match;
     parts.push(text.slice(place, match.index));
-    if (code !== undefined) parts.push(element("code", {}, code));
+    if (key !== undefined) parts.push(reference(key, description, Number(tokens)));
+    else if (isKey(code)) parts.push(reference(code));
+    else if (code !== undefined) parts.push(element("code", {}, code));
     else if (bold !== undefined) parts.push(element("strong", {}, ...inline(bold)));
     else parts.push(link(label ?? bare, address ?? bare) ?? whole);
     place = match.index + whole.length;

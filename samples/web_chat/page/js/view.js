@@ -6,8 +6,10 @@
  */
 
 import { element, icon } from "./dom.js";
+import { reference, titleOf } from "./item.js";
 import { render } from "./markdown.js";
 
+const STORED = /\[MemoryRef: (\S+) - (.*) - (\d+) tokens\]/;
 const AT_BOTTOM_PIXELS = 64;
 const UNVERIFIED = "A browser brought this answer back; the server cannot confirm that the assistant said it.";
 const WHO = { user: "You", ai: "Assistant" };
@@ -180,7 +182,7 @@ function drawSteps(place, steps, isAtWork) {
   summary.replaceChildren(icon("steps"), element("span", { class: "summary-text" }, line));
   summary.classList.toggle("at-work", isAtWork);
   for (const step of steps.slice(list.children.length)) {
-    list.append(element("li", { class: step.kind }, element("code", {}, step.name), ` ${textOf(step)}`));
+    list.append(element("li", { class: step.kind }, element("code", {}, step.name), " ", ...contentOf(step)));
   }
 }
 
@@ -195,10 +197,16 @@ function altogether(steps) {
   return `${results.length || steps.length} steps: ${names.join(", ")}`;
 }
 
-/** A call by its arguments, a large result by where it is kept. */
+/** The same, with a large result as a chip that opens it. */
+function contentOf(step) {
+  const stored = step.kind === "result" && STORED.exec(step.summary);
+  return stored ? [reference(stored[1], stored[2], Number(stored[3]))] : [textOf(step)];
+}
+
+/** A call by its arguments, a large result by what it is of. */
 function textOf({ kind, summary }) {
-  const stored = /\[MemoryRef: (\S+) - .* - (\d+) tokens\]/.exec(summary);
-  if (kind === "result" && stored) return `${Number(stored[2]).toLocaleString("en")} tokens stored as ${stored[1]}`;
+  const stored = STORED.exec(summary);
+  if (kind === "result" && stored) return `${titleOf(stored[2])}, ${Number(stored[3]).toLocaleString("en")} tokens, stored`;
   if (kind !== "call") return summary;
   try {
     const given = Object.entries(JSON.parse(summary));
