@@ -41,16 +41,28 @@ _TITLES = {
     "query_memory": "List what is stored",
     "read_history": "Read an earlier conversation",
 }
-_STORED_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "memory_key": {"type": "string", "description": "Opens the text with retrieve_memory."},
-        "description": {"type": "string", "description": "What it is, in one line."},
-        "token_count": {"type": "integer", "description": "How long it is."},
-        "placeholder": {"type": "string", "description": "Stands for the text wherever it is spoken of."},
-    },
-    "required": ["memory_key", "description", "token_count", "placeholder"],
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "integer"}
+_ITEM = {
+    **dict.fromkeys(("memory_key", "description", "type", "source", "origin", "created_at"), _TEXT),
+    "token_count": _NUMBER,
+    "tags": {"type": "array", "items": _TEXT},
 }
+_HIT = {**_ITEM, "start_line": _NUMBER, "end_line": _NUMBER, "passage": _TEXT, "score": {"type": "number"}}
+_OUTPUTS: dict[str, dict[str, Any]] = {
+    "store_memory": {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER, "placeholder": _TEXT},
+    "retrieve_memory": {"memory_key": _TEXT, "shown": _TEXT, "text": _TEXT},
+    "search_memory": {"hits": {"type": "array", "items": {"type": "object", "properties": _HIT}}, "text": _TEXT},
+    "query_memory": {
+        "items": {"type": "array", "items": {"type": "object", "properties": _ITEM}},
+        "has_more": {"type": "boolean"},
+        "text": _TEXT,
+    },
+    "read_history": {"first_message": _NUMBER, "last_message": _NUMBER, "text": _TEXT},
+}
+"""What a tool answers a program, beside the text for a model; `text` is that text."""
+_NOTHING: dict[str, dict[str, Any]] = {"search_memory": {"hits": []}, "query_memory": {"items": [], "has_more": False}}
+_REQUIRED = {"store_memory": [*_OUTPUTS["store_memory"]], "search_memory": ["hits"], "query_memory": ["items"]}
 
 
 class KeepTextTool(StoreMemoryTool):
@@ -139,7 +151,11 @@ class ServedTools:
                 title=_TITLES[name],
                 description=kind.tool_description,
                 inputSchema=_schema(kind),
-                outputSchema=_STORED_SCHEMA if kind is KeepTextTool else None,
+                outputSchema={
+                    "type": "object",
+                    "properties": _OUTPUTS[name],
+                    "required": _REQUIRED.get(name, ["text"]),
+                },
                 annotations=types.ToolAnnotations(
                     readOnlyHint=kind is not KeepTextTool,
                     destructiveHint=False,  # nothing is overwritten, and the same text again is the same item
@@ -158,7 +174,7 @@ class ServedTools:
             return _result(Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True))
         try:
             answering = self._answered(kind, arguments)
-            return _result(await within(self._served.store.limits.call_seconds, answering))
+            return _result(await within(self._served.store.limits.call_seconds, answering), name)
         except StoreError as error:
             text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
             return _result(Answer(text, failed=True))
@@ -185,13 +201,16 @@ def _schema(kind: type[MemoryTool]) -> dict[str, Any]:
     return {name: schema[name] for name in ("type", "properties", "required", "additionalProperties") if name in schema}
 
 
-def _result(answer: Answer) -> types.CallToolResult:
-    ref = answer.stored
-    stored = ref and {
-        "memory_key": ref.key,
-        "description": ref.description,
-        "token_count": ref.token_count,
-        "placeholder": ref.render(),
-    }
+def _result(answer: Answer, name: str = "") -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
-    return types.CallToolResult(content=content, structuredContent=stored, isError=answer.failed)
+    data: dict[str, Any] | None = {**_NOTHING.get(name, {}), **answer.data, "text": answer.text}
+    if ref := answer.stored:
+        data = {
+            "memory_key": ref.key,
+            "description": ref.description,
+            "token_count": ref.token_count,
+            "placeholder": ref.render(),
+        }
+    return types.CallToolResult(
+        content=content, structuredContent=None if answer.failed else data, isError=answer.failed
+    )

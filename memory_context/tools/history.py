@@ -48,4 +48,4 @@ class ReadHistoryTool(MemoryTool):
             footer = (
                 f"What came after message {page.last} is in front of you. search_memory finds what earlier ones say."
             )
-        return Answer(page.text, label, footer)
+        return Answer(page.text, label, footer, data={"first_message": page.first, "last_message": page.last})

@@ -182,7 +182,7 @@ class RetrieveMemoryTool(MemoryTool):
                 f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later.",
                 failed=True,
             )
-        return Answer(text, label, _next_step(text, key, transform))
+        return Answer(text, label, _next_step(text, key, transform), data={"memory_key": key, "shown": label})
 
     def _what_is_asked(self, args: RetrieveMemoryArgs) -> str:
         try:

@@ -17,8 +17,9 @@ before is read from the transcript itself, so it holds after a saved state is lo
 look is no loop. The same call twice in one step is answered once.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage
@@ -51,6 +52,7 @@ class Answer:
         found: What came of it, for what may change between two calls for the same; empty if it never does.
         failed: Whether what was asked for could not be done, so that the text says what to do instead.
         stored: The item that was stored.
+        data: The same for a program, JSON-native: what was found, listed, opened or stored.
     """
 
     text: str
@@ -59,6 +61,7 @@ class Answer:
     found: str = ""
     failed: bool = False
     stored: MemoryRef | None = None
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)

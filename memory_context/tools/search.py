@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
@@ -106,7 +106,10 @@ class SearchMemoryTool(MemoryTool):
             f"Search with other words; for what comes after these call search_memory(query={query!r}, "
             f"offset={args.offset + count}, …); query_memory lists what there is."
         )
-        return Answer(text, f"search_memory({query!r}) found {_keys(hits[:count])}", next_step, " ".join(keys))
+        data = {"hits": [_hit_data(hit) for hit in hits[:count]]}
+        return Answer(
+            text, f"search_memory({query!r}) found {_keys(hits[:count])}", next_step, " ".join(keys), data=data
+        )
 
     def _what_is_asked(self, args: SearchMemoryArgs) -> str:
         return super()._what_is_asked(args.model_copy(update={"query": " ".join(args.query.split()).casefold()}))
@@ -165,7 +168,26 @@ class QueryMemoryTool(MemoryTool):
         label = f"query_memory listed items {args.offset + 1}-{last}"
         next_step = f"{_more(last)} " if count < len(items) else "That is all that meets this. "
         next_step += "search_memory finds items by what they say."
-        return Answer(text, label, next_step, text)
+        data = {"items": [_item_data(item) for item in items[:count]], "has_more": count < len(items)}
+        return Answer(text, label, next_step, text, data=data)
+
+
+def _item_data(item: MemoryItem) -> dict[str, Any]:
+    return {
+        "memory_key": item.key,
+        "description": item.ref.description,
+        "token_count": item.ref.token_count,
+        "type": item.type,
+        "source": item.source,
+        "origin": item.origin,
+        "tags": list(item.tags),
+        "created_at": item.created_at.isoformat(),
+    }
+
+
+def _hit_data(hit: SearchHit) -> dict[str, Any]:
+    place = {"start_line": hit.start_line, "end_line": hit.end_line}
+    return {**_item_data(hit.item), **place, "passage": hit.passage, "score": round(hit.score.total, 4)}
 
 
 def _time(text: str | None) -> datetime | None:

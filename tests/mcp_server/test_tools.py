@@ -82,6 +82,28 @@ async def test_what_was_stored_is_told_as_data_too(store: MemoryStore):
         assert (await item.query())[0].agent_id == "mcp"
 
 
+async def test_every_tool_answers_data_that_its_schema_describes(store: MemoryStore):
+    """The SDK's client refuses an answer that does not; where nothing is found the lists are empty."""
+    async with connected(store) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert all(tool.outputSchema for tool in tools.values())
+        nothing = await client.call_tool("search_memory", {"query": "owls"})
+        assert nothing.structuredContent == {"hits": [], "text": said(nothing)}
+        key = await stored(client, LOG, "a log")
+        await store.flush_index()
+        found = await client.call_tool("search_memory", {"query": "disk"})
+        listed = await client.call_tool("query_memory", {"limit": 1})
+        opened = await client.call_tool("retrieve_memory", {"memory_key": key})
+        paged = await client.call_tool("read_history", {})
+        assert all(one.structuredContent for one in (found, listed, opened, paged))
+        assert [hit["memory_key"] for hit in (found.structuredContent or {})["hits"]] == [key]
+        assert (found.structuredContent or {})["hits"][0]["passage"] in LOG
+        assert [item["memory_key"] for item in (listed.structuredContent or {})["items"]] == [key]
+        assert (opened.structuredContent or {})["text"] == said(opened)
+        refused = await client.call_tool("retrieve_memory", {"memory_key": "nowhere"})
+        assert (refused.isError, refused.structuredContent) == (True, None)
+
+
 async def test_a_server_that_only_reads_stores_nothing(store: MemoryStore):
     """It does not offer it, and does not do it either."""
     async with connected(store, read_only=True) as client:
