@@ -263,7 +263,7 @@ def forget(
     user: UserOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Forget items: their content is erased, their keys say when.
+    """Forget contents with all their items; the keys say when.
 
     Items are named by their keys, or chosen by options, which all have to be met. It asks first.
     """
@@ -291,8 +291,7 @@ async def _forget_keys(store: "MemoryStore", user: str | None, keys: list[str], 
         found = await store.fetch_whereabouts(name, key)
         if found is None or not found.is_active:
             raise await AgentMemory(store, name).not_found(key)
-    confirm(f"Forget {counted(len(set(keys)), 'item')} of user {name!r}?", yes)
-    await _forget(store, name, list(dict.fromkeys(keys)))
+    await _forget(store, name, list(dict.fromkeys(keys)), "", yes)
 
 
 async def _forget_meeting(store: "MemoryStore", user: str | None, criteria: "MemoryCriteria", yes: bool) -> None:
@@ -302,16 +301,22 @@ async def _forget_meeting(store: "MemoryStore", user: str | None, criteria: "Mem
         say("nothing is stored that meets this")
         return
     tokens = sum(item.token_count for item in items)
-    confirm(f"Forget {counted(len(items), 'item')} of user {name!r}, {tokens:,} tokens?", yes)
-    await _forget(store, name, [item.memory_key for item in items])
+    await _forget(store, name, [item.memory_key for item in items], f", {tokens:,} tokens", yes)
 
 
-async def _forget(store: "MemoryStore", user: str, keys: list[str]) -> None:
+async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str, yes: bool) -> None:
+    """Forget the contents behind keys after asking; the question counts the other items that hold them too."""
+    parts = [keys[start : start + _KEYS_AT_ONCE] for start in range(0, len(keys), _KEYS_AT_ONCE)]
+    if not yes:
+        going = {key for part in parts for key in await store.inventory.keys_of_contents(user, part)}
+        more = len(going.difference(keys))
+        twins = f", and {more:,} more with the same content" if more else ""
+        confirm(f"Forget {counted(len(keys), 'item')} of user {user!r}{extent}{twins}?", yes)
     gone = 0
     with progress_bar("forgetting", len(keys)) as show:
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            gone += len(await store.inventory.forget(user, keys[start : start + _KEYS_AT_ONCE]))
-            show(min(start + _KEYS_AT_ONCE, len(keys)))
+        for part in parts:
+            gone += len(await store.inventory.forget(user, part))
+            show(min(gone, len(keys)))
     say(f"{counted(gone, 'item')} forgotten")
 
 

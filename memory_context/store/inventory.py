@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 
+from psycopg.rows import DictRow
+
 from memory_context.escaping import escape, unescape
 
 from .database import Database
@@ -193,6 +195,14 @@ class Inventory:
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions_beginning"], params))
         return [unescape(row["session_id"]) for row in rows]
 
+    async def keys_of_contents(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
+        """Return the keys of all items that `forget` would take: those named and others with the same content.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        return [unescape(row["memory_key"]) for row in await self._same_contents(user_id, memory_keys)]
+
     async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
         """Forget what is behind keys: these items and all others with the same content; return their keys.
 
@@ -202,12 +212,16 @@ class Inventory:
         Raises:
             StoreError: The database failed; nothing was forgotten.
         """
-        params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
-        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_ids_of_contents"], params))
+        rows = await self._same_contents(user_id, memory_keys)
         if not rows:
             return []
         *_, gone, _ = await self._database.write(user_id, *forgetting(user_id, rows))
         return [unescape(row["memory_key"]) for row in gone]
+
+    async def _same_contents(self, user_id: str, memory_keys: Sequence[str]) -> list[DictRow]:
+        params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_ids_of_contents"], params))
+        return rows
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
         """Return how much is stored of each type and source, of one session or of all; what takes most first."""

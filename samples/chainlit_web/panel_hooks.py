@@ -77,15 +77,18 @@ async def _show(shown: Mapping[str, Any]) -> None:
 
 @cl.action_callback("Forget")
 async def forget_item(action: cl.Action) -> dict[str, Any]:
-    """Erase an item of the user whose session this is."""
+    """Erase a content of the user whose session this is, with all items that hold it."""
     _note_action()
     key = str(action.payload.get("key"))[:64]
     try:
-        is_gone = await forget(store, current_user(), key)
+        forgotten = await forget(store, current_user(), key)
     except MemoryContextError as error:
         return {"error": str(error)}
-    await _show(await _stored(action.payload))
-    return {"forgotten": is_gone}
+    note = {0: "It was forgotten before.", 1: "1 item is forgotten."}.get(
+        forgotten, f"{forgotten} items are forgotten: all that held this content."
+    )
+    await _show({**await _stored(action.payload), "note": note})
+    return {"forgotten": forgotten}
 
 
 # --- the agent builder

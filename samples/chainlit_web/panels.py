@@ -84,19 +84,15 @@ async def item_panel(
     return shown
 
 
-async def forget(memory_store: MemoryStore, user_id: str, key: str) -> bool:
-    """Erase an item of this user, whichever agent stored it; whether there was one. A tombstone stays.
+async def forget(memory_store: MemoryStore, user_id: str, key: str) -> int:
+    """Erase a content with all items of this user that hold it, and return how many; 0 if the key names none.
+
+    Each item leaves a tombstone, whichever agent and chat it was stored by.
 
     Raises:
         StoreError: The store refused or cannot be reached now.
     """
-    item = await AgentMemory(memory_store, user_id).retrieve(key, MemoryTransform.first_n(1))
-    if item is None:
-        return False
-    gone = await memory_store.forget_memories(
-        user_id, agent_id=item.agent_id, session_id=item.session_id, memory_key=key
-    )
-    return bool(gone)
+    return len(await memory_store.inventory.forget(user_id, [key]))
 
 
 async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:

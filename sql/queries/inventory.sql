@@ -39,7 +39,7 @@ LIMIT %(limit)s;
 
 -- name: select_ids_of_contents :many
 -- The items behind keys and all others with the same content, as far as they are not forgotten.
-SELECT id, content_id FROM memory_context.agent_memories
+SELECT id, content_id, memory_key FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND content_id IN (
         SELECT content_id FROM memory_context.agent_memories

@@ -55,17 +55,20 @@ async def test_anothers_key_is_a_key_that_does_not_exist(store: MemoryStore) -> 
     shown = await item_panel(store, "ada", "one", key)
     assert shown["error"] == f"No item {key!r} in this memory."
     assert "text" not in shown
-    assert not await forget(store, "ada", key)
+    assert await forget(store, "ada", key) == 0
     assert await store.fetch_memory("grace", key) is not None
 
 
-async def test_what_is_forgotten_is_gone_and_says_when(store: MemoryStore) -> None:
-    """Also what another agent stored, in another chat."""
-    key = await stored(store, "ada", "elsewhere", LOG, "the log")
-    assert await forget(store, "ada", key)
-    assert not await forget(store, "ada", key)
-    assert f"'{key}' was forgotten on" in (await item_panel(store, "ada", "one", key))["error"]
-    assert (await stored_panel(store, "ada", "one", "all"))["items"] == []
+async def test_forgetting_takes_every_item_of_the_content_and_says_how_many(store: MemoryStore) -> None:
+    """Also items that other agents stored, in other chats and for themselves alone; the other contents stay."""
+    keys = [await stored(store, "ada", session, LOG, "the log") for session in ("elsewhere", "one")]
+    keys.append((await AgentMemory(store, "ada", "hermit", "one", sharing="isolated").store(LOG)).key)
+    kept = await stored(store, "ada", "one", "a plan", "the plan")
+    assert await forget(store, "ada", keys[0]) == 3
+    assert await forget(store, "ada", keys[0]) == 0
+    for key in keys:
+        assert f"'{key}' was forgotten on" in (await item_panel(store, "ada", "one", key))["error"]
+    assert [item["key"] for item in (await stored_panel(store, "ada", "one", "all"))["items"]] == [kept]
 
 
 async def test_folded_steps_open_from_their_live_context(store: MemoryStore) -> None:

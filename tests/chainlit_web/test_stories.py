@@ -82,6 +82,7 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await first.get_by_role("button", name="Forget").click()
     await first.get_by_role("button", name="Forget it").click()
     await expect(items).to_have_count(1)
+    await expect(page.get_by_role("status").filter(has_text="forgotten")).to_have_text("1 item is forgotten.")
     await page.get_by_role("button", name="read_file context.py").click()
     await page.locator(".mc-chip").first.click()
     await expect(page.locator(".mc-problem")).to_contain_text("was forgotten on")

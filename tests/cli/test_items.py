@@ -1,5 +1,6 @@
 """`list`, `show`, `search`, `forget`: what is stored, exactly and harmlessly."""
 
+import asyncio
 import json
 import re
 import shlex
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_context import AgentMemory, MemoryStore
 from memory_context.cli import execute, showing
 from memory_context.cli.console import print_table
 from memory_context.escaping import to_utf8
@@ -303,6 +305,27 @@ def test_items_are_forgotten_by_key_and_by_options_after_asking(
     assert command("forget", "--erase-user", "--yes")[0] == 0
     assert command("sessions", "list")[2] == "no session is archived\n"
     assert "bob's own" in command_of(capsys, database_url, "bob")("list")[1]
+
+
+def test_forget_names_all_items_of_a_content_before_it_asks(
+    capsys: pytest.CaptureFixture[str], database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Items with the same content go too, so the question counts them; an item that is named twice counts once."""
+
+    async def store_twins() -> list[str]:
+        async with MemoryStore(database_url) as store:
+            agents = [AgentMemory(store, "alice", name, "s") for name in ("a", "b", "c")]
+            twins = [(await agent.store("one text of three agents")).key for agent in agents]
+            return [*twins, (await agents[0].store("another text")).key]
+
+    keys = asyncio.run(store_twins())
+    command = command_of(capsys, database_url)
+    assert "Forget 1 item of user 'alice', and 2 more with the same content?" in command("forget", *keys[:1] * 2)[2]
+    assert "Forget 3 items of user 'alice', and 1 more with the same" in command("forget", keys[3], *keys[:2])[2]
+    for options in (["--agent", "b"], ["--all"]):  # a list shows one item for each content
+        assert ", and 2 more with the same content?" in command("forget", *options)[2]
+    assert "3 items forgotten" in command("forget", keys[0], "--yes")[2]
+    assert [item["memory_key"] for item in json.loads(command("list", "--json")[1])] == [keys[3]]
 
 
 @pytest.mark.parametrize("arguments", [[], ["k", "--all"], ["--all", "--session", "s"], ["--all", "--erase-user"]])

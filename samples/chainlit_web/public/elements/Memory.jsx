@@ -91,6 +91,11 @@ function Stored() {
         ) : null}
       </div>
       {problem ? <p className="mc-problem">{problem}</p> : null}
+      {props.note ? (
+        <p className="mc-quiet" role="status">
+          {props.note}
+        </p>
+      ) : null}
       {!items.length ? (
         <p className="mc-empty">
           {query
@@ -114,7 +119,7 @@ function Stored() {
             </button>
             {asking === item.key ? (
               <span className="mc-confirm" role="alertdialog" aria-label="Forget this?">
-                Erase it for good?
+                Erase this content for good, in every chat that holds it?
                 <button type="button" className="mc-button mc-danger" onClick={() => forget(item.key)}>
                   Forget it
                 </button>
