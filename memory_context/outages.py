@@ -4,7 +4,9 @@ While a store is away each context tries it again and again; a warning a try wou
 """
 
 import logging
+import math
 import threading
+import time
 from weakref import WeakKeyDictionary
 
 __all__ = ["OutageLog", "outages_of"]
@@ -16,18 +18,25 @@ class OutageLog:
     """What is failing now, by topic."""
 
     def __init__(self) -> None:
-        self._failing: set[str] = set()
+        self._failed_at: dict[str, float] = {}  # the last failure, by the monotonic clock
 
-    def failed(self, topic: str, message: str, *args: object) -> None:
-        """Log a failure: as a warning if the topic worked before, else for debugging."""
-        level = logging.DEBUG if topic in self._failing else logging.WARNING
-        self._failing.add(topic)
-        _logger.log(level, message, *args, stacklevel=2)
+    def failed(self, topic: str, message: str, *args: object, quiet_seconds: float = math.inf) -> None:
+        """Log the first failure of an outage as a warning, the others for debugging.
+
+        Args:
+            topic: The operation that fails.
+            message: Format of the log line.
+            *args: Its arguments.
+            quiet_seconds: The outage is over after so long without a failure, for callers that see no success.
+        """
+        now = time.monotonic()
+        is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
+        self._failed_at[topic] = now
+        _logger.log(logging.WARNING if is_new else logging.DEBUG, message, *args, stacklevel=2)
 
     def worked(self, topic: str) -> None:
         """Log that a topic works again, if it was failing; costs nothing otherwise."""
-        if topic in self._failing:
-            self._failing.discard(topic)
+        if topic in self._failed_at and self._failed_at.pop(topic, None) is not None:
             _logger.info("%s again", topic)
 
 

@@ -7,7 +7,6 @@ Promises: each user has a server of their own, so a session of one is unknown to
 gate lets in pages of this machine only, such as a local inspector, and only under names that are listed.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -24,12 +23,12 @@ from starlette.types import Receive, Scope, Send
 
 from ..access import Gate, GateRules, Tokens
 from ..errors import StoreError
+from ..outages import outages_of
 from ..store import MemoryStore
 from .bodies import BoundedBodies, error_of
 
 __all__ = ["create_app"]
 
-_logger = logging.getLogger("memory_context")
 
 _IDLE_SECONDS = 3600  # then a client has to begin a session again
 
@@ -61,9 +60,10 @@ def create_app(
     async def health(_: Request) -> Response:
         try:
             await store.inventory.only_user()
-        except StoreError as error:
-            _logger.warning("not healthy: %s", error)  # it names hosts: not for everybody who can ask
+        except StoreError as error:  # it names hosts, which are not for everybody who can ask
+            outages_of(store).failed("healthy", "not healthy: %s", error)
             return JSONResponse({"status": "unavailable"}, 503)
+        outages_of(store).worked("healthy")
         return JSONResponse({"status": "ok"})
 
     routes = [Route("/mcp", _Memories(managers, tokens)), Route("/health", health)]

@@ -8,7 +8,6 @@ from being stored. A process that is killed takes up to 30 s of events with it (
 """
 
 import asyncio
-import logging
 import threading
 import time
 import uuid
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import escape, unescape, unescape_json
+from memory_context.outages import outages_of
 
 from .database import Database
 from .pool import Statement
@@ -30,7 +30,6 @@ from .unwritten import Unwritten
 __all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
 
 _QUERIES = load_queries("events")
-_logger = logging.getLogger("memory_context")
 
 EventKind = Literal[
     "stored",
@@ -59,6 +58,7 @@ BATCH_EVENTS = 100
 WAIT_SECONDS = 30.0
 MOST_WAITING = 10_000
 _STOP_SECONDS = 2.0
+_WRITING = "writing the audit trail"
 _TICK_SECONDS = 2e-6  # between two events: the server counts microseconds
 
 
@@ -143,6 +143,7 @@ class EventLog:
 
     def __init__(self, database: Database, buffers: Unwritten) -> None:
         self._database = database
+        self._outages = outages_of(database)
         self._buffers = buffers
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
@@ -280,11 +281,12 @@ class EventLog:
         self._sent += len(batch)
         try:
             await self._database.write(user_id, *_statements(user_id, batch, time.monotonic()))
+            self._outages.worked(_WRITING)
         except StoreUnavailableError:
             self._put_back(batch)
             raise
         except StoreError as error:  # trying again would not mend it
-            _logger.warning("%d events of the audit trail are dropped: %s", len(batch), error)
+            self._outages.failed(_WRITING, "%d events of the audit trail are dropped: %s", len(batch), error)
             with self._lock:
                 for one in batch:
                     if one.event.kind != "lost":
@@ -364,7 +366,7 @@ class EventLog:
             await self.flush()
         except Exception as error:
             self._retry_at = time.monotonic() + WAIT_SECONDS
-            _logger.debug("%d events of the audit trail wait: %s", len(self._waiting), error)
+            self._outages.failed(_WRITING, "%d events of the audit trail wait: %s", len(self._waiting), error)
             self._schedule(WAIT_SECONDS)
 
 

@@ -18,15 +18,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_context.credentials import masked
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import INDEXED_CHARACTERS
+from memory_context.outages import outages_of
 
+from . import embedding_rows
 from .background import Background
 from .database import Database
-from .index_rows import index_claimed, strings_literal, vector_literal
+from .index_rows import index_claimed
 from .pool import Statement
 from .sqlfiles import load_queries
 
@@ -37,8 +38,6 @@ _logger = logging.getLogger("memory_context")
 
 BATCH_ITEMS = 64
 BATCH_BYTES = 8_000_000  # of contents, from which no further item is taken: some 8,000 passages, indexed within 20 s
-EMBED_TEXTS = 256
-EMBED_SECONDS = 120.0  # for so many texts, after which an embedder is taken to hang
 LEASE_SECONDS = 180.0  # longer than an embedder that hangs is waited for, so that nobody else asks it meanwhile
 ATTEMPTS_LIMIT = 8
 LONGEST_WAIT_SECONDS = 3600.0
@@ -48,6 +47,7 @@ _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 1.0
 _PROBE_SECONDS = 10.0
 _USERS_PER_PAGE = 1000
+_INDEXING, _EMBEDDING = "indexing", "embedding"  # topics of outages
 
 _WRITE_TEXT = (
     *("lock_claimed", "lock_indexed_contents", "insert_terms", "insert_names", "add_statistics", "insert_chunks"),
@@ -85,11 +85,13 @@ class Indexer:
     Attributes:
         embedder: May be exchanged between two batches.
         masks_credentials: Whether credentials are left out of terms and embeddings.
+        outages: Logs what fails, once an outage.
     """
 
     def __init__(self, database: Database, embedder: Embedder | None, *, masks_credentials: bool = True) -> None:
         self.embedder = embedder
         self.masks_credentials = masks_credentials
+        self.outages = outages_of(database)
         self._database = database
         self._lock = threading.Lock()
         self._backgrounds: dict[asyncio.AbstractEventLoop, Background] = {}
@@ -168,9 +170,10 @@ class Indexer:
         try:
             await self._drain(user_id)
             due_in_seconds = (await self._counts(user_id))["due_in_seconds"]
+            self.outages.worked(_INDEXING)
             return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
         except MemoryContextError as error:  # whoever stores or searches is told; nothing is lost here
-            _logger.info("indexing goes on later: %s", error)
+            self.outages.failed(_INDEXING, "indexing goes on later: %s", error)
         except Exception:  # whatever it is, the next user's items are indexed
             _logger.exception("indexing goes on later")
         return _RETRY_SECONDS
@@ -336,18 +339,19 @@ class _Work:
         (rows,) = await self._database.read(
             self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params), kind="batch"
         )
-        for start in range(0, len(rows), EMBED_TEXTS):
+        for start in range(0, len(rows), embedding_rows.EMBED_TEXTS):
             await self._keep_lease()
-            texts = rows[start : start + EMBED_TEXTS]
-            await write_embeddings(
+            texts = rows[start : start + embedding_rows.EMBED_TEXTS]
+            await embedding_rows.write_embeddings(
                 self._database, self._user_id, embedder, model, texts, masks_credentials=self._indexer.masks_credentials
             )
+        self._indexer.outages.worked(_EMBEDDING)
         await self._finish(memory_ids)
 
     async def _keep_lease(self) -> None:
         """Renew the lease if it could end before the embedder has answered, or has been found to hang."""
         now = time.monotonic()
-        if self._lease_ends - now < EMBED_SECONDS + 2 * _PROBE_SECONDS:
+        if self._lease_ends - now < embedding_rows.EMBED_SECONDS + 2 * _PROBE_SECONDS:
             params = {**self._same, "lease_seconds": LEASE_SECONDS}
             await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_renewed"], params), kind="batch")
             self._lease_ends = now + LEASE_SECONDS
@@ -357,7 +361,11 @@ class _Work:
         await self._database.write(self._user_id, Statement(_QUERIES["delete_jobs"], params), kind="batch")
 
     async def _fail(self, memory_ids: Sequence[int], error: Exception) -> None:
-        _logger.warning("%d items are indexed later: %s", len(memory_ids), error)
+        text = "%d items are indexed later: %s"
+        if error is self._embedder_error:
+            self._indexer.outages.failed(_EMBEDDING, text, len(memory_ids), error)
+        else:
+            _logger.warning(text, len(memory_ids), error)
         params = {
             **self._same,
             "memory_ids": list(memory_ids),
@@ -366,33 +374,3 @@ class _Work:
             "attempts_limit": ATTEMPTS_LIMIT,
         }
         await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_failed"], params), kind="batch")
-
-
-async def write_embeddings(
-    database: Database,
-    user_id: str,
-    embedder: Embedder,
-    model: str,
-    chunks: Sequence[_Row],
-    *,
-    masks_credentials: bool = True,
-) -> int:
-    """Embed passages, write what comes and return how many those are; a text without any words has no embedding.
-
-    Raises:
-        EmbeddingError: The embedder failed, or what it returned cannot be used.
-        StoreError: The database failed.
-    """
-    mask = masked if masks_credentials else str
-    texts = await asyncio.to_thread(lambda: [mask(unescape(chunk["text"])) for chunk in chunks])
-    vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
-    made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
-    params = {
-        "user_id": escape(user_id),
-        "embedding_model": model,
-        "chunk_content_ids": [chunk["content_id"] for chunk, _ in made],
-        "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
-        "embeddings": await asyncio.to_thread(lambda: strings_literal(vector_literal(one) for _, one in made)),
-    }
-    await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params), kind="batch")
-    return len(made)

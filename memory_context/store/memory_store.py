@@ -31,7 +31,7 @@ from .pruning import PruneProgress, PruneReport, prune
 from .reindexing import reindex
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import ReadScope
-from .search import PassageSearch, Place, StoredPassage, embed_query
+from .search import PassageSearch, Place, StoredPassage
 from .storing import insert_memories, share_memory, update_model_summary
 from .threads import ThreadStore
 from .unwritten import WRITE_SECONDS, Unwritten
@@ -335,7 +335,8 @@ class MemoryStore:
             criteria: Which items count, in both rankings.
             scope: Who reads, and how far.
         """
-        return await self._search.candidates(user_id, terms, await embed_query(self.embedder, query), criteria, scope)
+        vector = await self._search.embed_query(self.embedder, query)
+        return await self._search.candidates(user_id, terms, vector, criteria, scope)
 
     async def fetch_passages(
         self, user_id: str, places: Sequence[Place], criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY

@@ -8,8 +8,9 @@ from memory_context.embeddings import Embedder
 from memory_context.escaping import escape
 
 from .database import Database
+from .embedding_rows import EMBED_TEXTS, write_embeddings
 from .forgetting import Progress
-from .indexer import EMBED_TEXTS, Indexer, write_embeddings
+from .indexer import Indexer
 from .pool import Statement
 from .sqlfiles import load_queries
 from .users import every_user

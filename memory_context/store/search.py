@@ -5,7 +5,6 @@ of what was found; the scores of all these; the passages that were chosen. How t
 here (`memory.ranking`).
 """
 
-import logging
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import Any
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Candidate, QueryProfile
+from memory_context.outages import outages_of
 
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
@@ -26,10 +26,9 @@ from .rows import StoredMemory, content_of, memory_from_row
 from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
 
-__all__ = ["PassageSearch", "QueryVector", "StoredPassage", "embed_query"]
+__all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
 _QUERIES = load_queries("search")
-_logger = logging.getLogger("memory_context")
 
 _COUNTS = ("fetch_statistics", "select_frequencies")
 _COUNTS_WITHIN = ("fetch_statistics_within", "select_frequencies_within")
@@ -42,6 +41,7 @@ NEAREST_DIMENSIONS_LIMIT = 4000  # of pgvector's index on halfvec
 EF_SEARCH = 400
 POSTINGS_LIMIT = 10_000
 _EMBED_QUERY_SECONDS = 5.0
+_SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
 _UNINDEXED_CHARACTERS = 2000
 _UNINDEXED_BYTES = 8_000_000  # looked through for words, of the newest items
@@ -65,18 +65,6 @@ class QueryVector:
 
     model: str
     values: Sequence[float]
-
-
-async def embed_query(embedder: Embedder | None, query: str) -> QueryVector | None:
-    """Return a query's embedding; None if it has none, or the embedder fails, which is logged."""
-    if embedder is None:
-        return None
-    try:
-        (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
-    except EmbeddingError as error:
-        _logger.warning("searching by terms alone: %s", error)
-        return None
-    return None if vector is None else QueryVector(model_of(embedder), vector)
 
 
 @dataclass(frozen=True)
@@ -111,6 +99,17 @@ class PassageSearch:
         self._database = database
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
         self._recall = RecallCheck(database, _QUERIES["rank_by_embedding_exact"])
+
+    async def embed_query(self, embedder: Embedder, query: str) -> QueryVector | None:
+        """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
+        outages = outages_of(self._database)
+        try:
+            (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
+        except EmbeddingError as error:
+            outages.failed(_SEARCHING, "searching by terms alone: %s", error)
+            return None
+        outages.worked(_SEARCHING)
+        return None if vector is None else QueryVector(model_of(embedder), vector)
 
     async def candidates(
         self,

@@ -5,7 +5,6 @@ longer than two seconds to find out.
 """
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from fastapi.staticfiles import StaticFiles
 
 from ..access import Gate, GateRules
 from ..errors import StoreError
+from ..outages import outages_of
 from ..store import MemoryStore
 from .chat import AgentBuilder, Chat
 from .problems import ProblemError, ProblemRoute, problem_responses
@@ -23,7 +23,6 @@ from .router import HOST_SETTING, CurrentUser, create_chat_router
 __all__ = ["create_app"]
 
 _READY_SECONDS = 2.0
-_logger = logging.getLogger("memory_context")
 
 
 def create_app(
@@ -76,8 +75,10 @@ def _probes(chat: Chat) -> APIRouter:
         try:
             await asyncio.wait_for(chat.check(), _READY_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
-            _logger.warning("not ready: %s", str(error) or f"the store did not answer in {_READY_SECONDS:g} s")
+            reason = str(error) or f"the store did not answer in {_READY_SECONDS:g} s"
+            outages_of(chat).failed("ready", "not ready: %s", reason)
             raise ProblemError("unavailable", "the store does not answer", retry_after_seconds=2) from None
+        outages_of(chat).worked("ready")
         return {"status": "ready"}
 
     _ = health, ready

@@ -4,7 +4,6 @@ Promises: a body that is too large is never read to its end; one user's haste ta
 where requests are counted is away, they are let through.
 """
 
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -19,14 +18,13 @@ from starlette.requests import ClientDisconnect
 
 from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop
 from ..access import read_body as read_bytes
+from ..outages import OutageLog
 from .problems import ProblemError, ProblemKind
 
 __all__ = ["ChatLimits", "RequestLimiter", "read_body"]
 
-_logger = logging.getLogger("memory_context")
 
 _MEMORY = "async+memory://"
-_WARN_SECONDS = 60.0
 _DEPTH = 16
 _JSON = "application/json"
 _KINDS: Mapping[str, ProblemKind] = {"too-large": "too-large", "too-slow": "body-too-slow", "not-json": "not-json"}
@@ -85,7 +83,7 @@ class RequestLimiter:
         options = {} if storage_url == _MEMORY else {"implementation": "redispy"}
         self._item = RateLimitItemPerMinute(per_minute)
         self._limiter = MovingWindowRateLimiter(storage_from_string(storage_url, **options))  # pyright: ignore[reportArgumentType]
-        self._warned_at = -math.inf
+        self._outages = OutageLog()
 
     async def check(self, who: str) -> None:
         """Count a request.
@@ -94,13 +92,13 @@ class RequestLimiter:
             ProblemError: There were too many; says when to come back.
         """
         try:
-            if await self._limiter.hit(self._item, "chat", who):
-                return
-            window = await self._limiter.get_window_stats(self._item, "chat", who)
+            is_allowed = await self._limiter.hit(self._item, "chat", who)
+            window = None if is_allowed else await self._limiter.get_window_stats(self._item, "chat", who)
         except Exception as error:
-            if time.monotonic() - self._warned_at > _WARN_SECONDS:
-                self._warned_at = time.monotonic()
-                _logger.warning("requests are not counted for now: %r", error)
+            self._outages.failed("counting requests", "requests are not counted for now: %r", error)
+            return
+        self._outages.worked("counting requests")
+        if window is None:
             return
         seconds = max(1, math.ceil(window.reset_time - time.time()))
         raise ProblemError(

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ..errors import MemoryContextError, SessionBusyError, SessionGoneError, StoreUnavailableError
+from ..outages import outages_of
 
 __all__ = ["Flaw", "Problem", "ProblemError", "ProblemKind", "ProblemRoute", "problem_responses"]
 
@@ -74,6 +75,7 @@ _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
 }
 _BUSY_SECONDS = 1
 _UNAVAILABLE_SECONDS = 2
+_QUIET_SECONDS = 60.0  # an outage is over after so long without a refused request
 
 
 class Flaw(BaseModel):
@@ -158,7 +160,8 @@ class ProblemError(Exception):
         if isinstance(error, SessionGoneError):
             return cls("session-deleted", str(error))
         if isinstance(error, StoreUnavailableError):
-            _logger.warning("a request was refused, as the store cannot be reached: %s", error)
+            text = "requests are refused, as the store cannot be reached: %s"
+            outages_of(cls).failed("answering requests", text, error, quiet_seconds=_QUIET_SECONDS)
             text = "nothing is lost; send the same request again"
             return cls("unavailable", text, retry_after_seconds=_UNAVAILABLE_SECONDS)
         if isinstance(error, RequestValidationError):

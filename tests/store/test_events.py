@@ -120,8 +120,9 @@ async def test_events_wait_while_the_store_is_away(store: MemoryStore, watched: 
 
 
 async def test_events_are_written_when_the_store_is_back_though_nobody_comes_by(
-    store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The outage is logged once, however often the store is tried."""
     monkeypatch.setattr(events, "WAIT_SECONDS", 0.01)
     watched.fails = "before"
     store.events.add("alice", event(1))
@@ -131,6 +132,7 @@ async def test_events_are_written_when_the_store_is_back_though_nobody_comes_by(
     watched.fails = None
     await asyncio.wait_for(watched.written.wait(), 10)
     assert await details(store.events) == ["number 1"]
+    assert caplog.text.count("events of the audit trail wait") == 1
 
 
 async def test_store_that_is_away_is_not_tried_again_with_each_batch(store: MemoryStore, watched: Watched) -> None:

@@ -20,7 +20,7 @@ from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.escaping import unescape
 from memory_context.indexing import INDEXED_CHARACTERS, query_terms
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, index_rows, indexer
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, embedding_rows, index_rows, indexer
 from memory_context.store.indexer import IndexReport
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
@@ -316,7 +316,7 @@ def run_child(last_line):
     lines = 0
     def trace(frame, event, argument):
         nonlocal lines
-        if not frame.f_code.co_filename.endswith(("store/indexer.py", "store/index_rows.py", "store/pool.py")):
+        if not frame.f_code.co_filename.endswith(("indexer.py", "embedding_rows.py", "index_rows.py", "store/pool.py")):
             return None
         if event == "line":
             lines += 1
@@ -437,7 +437,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch, broken: FakeEmbedder, says: str
 ) -> None:
     """What is stored is found by its text, is tried again later each time, and embedded when one works."""
-    monkeypatch.setattr(indexer, "EMBED_SECONDS", 0.2)
+    monkeypatch.setattr(embedding_rows, "EMBED_SECONDS", 0.2)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.2)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     async with MemoryStore(database_url, broken) as store:
@@ -510,7 +510,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long item goes on where it was."""
-    monkeypatch.setattr(indexer, "EMBED_TEXTS", 4)
+    monkeypatch.setattr(embedding_rows, "EMBED_TEXTS", 4)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     embedder = Choosy()
     async with MemoryStore(database_url, embedder) as store:
@@ -535,8 +535,38 @@ async def test_a_search_outlives_its_embedder(store: MemoryStore, caplog: pytest
     await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
     await store.flush_index()
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
-    assert await keys_found(store, "harbour") == ["a"]
-    assert "searching by terms alone" in caplog.text
+    for _ in range(3):
+        assert await keys_found(store, "harbour") == ["a"]
+    assert caplog.text.count("searching by terms alone") == 1
+
+
+async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_background(
+    store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often they are tried; and once more in the next outage."""
+    monkeypatch.setattr(indexer, "_RETRY_SECONDS", 0.001)
+    write, tries = store._database.write, asyncio.Semaphore(0)
+
+    async def refuse(*_: Any, **__: Any) -> Any:
+        tries.release()
+        raise StoreUnavailableError("away")
+
+    for outage in range(1, 3):
+        await store.insert_memories("alice", [memory(f"k{outage}", f"harbour {outage}")])
+        monkeypatch.setattr(store._database, "write", refuse)
+        store._indexer.nudge("alice")
+        for _ in range(4):
+            await asyncio.wait_for(tries.acquire(), 10)
+        monkeypatch.setattr(store._database, "write", write)
+        await store.flush_index()
+        await until(lambda: database.count("index_jobs") == 0)
+        assert caplog.text.count("indexing goes on later: away") == outage
+    store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
+    await store.insert_memories("alice", [memory("k3", "harbour 3")])
+    for _ in range(3):
+        await store.flush_index()
+        database(MAKE_DUE)
+    assert caplog.text.count("no power") == 1
 
 
 # --- texts that cannot be indexed
@@ -790,7 +820,8 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     clock = [0.0]
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     monkeypatch.setattr(indexer, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
-    for name, seconds in (("LEASE_SECONDS", 4.0), ("EMBED_SECONDS", 1.5), ("_PROBE_SECONDS", 0.5)):
+    monkeypatch.setattr(embedding_rows, "EMBED_SECONDS", 1.5)
+    for name, seconds in (("LEASE_SECONDS", 4.0), ("_PROBE_SECONDS", 0.5)):
         monkeypatch.setattr(indexer, name, seconds)
     async with MemoryStore(database_url, Slow()) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
@@ -917,9 +948,9 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
 
 def test_the_bounds_are_what_is_promised() -> None:
     """A lease is longer than an embedder that hangs is waited for; waits have an end."""
-    assert indexer.LEASE_SECONDS > indexer.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
+    assert indexer.LEASE_SECONDS > embedding_rows.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
     assert indexer.ATTEMPTS_LIMIT >= 3
-    assert math.isfinite(indexer.EMBED_SECONDS)
+    assert math.isfinite(embedding_rows.EMBED_SECONDS)
     assert issubclass(EmbeddingError, Exception)
     assert query_terms("harbours") == query_terms("harbour")
 

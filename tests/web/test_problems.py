@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
+import httpx
 import pytest
 
-from memory_context import MemoryStore, errors
-from memory_context.web import ChatLimits
+from memory_context import MemoryStore, errors, outages
+from memory_context.store import ConversationArchive
+from memory_context.web import ChatLimits, create_app
 from memory_context.web.limits import RequestLimiter
 
-from .conftest import Client, StartChat, message
+from .conftest import Client, Model, StartChat, assistant, message
 
 JSON = {"Content-Type": "application/json"}
 GOOD = message("hello", id="m1")
@@ -119,6 +123,26 @@ async def test_requests_are_let_through_when_nobody_counts_them(caplog: pytest.L
     for _ in range(3):
         await limiter.check("user alice")
     assert caplog.text.count("not counted") == 1
+
+
+async def test_an_outage_is_logged_once_for_all_requests_and_probes(
+    store: MemoryStore, model: Model, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """A line a request would bury the log; after a minute without a failure the next one begins another outage."""
+    now = [1000.0]
+    monkeypatch.setattr(outages, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for name in ("session", "sessions"):
+        monkeypatch.setattr(ConversationArchive, name, AsyncMock(side_effect=errors.StoreUnavailableError("away")))
+    app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True)
+    async with Client(transport=httpx.ASGITransport(app), base_url="http://chat") as client:
+        for outage in range(1, 3):
+            for _ in range(3):
+                assert (await client.get("/api/chat/sessions")).status_code == 503
+                assert (await client.get("/ready")).status_code == 503
+                now[0] += 50
+            assert caplog.text.count("requests are refused") == outage
+            now[0] += 61
+    assert caplog.text.count("not ready") == 1, "it was never ready in between"
 
 
 async def test_addresses_and_methods_that_are_none_are_problems(client: Client):
