@@ -20,19 +20,22 @@ class OutageLog:
     def __init__(self) -> None:
         self._failed_at: dict[str, float] = {}  # the last failure, by the monotonic clock
 
-    def failed(self, topic: str, message: str, *args: object, quiet_seconds: float = math.inf) -> None:
-        """Log the first failure of an outage as a warning, the others for debugging.
+    def failed(
+        self, topic: str, message: str, *args: object, level: int = logging.WARNING, quiet_seconds: float = math.inf
+    ) -> None:
+        """Log the first failure of an outage, the others for debugging.
 
         Args:
             topic: The operation that fails.
             message: Format of the log line.
             *args: Its arguments.
+            level: The level of the first failure.
             quiet_seconds: The outage is over after so long without a failure, for callers that see no success.
         """
         now = time.monotonic()
         is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
         self._failed_at[topic] = now
-        _logger.log(logging.WARNING if is_new else logging.DEBUG, message, *args, stacklevel=2)
+        _logger.log(level if is_new else logging.DEBUG, message, *args, stacklevel=2)
 
     def worked(self, topic: str) -> None:
         """Log that a topic works again, if it was failing; costs nothing otherwise."""

@@ -35,6 +35,7 @@ CREATE TABLE memory_context.agent_memory_contents (
     content_bytes bigint NOT NULL,
     content_sha256 bytea NOT NULL,
     named_by bigint,
+    beginning_sha256 bytea,
     CONSTRAINT agent_memory_contents_pkey PRIMARY KEY (user_id, id),
     CONSTRAINT agent_memory_contents_sha256_unique UNIQUE (user_id, content_sha256),
     CONSTRAINT agent_memory_contents_user_id_named CHECK (user_id <> ''),
@@ -51,6 +52,8 @@ COMMENT ON COLUMN memory_context.agent_memory_contents.content_bytes IS 'bytes o
 COMMENT ON COLUMN memory_context.agent_memory_contents.content_sha256 IS 'of the UTF-8 form';
 COMMENT ON COLUMN memory_context.agent_memory_contents.named_by IS
     'the item whose names its terms hold, as earlier versions indexed them; NULL if they hold none';
+COMMENT ON COLUMN memory_context.agent_memory_contents.beginning_sha256 IS
+    'of what searches show before it is indexed; NULL if an earlier version stored it';
 
 -- The items, each of a content: which agent stored it, where, and as what. The octet limits keep every index row under the
 -- 2,704 bytes of a B-tree entry.
@@ -177,12 +180,18 @@ CREATE TABLE memory_context.agent_memory_chunks (
     start_line integer NOT NULL,
     end_line integer NOT NULL,
     text text NOT NULL,
+    masked_text text,
+    text_sha256 bytea,
     CONSTRAINT agent_memory_chunks_pkey PRIMARY KEY (user_id, content_id, chunk_number),
     CONSTRAINT agent_memory_chunks_content FOREIGN KEY (user_id, content_id)
         REFERENCES memory_context.agent_memory_contents (user_id, id) ON DELETE CASCADE
 );
 COMMENT ON COLUMN memory_context.agent_memory_chunks.start_char IS 'from 0, in the original content';
 COMMENT ON COLUMN memory_context.agent_memory_chunks.start_line IS 'from 1, in the original content';
+COMMENT ON COLUMN memory_context.agent_memory_chunks.masked_text IS
+    'the text without credentials, which is embedded; NULL if there are none, or an earlier version indexed it';
+COMMENT ON COLUMN memory_context.agent_memory_chunks.text_sha256 IS
+    'of the text as it stands here; NULL if an earlier version indexed it';
 
 -- Which passages of a content hold a term, and how often. Equality on text is leakproof, so that row-level security and
 -- the index work together, which the operators of full-text search are not. The index alone says how frequent a term is.
@@ -339,6 +348,12 @@ RETURNS TABLE (content_id bigint) LANGUAGE sql STABLE AS $$
         )
 $$;
 
+-- The hash of the beginning of a content: of 2,000 characters, or bytes where it is kept as such.
+CREATE FUNCTION memory_context.beginning_sha256(content text, content_raw bytea) RETURNS bytea
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT sha256(coalesce(substring(content_raw FOR 2000), convert_to(left(content, 2000), 'UTF8')))
+$$;
+
 -- Store a content that is not there yet; it stays at least until the transaction ends. All contents of a transaction come
 -- before its items and in one order, so that nobody waits for each other.
 CREATE FUNCTION memory_context.store_content(
@@ -346,8 +361,13 @@ CREATE FUNCTION memory_context.store_content(
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     LOOP
-        INSERT INTO memory_context.agent_memory_contents (user_id, content, content_raw, content_bytes, content_sha256)
-        VALUES (of_user, its_content, its_content_raw, its_bytes, its_sha256)
+        INSERT INTO memory_context.agent_memory_contents (
+            user_id, content, content_raw, content_bytes, content_sha256, beginning_sha256
+        )
+        VALUES (
+            of_user, its_content, its_content_raw, its_bytes, its_sha256,
+            memory_context.beginning_sha256(its_content, its_content_raw)
+        )
         ON CONFLICT ON CONSTRAINT agent_memory_contents_sha256_unique DO NOTHING;
         EXIT WHEN FOUND;
         PERFORM FROM memory_context.agent_memory_contents

@@ -112,15 +112,20 @@ class Titles:
             await asyncio.wait([task], timeout=_CLOSE_SECONDS)
 
     def _line(self, text: str, limit: int) -> str:
-        text = text[:_READ_CHARACTERS]  # masked before the cut, which could leave half of a credential
-        return one_line(masked(text) if self._masks_credentials else text, limit)
+        return one_line(self._read(text), limit)
+
+    def _read(self, text: str) -> str:
+        """Return what is read of a text: masked before it is cut further, which could leave half of a credential."""
+        text = text[:_READ_CHARACTERS]
+        return masked(text) if self._masks_credentials else text
 
     def _is_request(self, entry: Entry) -> bool:
         return source_of(entry.message) in self._user_sources and not entry.carries_result and bool(_words(entry))
 
     async def _ask(self, model: LightModel, request: str, answer: str) -> None:
         said = [
-            f"<{name}>\n{shorten(text, _PROMPT_LIMIT_CHARACTERS)}\n</{name}>" for name, text in _fenced(request, answer)
+            f"<{name}>\n{shorten(text, _PROMPT_LIMIT_CHARACTERS)}\n</{name}>"
+            for name, text in _fenced(self._read(request), self._read(answer))
         ]
         messages: list[LLMMessage] = [
             SystemMessage(content=TITLE_INSTRUCTIONS),

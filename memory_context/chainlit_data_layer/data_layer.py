@@ -44,7 +44,7 @@ __all__ = ["MemoryDataLayer"]
 
 _log = logging.getLogger(__name__)
 
-_READ_CHARACTERS = 10_000  # of a message, in which credentials are masked before it is cut to a name
+_READ_CHARACTERS = 10_000  # of a message that names a thread
 _NAME_CHARACTERS = 255  # a thread is named by its first message, however long
 _CLOSE_SECONDS = 5
 _SHARING = frozenset({"is_shared", "shared_at"})
@@ -283,14 +283,16 @@ class MemoryDataLayer(BaseDataLayer):
         """
         if metadata is not None and "client_type" in metadata and chat_session() is not None:
             metadata = {key: value for key, value in metadata.items() if key not in _SHARING}
-        if name is None and metadata is not None and isinstance(metadata.get("name"), str):
-            name = metadata["name"]
+        name = None if name is None else _thread_name(name)
+        if metadata is not None and isinstance(metadata.get("name"), str):
+            metadata = {**metadata, "name": _thread_name(metadata["name"])}
+            name = metadata["name"] if name is None else name
 
         async def update(writer: str, thread_id: str) -> bool:
             return await self._threads.update_thread(
                 writer,
                 thread_id,
-                name=None if name is None else masked(name[:_READ_CHARACTERS])[:_NAME_CHARACTERS],
+                name=name,
                 metadata=None if metadata is None else plain(metadata),
                 tags=tags,
             )
@@ -386,3 +388,8 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
         return datetime.fromisoformat(time.removesuffix("Z") + "+00:00"), thread_id
     except ValueError:
         raise ValueError(f"cursor={cursor!r}: use the endCursor of a page") from None
+
+
+def _thread_name(words: str) -> str:
+    """Return a message cut to a thread's name; credentials are masked before the cut, which could leave half of one."""
+    return masked(words[:_READ_CHARACTERS])[:_NAME_CHARACTERS]

@@ -286,6 +286,7 @@ class Summariser:
         def messages() -> list[LLMMessage]:
             if job.hint.masks_credentials:  # once it is in a thread, since the content may be long
                 job.result = replace(job.result, content=masked_in_place(job.result.content))
+                job.hint = replace(job.hint, task=masked(job.hint.task), said=masked(job.hint.said))
             asked = summary_prompt(job.result, job.hint, int(limit * SUMMARY_SHARE), self._policy.summary_prompt)
             return [SystemMessage(content=INSTRUCTIONS), UserMessage(content=asked, source="memory")]
 

@@ -8,6 +8,7 @@ from being stored. A process that is killed takes up to 30 s of events with it (
 """
 
 import asyncio
+import logging
 import threading
 import time
 import uuid
@@ -351,9 +352,8 @@ class EventLog:
             return
         if here.timer is not None:
             here.timer.cancel()
-        loop = asyncio.get_running_loop()
         here.due = due
-        here.timer = loop.call_later(due - time.monotonic(), self._begin, here)
+        here.timer = asyncio.get_running_loop().call_later(due - time.monotonic(), self._begin, here)
 
     def _begin(self, here: _Loop) -> None:
         here.timer = None
@@ -366,7 +366,8 @@ class EventLog:
             await self.flush()
         except Exception as error:
             self._retry_at = time.monotonic() + WAIT_SECONDS
-            self._outages.failed(_WRITING, "%d events of the audit trail wait: %s", len(self._waiting), error)
+            text = "%d events of the audit trail wait: %s"
+            self._outages.failed(_WRITING, text, len(self._waiting), error, level=logging.INFO)
             self._schedule(WAIT_SECONDS)
 
 

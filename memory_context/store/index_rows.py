@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_context.credentials import masked_in_place
+from memory_context.credentials import masked_in_place, without_padding
+from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Chunk, chunks_of, terms_of
 
@@ -27,6 +28,7 @@ class IndexedItem:
     Attributes:
         memory_id: The item.
         chunks: The passages of its content; none if they are there already.
+        masked_texts: For each passage its text without credentials, or "" if it has none.
         postings: For each term of the content a number for each passage that holds it, as the table says; digits and
             commas. Not lists, since the garbage collector looks at every list of the process, and holds all threads.
         names: Terms of what the item is called, as far as the first passage does not hold them.
@@ -35,6 +37,7 @@ class IndexedItem:
 
     memory_id: int
     chunks: list[Chunk]
+    masked_texts: list[str] = field(repr=False)
     postings: dict[str, bytearray] = field(repr=False)
     names: list[str]
     name_posting: int
@@ -53,13 +56,16 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
     chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # an empty content is found by its names
     searched = masked_in_place(content) if masks_credentials else content  # the whole, as a passage may cut one
     postings: defaultdict[str, bytearray] = defaultdict(bytearray)
+    masked_texts: list[str] = []
     for chunk in chunks:
-        terms = terms_of(searched[chunk.start_char : chunk.end_char])
+        text = searched[chunk.start_char : chunk.end_char]
+        masked_texts.append("" if text == chunk.text else without_padding(text))
+        terms = terms_of(text)
         base = (chunk.number << 16) | _length_code(len(terms))
         for term, count in Counter(terms).items():
             postings[term] += b"%d," % (base | (min(count, _MOST_OCCURRENCES) << 8))
     called = index_names(memory_id, searched[: chunks[0].end_char], names, masks_credentials=False)
-    return IndexedItem(memory_id, chunks, postings, called.names, called.name_posting)
+    return IndexedItem(memory_id, chunks, masked_texts, postings, called.names, called.name_posting)
 
 
 def index_names(
@@ -68,7 +74,7 @@ def index_names(
     """Return what an item is called, whose content begins with this passage and is indexed already."""
     terms = terms_of(masked_in_place(first_passage) if masks_credentials else first_passage)
     called = set(terms_of("\n".join(names))) - set(terms)
-    return IndexedItem(memory_id, [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
+    return IndexedItem(memory_id, [], [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
 
 
 def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
@@ -77,6 +83,9 @@ def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
     Args:
         jobs: As they are claimed.
         masks: Whether credentials are no terms.
+
+    Raises:
+        ItemDamagedError: A content is not what was stored.
     """
     items: list[tuple[int, IndexedItem]] = []
     named: list[tuple[int, int, IndexedItem]] = []
@@ -86,6 +95,9 @@ def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
         names = _names(job["memory_key"], job["summary"], job["source"], job["tags"])
         if content_id in first_passages:
             item = index_names(memory_id, first_passages[content_id], names, masks_credentials=masks)
+        elif job["is_damaged"]:
+            key = unescape(job["memory_key"])
+            raise ItemDamagedError(f"item {key!r} is damaged in the database: it is not indexed")
         else:
             item = index_item(memory_id, content_of(job), names, masks_credentials=masks)
             first_passages[content_id] = item.chunks[0].text
@@ -133,6 +145,7 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple
         "start_lines": _integers(chunk.start_line for _, _, chunk in chunks),
         "end_lines": _integers(chunk.end_line for _, _, chunk in chunks),
         "texts": strings_literal(escape(chunk.text) for _, _, chunk in chunks),
+        "masked_texts": strings_literal(escape(text) for _, item in indexed for text in item.masked_texts),
         "term_memory_ids": _integers(item.memory_id for _, item in indexed for _ in item.postings),
         "term_content_ids": _integers(content_id for content_id, item in indexed for _ in item.postings),
         "terms": strings_literal(term for _, item in indexed for term in item.postings),

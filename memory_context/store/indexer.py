@@ -173,7 +173,7 @@ class Indexer:
             self.outages.worked(_INDEXING)
             return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
         except MemoryContextError as error:  # whoever stores or searches is told; nothing is lost here
-            self.outages.failed(_INDEXING, "indexing goes on later: %s", error)
+            self.outages.failed(_INDEXING, "indexing goes on later: %s", error, level=logging.INFO)
         except Exception:  # whatever it is, the next user's items are indexed
             _logger.exception("indexing goes on later")
         return _RETRY_SECONDS

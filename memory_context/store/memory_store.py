@@ -335,7 +335,7 @@ class MemoryStore:
             criteria: Which items count, in both rankings.
             scope: Who reads, and how far.
         """
-        vector = await self._search.embed_query(self.embedder, query)
+        vector = await self._search.embed_query(self._indexer, query)
         return await self._search.candidates(user_id, terms, vector, criteria, scope)
 
     async def fetch_passages(

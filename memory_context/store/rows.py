@@ -5,6 +5,7 @@ Content that `text` takes is stored as it is; any other as bytes; the short colu
 """
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -23,11 +24,14 @@ __all__ = [
     "Whereabouts",
     "checked_content",
     "content_of",
+    "is_as_stored",
     "memory_from_row",
     "row_for",
     "whereabouts_from_row",
 ]
 
+
+_logger = logging.getLogger("memory_context")
 
 _DAMAGED = (
     "item {!r} is damaged in the database: its content is not what was stored. Restore it from a backup or an export, "
@@ -173,6 +177,17 @@ def content_of(row: Mapping[str, Any]) -> str:
     if row["content_raw"] is not None:
         return from_utf8(bytes(row["content_raw"]))
     return row["content"] or ""
+
+
+def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
+    """Whether a part of a content that a search shows has the hash of its row; what has none is taken as it is.
+
+    A difference is logged with the item's name: the search goes on without it.
+    """
+    if row["shown_sha256"] is None or hashlib.sha256(data).digest() == bytes(row["shown_sha256"]):
+        return True
+    _logger.error("%s", _DAMAGED.format(unescape(row["memory_key"])))
+    return False
 
 
 def checked_content(memory_key: str, row: Mapping[str, Any], content_sha256: bytes) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
+from memory_context.credentials import masked
+from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Candidate, QueryProfile
 from memory_context.outages import outages_of
@@ -19,10 +20,10 @@ from memory_context.outages import outages_of
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .index_rows import vector_literal
-from .indexer import model_of
+from .indexer import Indexer, model_of
 from .pool import Statement
 from .recall import RecallCheck
-from .rows import StoredMemory, content_of, memory_from_row
+from .rows import StoredMemory, content_of, is_as_stored, memory_from_row
 from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
 
@@ -100,9 +101,10 @@ class PassageSearch:
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
         self._recall = RecallCheck(database, _QUERIES["rank_by_embedding_exact"])
 
-    async def embed_query(self, embedder: Embedder, query: str) -> QueryVector | None:
+    async def embed_query(self, indexer: Indexer, query: str) -> QueryVector | None:
         """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
-        outages = outages_of(self._database)
+        embedder, outages = indexer.embedder, outages_of(self._database)
+        query = masked(query) if indexer.masks_credentials else query
         try:
             (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
         except EmbeddingError as error:
@@ -218,6 +220,7 @@ class PassageSearch:
                 row["end_line"],
             )
             for row in rows
+            if is_as_stored(row["text"].encode(), row)
         }
 
     async def unindexed(
@@ -254,7 +257,7 @@ class PassageSearch:
             "limit": limit,
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
-        return [_unindexed(row) for row in rows]
+        return [_unindexed(row) for row in rows if is_as_stored(_shown(row), row)]
 
     async def _filter_params(self, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> dict[str, Any]:
         related = await related_keys(self._database, user_id, criteria, scope)
@@ -359,6 +362,10 @@ def _candidate(
         before=before,
         after=after,
     )
+
+
+def _shown(row: dict[str, Any]) -> bytes:
+    return (row["content"] or "").encode() if row["content_raw"] is None else bytes(row["content_raw"])
 
 
 def _unindexed(row: dict[str, Any]) -> StoredPassage:

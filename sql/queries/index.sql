@@ -53,6 +53,9 @@ SELECT
         AS content,
     CASE WHEN NOT claimed.is_text_done AND NOT claimed.is_known
         THEN substring(content.content_raw FOR 4 * %(characters_limit)s) END AS content_raw,
+    CASE WHEN NOT claimed.is_text_done AND NOT claimed.is_known
+        THEN sha256(coalesce(content.content_raw, convert_to(content.content, 'UTF8'))) <> content.content_sha256 END
+        AS is_damaged,
     chunk.text AS first_text,
     item.memory_key, item.summary, item.source, item.tags, item.is_active,
     named.id AS named_id, named.memory_key AS named_key, named.summary AS named_summary, named.source AS named_source,
@@ -142,16 +145,16 @@ SET chunk_count = statistic.chunk_count + excluded.chunk_count;
 -- name: insert_chunks :exec
 -- Passages of contents that have none.
 INSERT INTO memory_context.agent_memory_chunks (
-    user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text
+    user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text, masked_text, text_sha256
 )
 SELECT
     %(user_id)s, made.content_id, made.chunk_number, made.start_char, made.end_char, made.start_line, made.end_line,
-    made.text
+    made.text, nullif(made.masked_text, ''), sha256(convert_to(made.text, 'UTF8'))
 FROM unnest(
     %(chunk_memory_ids)s::bigint[], %(chunk_content_ids)s::bigint[], %(chunk_numbers)s::integer[],
     %(start_chars)s::integer[], %(end_chars)s::integer[], %(start_lines)s::integer[], %(end_lines)s::integer[],
-    %(texts)s::text[]
-) AS made (memory_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text)
+    %(texts)s::text[], %(masked_texts)s::text[]
+) AS made (memory_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text, masked_text)
 JOIN memory_context.index_jobs AS job
     ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
 ON CONFLICT ON CONSTRAINT agent_memory_chunks_pkey DO NOTHING;
@@ -168,7 +171,7 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]) AND cl
 
 -- name: select_chunks_to_embed :many
 -- The passages of contents whose embeddings are missing; those made before an interruption are not made again.
-SELECT chunk.content_id, chunk.chunk_number, chunk.text
+SELECT chunk.content_id, chunk.chunk_number, coalesce(chunk.masked_text, chunk.text) AS text
 FROM memory_context.agent_memory_chunks AS chunk
 WHERE chunk.user_id = %(user_id)s
     AND chunk.content_id = ANY(%(content_ids)s::bigint[])
@@ -254,7 +257,7 @@ SELECT memory_context.ensure_embedding_index(%(embedding_model)s, %(dimensions)s
 
 -- name: select_chunks_without_embedding :many
 -- The next passages that a model has not embedded; the index of jobs does what is not chunked yet.
-SELECT chunk.content_id, chunk.chunk_number, chunk.text
+SELECT chunk.content_id, chunk.chunk_number, coalesce(chunk.masked_text, chunk.text) AS text
 FROM memory_context.agent_memory_chunks AS chunk
 WHERE chunk.user_id = %(user_id)s
     AND (chunk.content_id, chunk.chunk_number) > (%(after_content_id)s, %(after_chunk_number)s)

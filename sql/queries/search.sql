@@ -360,7 +360,7 @@ SELECT
     item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
     item.is_active, item.is_private, item.origin, NULL::text AS content, NULL::bytea AS content_raw,
     chosen.content_id, chosen.chunk_number, chosen.start_char, chosen.end_char, chosen.start_line, chosen.end_line,
-    chosen.text,
+    chosen.text, chosen.text_sha256 AS shown_sha256,
     ARRAY(
         SELECT other.memory_key FROM memory_context.agent_memories AS other
         WHERE other.user_id = %(user_id)s
@@ -444,6 +444,7 @@ SELECT
     END AS lines_before,
     substring(content.content FROM place.start_char + 1 FOR %(characters_limit)s) AS content,
     substring(content.content_raw FOR %(characters_limit)s) AS content_raw,
+    CASE WHEN place.start_char = 0 THEN content.beginning_sha256 END AS shown_sha256,
     ARRAY(
         SELECT other.memory_key FROM memory_context.agent_memories AS other
         WHERE other.user_id = %(user_id)s
@@ -472,5 +473,6 @@ CROSS JOIN LATERAL (
     WHERE sized.bytes_so_far <= %(bytes_limit)s
         AND item.content_bytes > %(characters_limit)s
         AND found.at > %(characters_limit)s - %(characters_before)s
+        AND sha256(convert_to(content.content, 'UTF8')) = content.content_sha256
 ) AS place
 ORDER BY sized.is_named DESC, sized.id DESC, place.start_char;

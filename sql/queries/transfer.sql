@@ -387,9 +387,12 @@ WHERE there.element_id IS NOT NULL
 -- name: insert_transferred_contents :exec
 -- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
 -- it away before the items come.
-INSERT INTO memory_context.agent_memory_contents AS known (user_id, content, content_raw, content_bytes, content_sha256)
+INSERT INTO memory_context.agent_memory_contents AS known (
+    user_id, content, content_raw, content_bytes, content_sha256, beginning_sha256
+)
 SELECT DISTINCT ON (given.content_sha256)
-    %(user_id)s, content.plain, content.raw, content.bytes, decode(given.content_sha256, 'hex')
+    %(user_id)s, content.plain, content.raw, content.bytes, decode(given.content_sha256, 'hex'),
+    memory_context.beginning_sha256(content.plain, content.raw)
 FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, content_sha256 text)
 JOIN unnest(%(contents)s::text[], %(contents_raw)s::bytea[], %(sizes)s::bigint[])
     WITH ORDINALITY AS content (plain, raw, bytes, place) ON content.place = given.place

@@ -209,6 +209,19 @@ async def test_favorites_are_listed_until_they_are_none(layer: MemoryDataLayer) 
 # --- threads
 
 
+@pytest.mark.parametrize("given", [("name",), ("metadata",), ("name", "metadata")])
+async def test_thread_names_have_no_credential(layer: MemoryDataLayer, given: tuple[str, ...]) -> None:
+    """A thread is named by its first message, whichever field brings it."""
+    key = "sk-" + "proj-" + "Zq7Rk2Vw9Xs4Tb6Yn1" * 3
+    name = f"Use OPENAI_API_KEY={key} " + "for all calls " * 40
+    fields = {"name": name, "metadata": {"name": name}}
+    with chat("alice", "t"):
+        await layer.update_thread("t", user_id="alice", **{one: fields[one] for one in given})
+    assert (thread := await layer.get_thread("t")) is not None
+    assert str(thread["name"]).startswith("Use OPENAI_API_KEY=[credential]")
+    assert key[8:14] not in str(thread)
+
+
 async def test_metadata_are_replaced_key_by_key(layer: MemoryDataLayer) -> None:
     """None takes one away; a name may be in them; what is not given stays; the agent's name of 1 MB is cut."""
     with chat("alice", "t"):

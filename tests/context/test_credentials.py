@@ -1,6 +1,8 @@
 """Credentials in a result are shown while it is fresh and stored as they are; nothing that outlives that has them."""
 
+import asyncio
 import json
+from typing import Any
 
 import psycopg
 import pytest
@@ -8,10 +10,13 @@ from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.policy import ArchivePolicy, ExpansionPolicy, RecallPolicy
 from tests.conftest import Server, database_of
 from tests.credentials.made import URL_SAFE, Chance
+from tests.embeddings.fakes import FakeEmbedder
 
-from ..agents.scripted import text_of
+from ..agents.scripted import report, text_of
+from .lights import Light
 from .steps import ALWAYS_PAYS, add_step
 
 CHANCE = Chance(12)
@@ -142,3 +147,67 @@ async def test_fold_and_audit_trail_are_masked(store: MemoryStore):
     await context.search(f"OPENAI_API_KEY={KEY}")
     events = await context.agent_memory.audit()
     assert not [found for event in events for found in leaks(event.detail)]
+
+
+def private_key(lines: int) -> str:
+    """Return a private key longer than several passages."""
+    body = "\n".join(CHANCE.text(64) for _ in range(lines))
+    return f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+
+
+async def test_no_part_of_a_credential_is_embedded(database_url: str):
+    """Credentials are masked in the whole content, also where the end of a passage cuts a key, and in queries."""
+    embedder, key = FakeEmbedder(), private_key(90)
+    content = "\n".join([*(f"harbour {n}" for n in range(200)), key, *(f"lighthouse {n}" for n in range(200))])
+    async with MemoryStore(database_url, embedder) as store:
+        memory = AgentMemory(store, "alice")
+        ref = await memory.store(f"{content}\n{ENVIRONMENT}")
+        await store.flush_index()
+        (hit, *_) = await memory.search(f"harbour OPENAI_API_KEY={KEY}")
+        assert hit.item.key == ref.key
+        other = FakeEmbedder("other")
+        await store.reindex(other)
+    embedded = [text for model in (embedder, other) for texts, _ in model.calls for text in texts]
+    assert sum("[credential]" in text for text in embedded) > 4
+    assert {purpose for _, purpose in embedder.calls} == {"document", "query"}
+    assert not [text for text in embedded if leaks(text)]
+    assert not [line for line in key.split("\n")[1:-1] for text in embedded if line in text or line[:20] in text]
+
+
+async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+    """Neither in the result that it sums up nor in the talk that it names; what it writes is masked too."""
+    light = Light()
+    light.summary = json.dumps(
+        {"summary": f"The service uses OPENAI_API_KEY={KEY} and postgres://app:{PASSWORD}@db/app."}
+    )
+    light.title = json.dumps({"title": f"Use OPENAI_API_KEY={KEY}"})
+    written = asyncio.Event()
+    write = store.update_model_summary
+
+    async def noted(*arguments: Any) -> bool:
+        try:
+            return await write(*arguments)
+        finally:
+            written.set()
+
+    monkeypatch.setattr(store, "update_model_summary", noted)
+    policy = ContextPolicy(
+        expansion=ExpansionPolicy(enabled=False), recall=RecallPolicy(enabled=False), archive=ArchivePolicy(titles=True)
+    )
+    context = MemoryContext("alice", "coder", "s1", store, model_client=light, policy=policy)
+    await context.add_message(UserMessage(content=f"Set OPENAI_API_KEY={KEY} for the survey.", source="user"))
+    await add_step(context, f"{ENVIRONMENT}\n{report('owls', 350)}", name="run_shell")
+    await context.get_messages()
+    await asyncio.wait_for(written.wait(), 10)
+    await context.add_message(AssistantMessage(content=f"Done, with {KEY}.", source="coder"))
+    view = text_of(await context.get_messages())
+    await context.archive()
+    await context.close()
+    assert "The service uses" in view
+    assert (len(light.summary_prompts), len(light.title_prompts)) == (1, 1)
+    assert not [found for text in (*light.summary_prompts, *light.title_prompts) for found in leaks(text)]
+    (item, *_) = await context.agent_memory.query()
+    assert not leaks(str(await context.retrieve(item.key, "summary")))
+    (session,) = await store.conversations.sessions("alice")
+    assert session.title.startswith("Use OPENAI_API_KEY")
+    assert not leaks(f"{session.title} {session.summary}")

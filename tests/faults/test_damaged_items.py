@@ -8,6 +8,8 @@ from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, ItemDamagedError, MemoryContext, MemoryStore
 from memory_context.store import MemoryCriteria, NewMemory
+from memory_context.store.indexer import Indexer
+from memory_context.store.search import _UNINDEXED_CHARACTERS
 
 from ..conftest import Server, database_of
 
@@ -83,3 +85,51 @@ async def test_bytes_that_are_no_text_are_damage(store: MemoryStore, server: Ser
 async def test_damaged_item_can_be_listed_and_forgotten(store: MemoryStore, key: str):
     assert [item.memory_key for item in await store.select_memories("alice", MemoryCriteria())] == [key]
     assert await AgentMemory(store, "alice", "coder", "s").forget(key)
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+async def test_search_shows_no_damaged_passage(
+    store: MemoryStore,
+    server: Server,
+    database_url: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_indexed: bool,
+):
+    """Whether it was cut for the index or is the beginning of what is not indexed; other items are still found."""
+    monkeypatch.setattr(Indexer, "nudge", lambda self, user_id: None)
+    memory = AgentMemory(store, "alice", "coder", "s")
+    bad = await memory.store(GOOD + " and more" * 900, source="notes")
+    raw = await memory.store("vault of \0 7" + " and more" * 900, source="notes")
+    good = await memory.store("The vault opens at noon.", source="notes")
+    if is_indexed:
+        await store.flush_index()
+    assert {hit.item.key for hit in await memory.search("vault")} == {bad.key, raw.key, good.key}
+    name = database_of(database_url)
+    server.execute("UPDATE memory_context.agent_memory_chunks SET text = replace(text, ' 7', ' 8')", name)
+    if not is_indexed:
+        server.execute("UPDATE memory_context.agent_memory_contents SET content = replace(content, ' 7', ' 8')", name)
+        change = "UPDATE memory_context.agent_memory_contents SET content_raw = set_byte(content_raw, 11, 56)"
+        server.execute(f"{change} WHERE content_raw IS NOT NULL", name)
+    with caplog.at_level(logging.ERROR, logger="memory_context"):
+        assert {hit.item.key for hit in await memory.search("vault")} == {good.key}
+    assert {key in caplog.text for key in (bad.key, raw.key)} == {True}
+    if not is_indexed:  # nor is it indexed
+        await store.flush_index()
+        assert {hit.item.key for hit in await memory.search("vault")} == {good.key}
+        assert server.execute("SELECT text FROM memory_context.agent_memory_chunks", name) == [
+            ("The vault opens at noon.",)
+        ]
+
+
+async def test_search_finds_what_an_earlier_version_indexed(store: MemoryStore, server: Server, database_url: str):
+    """It has no hashes; a passage is shown as it stands."""
+    memory = AgentMemory(store, "alice")
+    await memory.store(GOOD + " and more" * 900)
+    await store.flush_index()
+    name = database_of(database_url)
+    server.execute("UPDATE memory_context.agent_memory_chunks SET text_sha256 = NULL", name)
+    same = f"beginning_sha256 = sha256(convert_to(left(content, {_UNINDEXED_CHARACTERS}), 'UTF8'))"
+    assert server.execute(f"SELECT {same} FROM memory_context.agent_memory_contents", name) == [(True,)]
+    (hit,) = await memory.search("vault")
+    assert hit.passage.startswith(GOOD)

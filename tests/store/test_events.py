@@ -1,6 +1,7 @@
 """Events are buffered and written in batches; nothing about them reaches the agent, and none is written twice."""
 
 import asyncio
+import logging
 from typing import Any
 
 import psycopg
@@ -123,6 +124,7 @@ async def test_events_are_written_when_the_store_is_back_though_nobody_comes_by(
     store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The outage is logged once, however often the store is tried."""
+    caplog.set_level(logging.INFO, "memory_context")
     monkeypatch.setattr(events, "WAIT_SECONDS", 0.01)
     watched.fails = "before"
     store.events.add("alice", event(1))

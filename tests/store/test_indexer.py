@@ -1,6 +1,7 @@
 """The background index: everything stored becomes findable, once, whatever fails, hangs or is killed meanwhile."""
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -544,6 +545,7 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
     store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However often they are tried; and once more in the next outage."""
+    caplog.set_level(logging.INFO, "memory_context")
     monkeypatch.setattr(indexer, "_RETRY_SECONDS", 0.001)
     write, tries = store._database.write, asyncio.Semaphore(0)
 

@@ -104,6 +104,7 @@ PARAMS: dict[str, Any] = {
     "start_lines": [1, 1],
     "end_lines": [1, 1],
     "texts": ["some", "text"],
+    "masked_texts": ["", "mask"],
     "term_memory_ids": [1, 2],
     "terms": ["w1", "w100"],
     "patterns": ["%w1%"],

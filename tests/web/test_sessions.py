@@ -30,6 +30,18 @@ async def test_sessions_are_listed_page_by_page(client: Client):
     assert (one["title"], one["agent_id"], one["message_count"]) == ("hello 0", "assistant", 1)
 
 
+async def test_titles_have_no_credential(client: Client):
+    """Nor a part of one that the length of a title cuts; the message itself stays as it was said."""
+    key = "sk-" + "proj-" + "Zq7Rk2Vw9Xs4Tb6Yn1" * 3
+    for words in (f"Use OPENAI_API_KEY={key}", "so " * 20 + f"use OPENAI_API_KEY={key}"):
+        session = (await client.say(words)).json()["session_id"]
+        one = (await client.get(f"/api/chat/sessions/{session}")).json()
+        assert one["title"].startswith(words[:6])
+        assert not [part for part in (key[n : n + 6] for n in range(8, len(key) - 6)) if part in one["title"]]
+        page = (await client.get(f"/api/chat/sessions/{session}/messages")).json()
+        assert page["messages"][0]["text"] == words
+
+
 async def test_messages_are_read_page_by_page_buffered_or_not(client: Client):
     """Each once, in order, with a part of them archived by the page and a part still in the process."""
     answer = (await client.say("question 0")).json()
