@@ -86,7 +86,7 @@ class Archiver:
         self._counted = 0  # messages before this position are counted in the session's row
         self._chat: dict[str, ChatMessage] = {}
         self._delivered: dict[str, int] = {}
-        self._archived_ids: set[str] = set()
+        self._unarchived: dict[str, int] = {}  # those of them that no batch names yet
         self._sending: _Sending | None = None
         self._timer = Timer(self._on_time)
         self._task: asyncio.Task[None] | None = None
@@ -131,8 +131,7 @@ class Archiver:
         self._chat.update({message.id: message for message in progress.chat})
         before = {} if moved_by is None else {id_: at + moved_by for id_, at in self._delivered.items()}
         self._delivered = {**before, **progress.delivered}
-        archived_before = 0 if line is None else line.position
-        self._archived_ids = {id_ for id_, at in self._delivered.items() if at < archived_before}
+        self._unarchived = {id_: at for id_, at in self._delivered.items() if line is None or at >= line.position}
         self._has_begun = has_news
         self._tell_state()
 
@@ -190,13 +189,14 @@ class Archiver:
         """
         for message in messages:
             self._chat[message.id] = message
-            self._delivered.setdefault(message.id, at)
+        self.mark_delivered((message.id for message in messages), at)
         self.note()
 
     def mark_delivered(self, ids: Iterable[str], at: int) -> None:
         """Note where the words of chat messages that are durable already come into the transcript."""
         for id_ in ids:
-            self._delivered.setdefault(id_, at)
+            if id_ not in self._delivered:
+                self._delivered[id_] = self._unarchived[id_] = at
 
     def forget_chat(self, ids: Collection[str]) -> None:
         """Take out what somebody else made durable."""
@@ -312,8 +312,8 @@ class Archiver:
         end, decisions = transcript.end, len(transcript.log)
         batch, after = None, line
         if self._has_news:
-            arrived = {id_ for id_, at in self._delivered.items() if at < end}
-            new_ids = arrived if line.begins_anew else arrived - self._archived_ids
+            named = self._delivered if line.begins_anew else self._unarchived
+            new_ids = {id_ for id_, at in named.items() if at < end}
             batch = batch_after(line, transcript, new_messages=max(end - self._counted, 0), chat_ids=new_ids)
             after = Line(line.sequence + 1, line.branch, end, decisions)
         elif not (self._chat or self._titles.has_news):
@@ -349,7 +349,8 @@ class Archiver:
             return await self._met_another(sending)
         self._line = sending.after
         self._counted = max(self._counted, sending.after.position)
-        self._archived_ids |= set(sending.batch.chat_ids if sending.batch else ())
+        for id_ in sending.batch.chat_ids if sending.batch else ():
+            self._unarchived.pop(id_, None)
         return True
 
     async def _met_another(self, sending: _Sending) -> bool:

@@ -53,6 +53,7 @@ class Titles:
         self, user_sources: Sequence[str], model: LightModel | None, *, masks_credentials: bool = True
     ) -> None:
         self._user_sources = user_sources
+        self._requests, self._answers = _Sought(self._is_request), _Sought(_is_answer)
         self._model = model
         self._masks_credentials = masks_credentials
         self._from_model = ""
@@ -84,11 +85,11 @@ class Titles:
         """Return the title now, and whether it is the model's; asks the model when there is an answer to name it by."""
         if self._from_model:
             return (self._from_model, True) if self.has_news else ("", False)
-        request = _first(transcript, self._is_request)
+        request, _ = self._requests.ends(transcript)
         if request is None:
             return "", False
         said = _words(request)
-        answer = _first(transcript, lambda entry: isinstance(entry.message, AssistantMessage) and bool(_words(entry)))
+        answer, _ = self._answers.ends(transcript)
         if self._model is not None and self._task is None and answer is not None:
             self._task = asyncio.get_running_loop().create_task(
                 self._ask(self._model, said, _words(answer)), name="memory_context title"
@@ -97,8 +98,7 @@ class Titles:
 
     def summary(self, transcript: Transcript) -> str:
         """Return what was asked last and what was answered, in a few words."""
-        request = _last(transcript, self._is_request)
-        answer = _last(transcript, lambda entry: isinstance(entry.message, AssistantMessage) and bool(_words(entry)))
+        (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
         return " — ".join(self._line(_words(entry), half) for entry in (request, answer) if entry is not None)
 
@@ -146,9 +146,30 @@ def _words(entry: Entry) -> str:
     return " ".join(text for address, text in texts_of(entry.message) if address.kind == "text").strip()
 
 
-def _first(transcript: Transcript, is_it: Callable[[Entry], bool]) -> Entry | None:
-    return next((entry for entry in transcript.entries() if is_it(entry)), None)
+def _is_answer(entry: Entry) -> bool:
+    return isinstance(entry.message, AssistantMessage) and bool(_words(entry))
 
 
-def _last(transcript: Transcript, is_it: Callable[[Entry], bool]) -> Entry | None:
-    return next((entry for entry in reversed(transcript.entries()) if is_it(entry)), None)
+class _Sought:
+    """The first and the last entry of a kind since the last clear; each entry is looked at once.
+
+    Args:
+        is_it: Whether an entry is of the kind.
+    """
+
+    def __init__(self, is_it: Callable[[Entry], bool]) -> None:
+        self._is_it = is_it
+        self._transcript: Transcript | None = None
+        self._ends: tuple[int, int] | None = None
+        self._read_to = 0
+
+    def ends(self, transcript: Transcript) -> tuple[Entry | None, Entry | None]:
+        """Return the first and the last, which may be the same; None for both if there is none."""
+        start = transcript.standing.start
+        if transcript is not self._transcript or (self._ends is not None and self._ends[0] < start):
+            self._transcript, self._ends, self._read_to = transcript, None, start
+        for entry in transcript.entries(start=max(self._read_to, start)):
+            if self._is_it(entry):
+                self._ends = (entry.position if self._ends is None else self._ends[0], entry.position)
+        self._read_to = transcript.end
+        return (None, None) if self._ends is None else (transcript[self._ends[0]], transcript[self._ends[1]])

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 import pytest
-from autogen_core.models import UserMessage
+from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.archive import archiver
@@ -19,6 +19,7 @@ from ..agents.scripted import report
 from ..conftest import Server, StartPython
 from ..context.lights import Light
 from ..context.steps import a_turn_of_the_loop, add_step
+from ..context.test_costs import instructions
 from .talking import SESSION, context_of, said_in, say, turns
 from .test_resuming import rows_of
 
@@ -331,3 +332,28 @@ def test_settings_are_checked():
     for wrong in ({"batch_messages": 0}, {"batch_seconds": 0}, {"unknown": 1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ContextPolicy(archive=ArchivePolicy(**wrong))
+
+
+@pytest.mark.parametrize("is_alone", [False, True], ids=["chat", "one request"])
+async def test_a_batch_takes_as_many_instructions_at_1500_messages_as_at_100(store: MemoryStore, is_alone: bool):
+    """In a chat, and when an agent works on after its one request."""
+    took: list[int] = []
+    for count in (100, 1500):
+        off = {"enabled": False}  # nothing runs beside the batch
+        policy = ContextPolicy.model_validate({"archive": {"batch_messages": 100_000}, "expansion": off, "recall": off})
+        context = MemoryContext("alice", "coder", f"s{count}", store, policy=policy)
+
+        async def go_on(to: int, context: MemoryContext = context) -> None:
+            while (number := context.transcript.end) < to:
+                is_request = number % 2 == 0 and not (number and is_alone)
+                words = f"message {number}"
+                message = UserMessage if is_request else AssistantMessage
+                await context.add_message(message(content=words, source="user" if is_request else "coder"))
+                context.archiver.mark_delivered([f"m{number}"], number)
+
+        await go_on(count)
+        await context.archive()
+        await go_on(count + 10)
+        took.append(await instructions(context.archive()))
+        await context.close()
+    assert took[1] < 1.3 * took[0], took

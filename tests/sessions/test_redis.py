@@ -9,12 +9,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from memory_context.errors import SessionBusyError, StoreUnavailableError
 from memory_context.sessions import RedisClaims, RedisStates, SessionCache, SessionKey
+from memory_context.sessions.redis import claims as claims_module
 from memory_context.sessions.redis.server import name_of
 from tests.conftest import StartPython, needs
 
@@ -451,3 +453,49 @@ async def test_a_connection_that_fails_is_not_tried_again_within_one_question():
             await states.load(KEY)
         assert attempts == 1
     await states.close()
+
+
+async def test_process_paused_for_longer_than_its_lease_while_it_claims_holds_nothing(
+    claims: RedisClaims, others: RedisClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis granted the claim, the lease ended, and another process took the session before the answer was read."""
+    paused_for = [0.0]
+    monkeypatch.setattr(claims_module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + paused_for[0]))
+    run, is_first = claims._server.run, True
+
+    async def pause_after_the_answer(script: str, *arguments: Any) -> Any:
+        nonlocal is_first
+        answer = await run(script, *arguments)
+        if is_first:
+            is_first = False
+            await claims._server.client.delete(claims._key(name_of(KEY)))  # as Redis does when the lease ends
+            await others.claim(KEY, 0)
+            paused_for[0] = claims._lease_seconds + 1
+        return answer
+
+    monkeypatch.setattr(claims._server, "run", pause_after_the_answer)
+    with pytest.raises(SessionBusyError):
+        await claims.claim(KEY, 0)
+    assert not claims._held
+    await others.release(KEY)
+    await claims.claim(KEY, 5)  # as soon as it is free
+
+
+async def test_process_paused_while_it_claims_has_a_whole_lease_if_nobody_came(
+    claims: RedisClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused_for = [0.0]
+    monkeypatch.setattr(claims_module, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + paused_for[0]))
+    run, asked = claims._server.run, 0
+
+    async def pause_after_the_first_answer(script: str, *arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        answer = await run(script, *arguments)
+        paused_for[0] = claims._lease_seconds + 1
+        return answer
+
+    monkeypatch.setattr(claims._server, "run", pause_after_the_first_answer)
+    await claims.claim(KEY, 0)
+    assert asked == 2
+    assert claims._renewed_at >= claims._lease_seconds + 1

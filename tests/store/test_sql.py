@@ -105,6 +105,7 @@ PARAMS: dict[str, Any] = {
     "end_lines": [1, 1],
     "texts": ["some", "text"],
     "masked_texts": ["", "mask"],
+    "beginning": "run_",
     "term_memory_ids": [1, 2],
     "terms": ["w1", "w100"],
     "patterns": ["%w1%"],

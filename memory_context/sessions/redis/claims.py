@@ -155,15 +155,18 @@ class RedisClaims:
         if name in self._returning:  # what was asked before has to be over, or it would undo this
             await asyncio.wait([self._returning[name]])
         self._hear_others()
-        started = time.monotonic()
-        asked = self._server.run(_CLAIM, [self._key(name)], self._id, self._lease, self._channel(""), name)
-        attempt = asyncio.ensure_future(asked)
-        try:
-            await asyncio.wait([attempt])
-            is_mine = bool(attempt.result())
-        except BaseException:  # cancelled, or without an answer: it may be done, or be done still
-            self._return(name, after=attempt)
-            raise
+        while True:
+            started = time.monotonic()
+            asked = self._server.run(_CLAIM, [self._key(name)], self._id, self._lease, self._channel(""), name)
+            attempt = asyncio.ensure_future(asked)
+            try:
+                await asyncio.wait([attempt])
+                is_mine = bool(attempt.result())
+            except BaseException:  # cancelled, or without an answer: it may be done, or be done still
+                self._return(name, after=attempt)
+                raise
+            if not is_mine or time.monotonic() - started < _LOST_AFTER * self._lease_seconds:
+                break  # else this process was paused before it read the answer: another may have the session by now
         if is_mine and not self._held:
             self._renewed_at = started
             self._plan(self._lease_seconds / 3)
