@@ -23,7 +23,7 @@ _CATALOGS = (
     *("pg_index", "pg_largeobject_metadata", "pg_namespace", "pg_policy", "pg_proc", "pg_rewrite", "pg_sequence"),
     *("pg_statistic", "pg_statistic_ext", "pg_trigger", "pg_type"),
 )
-_KEPT_TABLES = ("memory_context.schema_migrations",)
+_KEPT_TABLES = ("memory_context.schema_migrations", "memory_context.installation")
 
 _CHANGES = ", ".join(
     f"(SELECT concat(count(*), ' ', max(xmin::text::bigint)) FROM {name})" for name in (*_CATALOGS, *_KEPT_TABLES)

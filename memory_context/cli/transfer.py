@@ -77,6 +77,13 @@ def export(
     run(work, url)
 
 
+_ORIGINS = {
+    "signed": "origins are kept: this installation signed the file",
+    "trusted": "origins are kept: --trust-origins",
+    "lowered": "origins are lowered: this installation did not sign the file for this user; see --trust-origins",
+}
+
+
 def import_(
     file: Annotated[str, typer.Argument(help="A file that export wrote; - for stdin.")],
     user: Annotated[
@@ -87,7 +94,8 @@ def import_(
     trust_origins: Annotated[
         bool,
         typer.Option(
-            "--trust-origins", help="Believe what the file says of whose words each item holds, such as the user's own."
+            "--trust-origins",
+            help="Believe what the file says of whose words each item holds, even if it is not signed.",
         ),
     ] = False,
     url: UrlOption = None,
@@ -99,13 +107,14 @@ def import_(
     stays as it is, so the same file can be imported again, after a break for instance. Do not go on with a session
     while it is being imported.
 
-    A file can be written by anybody. Without --trust-origins its preferences and facts are labelled as imported, are
-    not taken for the user's own, and are pruned like anything else.
+    A file can be written by anybody. Its preferences and facts are taken for the user's own if this installation
+    exported it for the same user and no byte has changed since, or with --trust-origins. Otherwise they are labelled as
+    imported and pruned like anything else.
     """
 
     async def work(store: "MemoryStore") -> "ImportReport":
         with _readable(file) as path:
-            passes = 1 if check else 2
+            passes = 2 if check else 3
             with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
                 read = _Reading(path, show)
                 return await store.upkeep.import_lines(read.lines, user, only_check=check, trust_origins=trust_origins)
@@ -121,7 +130,8 @@ def import_(
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Failure(f"{name} is damaged or cut off ({error}); nothing was imported") from error
     if as_json:
-        print_json({"user": report.user_id, "stored": report.stored, "known": report.known, "kept": report.kept})
+        counts = {"stored": report.stored, "known": report.known, "kept": report.kept}
+        print_json({"user": report.user_id, **counts, "origins": report.origins})
         return
     say(f"{'would import' if check else 'imported'} {_summed(report.stored)} for {report.user_id!r}")
     for counts, what in (
@@ -130,6 +140,8 @@ def import_(
     ):
         if any(counts.values()):
             say(f"{_summed(counts)} {what}")
+    if report.stored.get("item"):
+        say(_ORIGINS[report.origins])
     if report.stored.get("item") and not check:
         say(
             "search finds the items as soon as they are indexed: by the next process that uses the store, or by reindex"

@@ -605,3 +605,7 @@ SELECT count(*) AS stored FROM stored;
 -- Put the user on the list of users, and wait for whoever is erasing the user.
 INSERT INTO memory_context.memory_users AS known (user_id) VALUES (%(user_id)s)
 ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_set_aside = known.has_set_aside WHERE false;
+
+-- name: fetch_export_signature :one
+-- The signature by this installation of a file of this user, of which this is the SHA-256.
+SELECT memory_context.sign_export(%(user_id)s, %(file_sha256)s) AS signature;

@@ -1,6 +1,8 @@
 """Whose words an item holds: set by the code path, never raised, and shown wherever the item is."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta, timezone
@@ -21,6 +23,10 @@ from autogen_core.models import (
 
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, PostgresMemory
 from memory_context.cli import execute as command
+from memory_context.errors import StoreError
+from memory_context.escaping import to_utf8
+from memory_context.store import TransferError
+from memory_context.store.pool import Statement
 from samples.chainlit_web.panels import _listed
 from tests.cli.test_transfer import item, written
 from tests.conftest import Server, database_of
@@ -267,6 +273,67 @@ async def test_an_export_carries_origins_and_comes_back_unchanged(store: MemoryS
         assert report.stored["item"] == 0
         assert report.known["item"] == 2
     assert await origins(store) == {"store_memory": "agent", "notes": "application"}
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ("nothing", "signed"),
+        ("a byte of the content", "lowered"),
+        ("a byte of the signature", "lowered"),
+        ("the counts", None),
+        ("no signature", "lowered"),
+        ("another user", "lowered"),
+        ("another installation", "lowered"),
+    ],
+)
+async def test_a_file_that_this_installation_signed_keeps_its_origins(
+    store: MemoryStore, server: Server, database_url: str, change: str, kept: str | None
+) -> None:
+    """For the same user, and not after a byte was changed: the user's words are nobody else's."""
+    await AgentMemory(store, "alice").store("call me \ud800 \0 Al", type="user_preference", source="notes")
+    file = b"".join([piece async for piece in store.upkeep.export_lines("alice")])
+    await store.erase_user("alice")
+    head, end = file.rsplit(b"\n", 2)[0], file.rsplit(b"\n", 2)[1]
+    signature = json.loads(end)["signature"]
+    assert len(signature) == 64
+    if change == "a byte of the content":
+        record = json.loads(head.split(b"\n")[1])
+        record["content"] = record["content"].replace("call me", "Call me")
+        record["content_sha256"] = hashlib.sha256(to_utf8("Call me \ud800 \0 Al")).hexdigest()
+        file = b"\n".join([head.split(b"\n")[0], json.dumps(record, separators=(",", ":")).encode(), end, b""])
+    elif change == "a byte of the signature":
+        file = file.replace(signature.encode(), (("1" if signature[0] == "0" else "0") + signature[1:]).encode())
+    elif change == "no signature":
+        file = file.replace(f',"signature":"{signature}"'.encode(), b"")
+    elif change == "the counts":
+        file = file.replace(b'"records":{"item":1', b'"records":{"item":2')
+    elif change == "another installation":
+        server.execute("UPDATE memory_context.installation SET export_key = sha256('other')", database_of(database_url))
+    whose = "bob" if change == "another user" else "alice"
+    read = lambda: file.splitlines(keepends=True)  # noqa: E731
+    if kept is None:
+        with pytest.raises(TransferError):
+            await store.upkeep.import_lines(read, whose)
+        return
+    assert (await store.upkeep.import_lines(read, whose)).origins == kept
+    (item,) = await AgentMemory(store, whose).query()
+    assert item.origin == ("application" if kept == "signed" else "import")
+
+
+async def test_the_key_of_exports_is_read_by_its_owner_alone(store: MemoryStore) -> None:
+    """The application's login may have its own exports signed; the signature is HMAC-SHA256."""
+    with pytest.raises(StoreError, match="permission denied"):
+        await store._database.read("alice", Statement(b"SELECT export_key FROM memory_context.installation"))
+
+
+async def test_export_signatures_are_hmac_sha256(store: MemoryStore, server: Server, database_url: str) -> None:
+    ((key, signature),) = server.execute(
+        "SELECT export_key, memory_context.sign_export('alice', sha256('file')) FROM memory_context.installation",
+        database_of(database_url),
+    )
+    digest = hashlib.sha256(b"file").digest() + b"alice"
+    assert bytes(signature) == hmac.new(bytes(key), digest, "sha256").digest()
 
 
 # --- databases of earlier versions

@@ -30,7 +30,9 @@ TABLES = (
     "transfer",
 )
 OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES]
-FUNCTIONS = re.compile(rb"(store_content|store_memory|touch_session|append_batch|append_chat)\(\s*%\(user_id\)s")
+FUNCTIONS = re.compile(
+    rb"(store_content|store_memory|touch_session|append_batch|append_chat|sign_export)\(\s*%\(user_id\)s"
+)
 ACROSS_USERS = (  # functions of the owner answer these
     "select_pending_users",
     "fetch_counts",
@@ -106,6 +108,7 @@ PARAMS: dict[str, Any] = {
     "texts": ["some", "text"],
     "masked_texts": ["", "mask"],
     "beginning": "run_",
+    "file_sha256": bytes(32),
     "term_memory_ids": [1, 2],
     "terms": ["w1", "w100"],
     "patterns": ["%w1%"],

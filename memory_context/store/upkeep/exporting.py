@@ -6,11 +6,13 @@ than a page comes alone, and its content goes out in slices.
 """
 
 import base64
+import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timezone
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -25,7 +27,7 @@ from ..rows import checked_content
 from ..sqlfiles import load_migrations, load_queries
 from .tables import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
 
-__all__ = ["export_lines"]
+__all__ = ["end_line", "export_lines"]
 
 _QUERIES = load_queries("transfer")
 _TRANSACTIONS = load_queries("transactions")
@@ -58,20 +60,24 @@ async def export_lines(
                 (counts,) = await _execute(connection, _QUERIES["fetch_transfer_counts"], scope)
                 total = counts["records"]
             done = 0
+            digest = hashlib.sha256()
             written = {table.record: 0 for table in TABLES}
             for table in TABLES:
                 async with aclosing(_rows(connection, table, scope)) as rows:
                     async for row in rows:
-                        if not done:
-                            yield _header(scope)
-                        for piece in _pieces(table, row):
+                        for piece in chain(() if done else (_header(scope),), _pieces(table, row)):
+                            digest.update(piece)
                             yield piece
                         done += 1
                         written[table.record] += 1
                         if progress is not None:
                             progress(done, total)
             if done:
-                yield _line({"record": END, "records": written})
+                end = end_line(written)
+                digest.update(end)
+                params = {**scope, "file_sha256": digest.digest()}
+                (signed,) = await _execute(connection, _QUERIES["fetch_export_signature"], params)
+                yield end_line(written, signature=bytes(signed["signature"]).hex())
 
 
 async def _rows(connection: Connection, table: Table, scope: dict[str, Any]) -> AsyncGenerator[DictRow, None]:
@@ -149,6 +155,11 @@ def _base64(content: str) -> Iterator[bytes]:
 
 def _line(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def end_line(records: Mapping[str, Any], **more: str) -> bytes:
+    """Return the last line of a file; its signature is of the file that ends with the same line without it."""
+    return _line({"record": END, "records": records, **more})
 
 
 async def _execute(connection: Connection, query: bytes, params: dict[str, Any] | None = None) -> list[DictRow]:

@@ -10,12 +10,14 @@ limit, which any item fits that `exporting` writes.
 """
 
 import asyncio
+import hashlib
+import hmac
 import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 from memory_context.errors import ConflictError
 from memory_context.escaping import escape, is_plain, to_utf8, unescape
@@ -24,8 +26,9 @@ from ..database import Database
 from ..pool import Statement
 from ..provenance import imported_origin
 from ..sqlfiles import load_queries
+from .exporting import end_line
 from .records import Header, item_content
-from .tables import ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
+from .tables import END, ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
 
 __all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
 
@@ -74,12 +77,15 @@ class ImportReport:
         stored: Were not there before.
         known: Were there already.
         kept: Are forgotten or deleted on one side, or belong to another user; what is here was kept.
+        origins: Why items keep the origins that the file says: "signed" by this installation for this user, "trusted"
+            by whoever imports; "lowered" if they do not.
     """
 
     user_id: str
     stored: Mapping[str, int]
     known: Mapping[str, int]
     kept: Mapping[str, int]
+    origins: Literal["signed", "trusted", "lowered"] = "lowered"
 
 
 async def import_lines(
@@ -89,18 +95,21 @@ async def import_lines(
 
     Args:
         database: Where to.
-        read: Reads the file; called once or twice.
+        read: Reads the file; called two or three times.
         user_id: Whose it shall be; None for the user in the file.
         only_check: Whether nothing is to be stored.
-        trust_origins: Whether items keep the origins that the file says.
+        trust_origins: Whether items keep the origins that the file says, also if this installation did not sign it.
 
     Raises:
         TransferError: A line is not as it has to be, or something else is there; nothing was stored.
         ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
         StoreError: The database failed; what was stored until then stays.
     """
-    checking = _File(read, trust_origins)
-    user_id = user_id or unescape(checking.header.user)
+    whose = unescape(read_header(next(iter(read()), b"")).user)
+    user_id = user_id or whose
+    is_signed = user_id == whose and await _is_signed(database, user_id, read)  # another's words are not this user's
+    keeps_origins = trust_origins or is_signed
+    checking = _File(read, keeps_origins)
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     conflicts: list[str] = []
     async with aclosing(_pages(checking)) as pages:
@@ -116,14 +125,43 @@ async def import_lines(
     known = {record: counts["known"] for record, counts in outcomes.items()}
     if not only_check:
         stored = dict.fromkeys(stored, 0)
-        async with aclosing(_pages(_File(read, trust_origins))) as pages:
+        async with aclosing(_pages(_File(read, keeps_origins))) as pages:
             async for table, lines in pages:
                 stored[table.record] += await _store(database, user_id, table, lines)
     kept = {record: counts.total() - stored[record] - known[record] for record, counts in outcomes.items()}
-    return ImportReport(user_id, stored, known, kept)
+    return ImportReport(
+        user_id, stored, known, kept, "signed" if is_signed else "trusted" if trust_origins else "lowered"
+    )
 
 
 # --- the file
+
+
+async def _is_signed(database: Database, user_id: str, read: ReadLines) -> bool:
+    """Whether this installation wrote exactly this file."""
+    found = await asyncio.to_thread(_signature, read)
+    if found is None:
+        return False
+    file_sha256, signature = found
+    params = {"user_id": escape(user_id), "file_sha256": file_sha256}
+    ((row,),) = await database.read(user_id, Statement(_QUERIES["fetch_export_signature"], params))
+    return hmac.compare_digest(bytes(row["signature"]).hex(), signature)
+
+
+def _signature(read: ReadLines) -> tuple[bytes, str] | None:
+    """Return the hash of a file without its signature, and the signature; None if it has none."""
+    digest, last = hashlib.sha256(), b""
+    for data in read():
+        digest.update(last)
+        last = data
+    try:
+        end = json.loads(last)
+        if end["record"] != END or not isinstance(end["signature"], str) or not end["signature"].isascii():
+            return None
+        digest.update(end_line(end["records"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None  # reading it line by line says what is wrong
+    return digest.digest(), end["signature"]
 
 
 class _File:

@@ -125,11 +125,12 @@ class Upkeep:
         Rows come page by page: do not go on with a session before all of it is there.
 
         Args:
-            read: Reads the file from its beginning, line by line; called twice, the first time to check it.
+            read: Reads the file from its beginning, line by line; called up to four times, at last to store it.
             user_id: Whose it shall be; None for the user in the file.
             only_check: Find out what importing it would do, and store nothing.
-            trust_origins: Believe what the file says of whose words an item holds. Otherwise what the user or the
-                application stored counts as imported: its preferences and facts are not taken for the user's own.
+            trust_origins: Believe what the file says of whose words an item holds, as is done anyway for a file that
+                this installation signed for the same user. Otherwise what the user or the application stored counts as
+                imported: its preferences and facts are not taken for the user's own.
 
         Raises:
             SecretError: An item is of type user_secret; nothing was stored.
