@@ -98,7 +98,7 @@ class MemoryStore:
         self.threads = ThreadStore(self._database, self.conversations)
         self.inventory = Inventory(self._database)
         self.upkeep = Upkeep(self._database)
-        self._search = PassageSearch(self._database)
+        self._search = PassageSearch(self._database, self._indexer)
         self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()
 
@@ -335,8 +335,7 @@ class MemoryStore:
             criteria: Which items count, in both rankings.
             scope: Who reads, and how far.
         """
-        vector = await self._search.embed_query(self._indexer, query)
-        return await self._search.candidates(user_id, terms, vector, criteria, scope)
+        return await self._search.candidates(user_id, terms, await self._search.embed_query(query), criteria, scope)
 
     async def fetch_passages(
         self, user_id: str, places: Sequence[Place], criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY

@@ -94,17 +94,19 @@ class PassageSearch:
 
     Args:
         database: Where they are.
+        indexer: Has the embedder, and says whether credentials are masked.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, indexer: Indexer) -> None:
         self._database = database
+        self._indexer = indexer
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
         self._recall = RecallCheck(database, _QUERIES["rank_by_embedding_exact"])
 
-    async def embed_query(self, indexer: Indexer, query: str) -> QueryVector | None:
+    async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
-        embedder, outages = indexer.embedder, outages_of(self._database)
-        query = masked(query) if indexer.masks_credentials else query
+        embedder, outages = self._indexer.embedder, outages_of(self._database)
+        query = masked(query) if self._indexer.masks_credentials else query
         try:
             (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
         except EmbeddingError as error:

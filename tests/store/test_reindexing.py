@@ -245,7 +245,7 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
 
 async def test_a_model_that_nobody_filled_is_searched_by_terms(store: MemoryStore) -> None:
     """A process that was started with it before anybody reindexed."""
-    search: Any = PassageSearch(store._database)
+    search: Any = PassageSearch(store._database, store._indexer)
     unknown = QueryVector("unknown/16", [1.0] * 16)
     candidates, _ = await search.candidates("alice", ["harbour"], unknown, ANY, ReadScope())
     assert len(candidates) == 20
