@@ -325,7 +325,7 @@ def test_forget_names_all_items_of_a_content_before_it_asks(
     for options in (["--agent", "b"], ["--all"]):  # a list shows one item for each content
         assert ", and 2 more with the same content?" in command("forget", *options)[2]
     assert "3 items forgotten" in command("forget", keys[0], "--yes")[2]
-    assert [item["memory_key"] for item in json.loads(command("list", "--json")[1])] == [keys[3]]
+    assert [item["key"] for item in json.loads(command("list", "--json")[1])] == [keys[3]]
 
 
 @pytest.mark.parametrize("arguments", [[], ["k", "--all"], ["--all", "--session", "s"], ["--all", "--erase-user"]])

@@ -36,9 +36,10 @@ Json = dict[str, Any]
 
 
 def lines_of(data: bytes | Path) -> list[Json]:
-    """Return the records of a file, without its header, which has the time in it."""
+    """Return the records of a file, without its header, which has the time in it, and the signature of both."""
     text = data.read_bytes() if isinstance(data, Path) else data
-    return [json.loads(line) for line in text.splitlines()[1:]]
+    lines = [json.loads(line) for line in text.splitlines()[1:]]
+    return [{name: value for name, value in line.items() if name != "signature"} for line in lines]
 
 
 def written(lines: list[Json], header: Json | None = None) -> bytes:

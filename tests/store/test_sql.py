@@ -107,7 +107,6 @@ PARAMS: dict[str, Any] = {
     "end_lines": [1, 1],
     "texts": ["some", "text"],
     "masked_texts": ["", "mask"],
-    "beginning": "run_",
     "file_sha256": bytes(32),
     "term_memory_ids": [1, 2],
     "terms": ["w1", "w100"],

@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timezone
 from importlib.metadata import version
-from itertools import chain
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -65,7 +64,11 @@ async def export_lines(
             for table in TABLES:
                 async with aclosing(_rows(connection, table, scope)) as rows:
                     async for row in rows:
-                        for piece in chain(() if done else (_header(scope),), _pieces(table, row)):
+                        if not done:
+                            header = _header(scope)
+                            digest.update(header)
+                            yield header
+                        for piece in _pieces(table, row):
                             digest.update(piece)
                             yield piece
                         done += 1
