@@ -106,6 +106,8 @@ class PassageSearch:
     async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
         embedder, outages = self._indexer.embedder, outages_of(self._database)
+        if embedder is None:
+            return None
         query = masked(query) if self._indexer.masks_credentials else query
         try:
             (vector,) = await embed_checked(embedder, [query], "query", timeout_seconds=_EMBED_QUERY_SECONDS)
