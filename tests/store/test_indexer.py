@@ -964,7 +964,7 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
     kinds: dict[str, set[str]] = {"read": set(), "write": set()}
     ensured: list[str] = []
     seconds: list[float] = []
-    embed = indexer.embed_checked
+    embed = embedding_rows.embed_checked
 
     def noting(name: str) -> Callable[..., Awaitable[Any]]:
         real = getattr(store._database, name)
@@ -985,7 +985,7 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
         await store.insert_memories("alice", [memory(key, f"content {key}")])
         for name in kinds:
             monkeypatch.setattr(store._database, name, noting(name))
-        monkeypatch.setattr(indexer, "embed_checked", embedding)
+        monkeypatch.setattr(embedding_rows, "embed_checked", embedding)
         await store.flush_index()
         monkeypatch.undo()
     assert kinds == {"read": {"batch"}, "write": {"batch"}}
