@@ -107,12 +107,7 @@ class StoredEvent(NewEvent):
 
 @dataclass(frozen=True)
 class _Waiting:
-    """An event on its way.
-
-    Attributes:
-        moment: When it happened, by the monotonic clock.
-        weight: How many events it stands for: one that tells of lost ones stands for them.
-    """
+    """An event on its way; `moment` is by the monotonic clock, `weight` counts the lost events it may stand for."""
 
     user_id: str
     event: NewEvent
