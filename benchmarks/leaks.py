@@ -16,7 +16,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timezone
 from typing import Any, cast
 
@@ -338,6 +338,10 @@ def _text(answer: Any) -> str:
     """Return all that an answer holds, in lower case."""
     if isinstance(answer, bytes):
         return answer.decode("utf-8", "replace").lower()
+    if is_dataclass(answer) and not isinstance(answer, type):  # whose own repr may be short
+        return "\n".join(_text(getattr(answer, field.name)) for field in fields(answer))
+    if isinstance(answer, (list, tuple)):
+        return "\n".join(map(_text, cast("list[Any]", answer)))
     return (answer if isinstance(answer, str) else repr(answer)).lower()
 
 

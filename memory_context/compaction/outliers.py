@@ -12,6 +12,7 @@ from itertools import chain
 
 from .excerpt import Passage, error_lines
 from .readers.framing import frame_of, lines_in
+from .words import reads_as_order
 
 __all__ = ["telling_lines"]
 
@@ -60,6 +61,7 @@ def telling_lines(content: str, is_known: bool) -> list[Passage]:
         odd = {} if is_known or not _STATUS.search(texts[last]) else {last: 0}
     errors = {number for number in odd if _LEVEL.search(texts[number]) or _reports(texts[number])}
     told = errors | ({last} & odd.keys() if len(odd) > _MOST_ODD else odd.keys() - {0})  # the first one is a heading
+    told = {number for number in told if not reads_as_order(texts[number])}
     ranked = sorted(told, key=lambda number: (number not in errors, number != last, number))
     passages = [_around(*lines[number], odd[number]) for number in ranked]
     reported = [] if is_known or errors else error_lines(content, 0, len(content), 2)

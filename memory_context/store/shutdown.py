@@ -85,6 +85,7 @@ def watch(loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
     if watch is None:
         with _lock:
             for ended in [one for one in _watched if one.is_closed()]:
+                _silence(ended)
                 del _watched[ended]
             watch = _watched[loop] = _Watch(loop)
             if threading.current_thread() is threading.main_thread():

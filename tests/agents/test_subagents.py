@@ -291,14 +291,14 @@ async def test_a_sub_agent_has_what_its_parent_has(database_url: str, monkeypatc
     sub = parent.for_subagent("expert")
     assert sub.memory_store is parent.memory_store
     assert (sub.user_id, sub.policy, sub.token_counter) == ("alice", parent.policy, parent.token_counter)
-    assert sub._model_client is light
+    assert sub.light_model_client is light
     assert sub.dump_component().config["memory_store"] == {}
     closed: list[str] = []
     close = parent.memory_store.close
 
-    async def note_close() -> None:
+    async def note_close(**limits: float) -> None:
         closed.append("closed")
-        await close()
+        await close(**limits)
 
     monkeypatch.setattr(parent.memory_store, "close", note_close)
     key = await parent.store("text", "something")

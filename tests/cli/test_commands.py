@@ -149,11 +149,10 @@ def test_what_cannot_be_stored_is_one_line(command: Command, tmp_path: Path):
 # --- JSON
 
 
-def test_list_search_and_show_describe_an_item_in_the_same_words(command: Command, lived: Lived):
-    listed = next(one for one in json.loads(command("list", "--json")[1]) if one["key"] == lived.keys[0])
-    shown = json.loads(command("show", lived.keys[0], "--meta", "--json")[1])
-    hits = json.loads(command("search", "moths finding 250", "--limit", "9", "--json")[1])
-    found = next(one for one in hits if one["key"] == lived.keys[0])
+def test_list_search_and_show_describe_an_item_in_the_same_words(command: Command):
+    found = json.loads(command("search", "moths finding 250", "--limit", "1", "--json")[1])[0]
+    listed = next(one for one in json.loads(command("list", "--json")[1]) if one["key"] == found["key"])
+    shown = json.loads(command("show", found["key"], "--meta", "--json")[1])
     assert shown == listed
     assert {name: found[name] for name in listed} == listed
     forgotten = json.loads(command("list", "--forgotten", "--json")[1])[0]
@@ -180,14 +179,21 @@ def test_users_are_listed_with_what_they_have(run: Run, lived: Lived):
     assert "there are more than 1" in err
 
 
-def test_doctor_finds_nothing_wrong_with_a_sound_store(run: Run, lived: Lived, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take out the variables of this package that the tests run with."""
     for name in [name for name in os.environ if name.startswith("MEMORY_CONTEXT_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("no_variables")
+def test_doctor_finds_nothing_wrong_with_a_sound_store(run: Run, lived: Lived):
     ended, out, err = run("doctor", "--url", lived.url)
     assert (ended, err) == (0, "all is well\n")
     assert all(line.startswith("ok ") for line in out.splitlines()), out
 
 
+@pytest.mark.usefixtures("no_variables")
 def test_doctor_names_a_mistyped_variable_and_a_database_that_is_away(run: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MEMORY_CONTEXT_HOEM", "/data")
     ended, out, _ = run("doctor", "--json", "--url", "postgresql://somebody:s3cret@127.0.0.1:1/none")

@@ -304,7 +304,7 @@ async def test_a_message_without_results_is_not_shown(store: MemoryStore):
         ({"metadata": {1: 2}}, "metadata"),
         ({"metadata": {"a": {1, 2}}}, "metadata"),
         ({"metadata": {"a": float("nan")}}, "metadata"),
-        ({"type": "bogus"}, "type='bogus'"),
+        ({"type": "two words"}, "type='two words'"),
         ({"tags": "abc"}, "tags='abc'"),
         ({"tags": [1]}, "tags="),
         ({"source": 5}, "source=5"),

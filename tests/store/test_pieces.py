@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncCursor
 
 from memory_context import MemoryStore
-from memory_context.store import NewMemory, indexer, pieces
+from memory_context.store import NewMemory, embedding_rows, pieces
 from memory_context.store.pieces import PIECE_LENGTH, Statement, split
 
 CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 997)))
@@ -77,7 +77,7 @@ async def test_passages_are_masked_and_vectors_spelled_off_the_event_loop(
         return call
 
     for name in ("masked", "vector_literal"):
-        monkeypatch.setattr(indexer, name, watched(getattr(indexer, name)))
+        monkeypatch.setattr(embedding_rows, name, watched(getattr(embedding_rows, name)))
     await store.insert_memories("alice", [_memory("k", "the ship is called Ida")])
     await store.flush_index()
     assert on_loop == [False, False]
