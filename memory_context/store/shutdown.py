@@ -201,6 +201,8 @@ def _handle_exit() -> None:
 
 
 def _at_exit() -> None:
+    for loop in [loop for loop in _watched if not loop.is_running()]:
+        _silence(loop)
     # what other threads are at is written by their own loops
     running = [(loop, watch) for loop, watch in [*_watched.items()] if loop.is_running()]
     writing = [
@@ -215,10 +217,9 @@ def _at_exit() -> None:
             _write_in_a_loop_of_its_own()
     except Exception as error:  # nobody is left to handle it
         _logger.warning("not everything was written when the program ended: %s", str(error) or type(error).__name__)
-    for loop, watch in [(loop, watch) for loop, watch in _watched.items() if not loop.is_running()]:
+    for watch in [watch for loop, watch in _watched.items() if not loop.is_running()]:
         with suppress(StopIteration, RuntimeError):
             watch.end.aclose().send(None)  # outside of its loop it does nothing; left open, it would complain
-        _silence(loop)
 
 
 def _silence(loop: asyncio.AbstractEventLoop) -> None:
