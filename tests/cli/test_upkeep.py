@@ -54,6 +54,7 @@ def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, 
     ended, out, err = run("status", "--url", full.url, "--json")
     assert (ended, err) == (0, "")
     found = json.loads(out)
+    assert (found["is_embedded"], found["is_set_up"]) == (False, True)
     tables = {
         name: server.execute("SELECT count(*) FROM memory_context.{t}", database_of(full.url), t=table)[0][0]
         for name, table in (("items", "agent_memories"), ("passages", "agent_memory_chunks"), ("users", "memory_users"))
