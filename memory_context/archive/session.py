@@ -140,7 +140,7 @@ class Session:
 
     @property
     def unwritten(self) -> str:
-        """What is not archived yet, in words; empty if nothing."""
+        """A description of the messages that are not archived yet; empty if all are."""
         archiver = self.archiver
         if not archiver.is_dirty:
             return ""
@@ -153,7 +153,7 @@ class Session:
         """Archive what is not archived yet.
 
         Args:
-            is_last: Whether nothing may run on afterwards.
+            is_last: True when the event loop ends, so that no task may be left running.
 
         Raises:
             StoreError: The store refused or cannot be reached; it stays buffered.

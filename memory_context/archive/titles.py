@@ -154,7 +154,7 @@ class _Sought:
     """The first and the last entry of a kind since the last clear; each entry is looked at once.
 
     Args:
-        is_it: Whether an entry is of the kind.
+        is_it: Predicate that selects the entries.
     """
 
     def __init__(self, is_it: Callable[[Entry], bool]) -> None:
@@ -164,7 +164,7 @@ class _Sought:
         self._read_to = 0
 
     def ends(self, transcript: Transcript) -> tuple[Entry | None, Entry | None]:
-        """Return the first and the last, which may be the same; None for both if there is none."""
+        """Return the first and the last matching entry, which may be the same one; (None, None) without a match."""
         start = transcript.standing.start
         if transcript is not self._transcript or (self._ends is not None and self._ends[0] < start):
             self._transcript, self._ends, self._read_to = transcript, None, start

@@ -38,9 +38,9 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        name: What it is.
+        name: The part that was checked, such as `schema`.
         verdict: `ok`; `warning` for what works and should be changed; `failed` for what does not work.
-        text: What was found, and what to do about it.
+        text: The state of the part, and the remedy if it is not `ok`.
     """
 
     name: str

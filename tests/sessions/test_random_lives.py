@@ -87,7 +87,7 @@ async def test_a_session_has_one_holder_and_loses_nothing(seed: int, has_losses:
 
     async def disturb(tasks: list["asyncio.Task[None]"]) -> None:
         for _ in range(60):
-            await asyncio.sleep(chance.random() / 300)
+            await asyncio.sleep(chance.random() / 300)  # real time, spread over the tasks that it disturbs
             archive.is_away = chance.random() < 0.15
             if states is not None:
                 states.is_away = chance.random() < 0.1
