@@ -43,7 +43,7 @@ class ModelError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """One model call, in tokens of messages; system prompt and tool schemas are the same in both cases and left out.
+    """One model call, in tokens of messages; system prompt and tool schemas are left out.
 
     Attributes:
         number: Counts from 1, over all turns and processes.
