@@ -66,9 +66,8 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 Before = Annotated[
     str | None,
     Query(
-        max_length=1000,
-        description="The `next` of the page before; nothing else is a place in the list.",
-        json_schema_extra={"pattern": "^[A-Za-z0-9_-]{20,1000}$"},
+        pattern="^[A-Za-z0-9_-]{20,1000}$",
+        description="The `next` of the page before; a value that no page gave is a 404.",
     ),
 ]
 
@@ -253,7 +252,7 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         "/sessions",
         summary="List one's sessions, the last used first",
         response_class=Response,
-        responses={200: {"model": SessionPage}, **problem_responses(*_ALWAYS)},
+        responses={200: {"model": SessionPage}, **problem_responses(*_ALWAYS, "unknown-cursor")},
     )
     async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> Response:
         found = await chat.list_sessions(user_id, limit, place_of(before))
@@ -273,7 +272,7 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         "/sessions/{session_id}/messages",
         summary="The messages of a session, the newest page first, the oldest of a page first",
         response_class=Response,
-        responses={200: {"model": MessagePage}, **problem_responses(*_ALWAYS, *_OF_SESSION)},
+        responses={200: {"model": MessagePage}, **problem_responses(*_ALWAYS, *_OF_SESSION, "unknown-cursor")},
     )
     async def messages(
         session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user

@@ -286,7 +286,7 @@ def place_of(cursor: str | None) -> tuple[datetime, str] | None:
     """Return the place that `cursor_of` was given; None for None.
 
     Raises:
-        ProblemError: It is none.
+        ProblemError: The cursor has the right form, but no list ever gave it (404).
     """
     if cursor is None:
         return None
@@ -295,5 +295,5 @@ def place_of(cursor: str | None) -> tuple[datetime, str] | None:
         at, _, id_ = place.decode("utf-8", "surrogatepass").partition(" ")
         return _usual(datetime.fromisoformat(at).astimezone(timezone.utc)), _identifier(id_)
     except (ValueError, binascii.Error, OverflowError):
-        flaw = Flaw(detail="give the `next` of the page before, or leave it out", parameter="before")
-        raise ProblemError("invalid", "`before` is no place in the list", flaws=[flaw]) from None
+        text = "`before` was never given by this server: send the `next` of the page before, or leave it out"
+        raise ProblemError("unknown-cursor", text) from None

@@ -1,5 +1,6 @@
 """What is wrong with a request is said as a problem, and nothing that comes in makes the server fail."""
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -145,6 +146,10 @@ async def test_an_outage_is_logged_once_for_all_requests_and_probes(
     assert caplog.text.count("not ready") == 1, "it was never ready in between"
 
 
+_ELSEWHERE = base64.urlsafe_b64encode(b"2026-13-41T00:00:00+00:00 session").decode().rstrip("=")
+"""A cursor of the right form that names no place."""
+
+
 async def test_addresses_and_methods_that_are_none_are_problems(client: Client):
     for method, path, status, allowed in (
         ("GET", "/api/chat/nowhere", 404, None),
@@ -154,6 +159,8 @@ async def test_addresses_and_methods_that_are_none_are_problems(client: Client):
         ("PATCH", "/api/chat/sessions/1", 405, "DELETE, GET"),
         ("GET", "/api/chat/session/archive_messages", 405, "POST"),
         ("GET", "/api/chat/sessions?before=nonsense", 422, None),
+        ("GET", f"/api/chat/sessions?before={'A' * 24}", 404, None),
+        ("GET", f"/api/chat/sessions/1/messages?before={_ELSEWHERE}", 404, None),
         ("GET", "/api/chat/sessions?limit=0", 422, None),
         ("GET", f"/api/chat/sessions?limit={'9' * 5000}", 422, None),
         ("GET", f"/api/chat/sessions/{'x' * 129}", 422, None),
