@@ -28,6 +28,26 @@ A_FACT = "Remember that the release is on Friday"
 A_SEARCH = "Where is StoreUnavailableError raised?"
 KEPT = "() => Object.keys(localStorage).filter(key => key.startsWith('web-chat/pending/')).length"
 
+# what the browser has on disk, and a transaction that keeps everybody else from it until `letGo` is set
+ON_DISK = """() => new Promise((resolve, reject) => {
+  indexedDB.open("web-chat").onsuccess = ({ target }) => {
+    const all = target.result.transaction("pending").objectStore("pending").getAll();
+    all.onsuccess = () => { target.result.close(); resolve(all.result); };
+    all.onerror = () => reject(all.error);
+  };
+})"""
+HOLD_DATABASE = """() => new Promise(resolve => {
+  indexedDB.open("web-chat").onsuccess = ({ target }) => {
+    const table = target.result.transaction("pending", "readwrite").objectStore("pending");
+    const goOn = () => {
+      resolve();
+      if (window.letGo) target.result.close();
+      else table.count().onsuccess = goOn;
+    };
+    goOn();
+  };
+})"""
+
 
 async def nothing_is_kept(page: Page) -> None:
     """Wait until the browser has forgotten everything, since the server said that it is durable."""
@@ -78,7 +98,7 @@ async def test_a_tab_that_closes_before_its_first_answer_has_archived_the_questi
 
 
 async def test_when_a_page_archives_is_a_setting(visit: Visit):
-    """The server tells the page; without it the page has its own."""
+    """The server tells the page; without it the page has its own. One can write before it comes."""
     visitor = await visit()
     page = await visitor.come()
     told = await page.request.get(f"{visitor.server.url}settings.json")
@@ -88,10 +108,17 @@ async def test_when_a_page_archives_is_a_setting(visit: Visit):
         assert (await client.get("/settings.json")).json() == {"archive_messages": 2}
     archived: list[str] = []
     page.on("request", lambda request: archived.append(request.url) if "archive_messages" in request.url else None)
-    await page.route("**/settings.json", lambda route: route.fulfill(json={"archive_messages": 1}))
+    may_be_told = asyncio.Event()
+
+    async def tell(route: Route) -> None:
+        await may_be_told.wait()
+        await route.fulfill(json={"archive_messages": 1})
+
+    await page.route("**/settings.json", tell)
     await page.reload()
     await say(page, A_FACT)
     await answers(page, 1)
+    may_be_told.set()
     await nothing_is_kept(page)
     assert archived
 
@@ -344,8 +371,12 @@ async def test_a_busy_server_is_asked_again_when_it_says_so(visit: Visit):
 
 
 async def test_a_refused_message_can_be_tried_again_or_removed(visit: Visit):
-    """The reason shows beside it; trying again sends it under the same id."""
+    """The reason shows beside it; trying again sends it under the same id; a removed one stays away after a reload.
+
+    That reload comes before the deletion is on disk: another tab keeps the database busy, which nobody has to wait for.
+    """
     visitor = await visit()
+    other = await visitor.come()
     page = await visitor.come()
     problem = '{"type": "x", "title": "No", "status": 500, "detail": "the agent fell over"}'
     await page.route("**/api/chat", lambda route: route.fulfill(status=500, body=problem), times=2)
@@ -353,9 +384,19 @@ async def test_a_refused_message_can_be_tried_again_or_removed(visit: Visit):
     await page.wait_for_selector(".message.user[data-state=failed] >> text=the agent fell over")
     await say(page, A_SEARCH)
     await page.wait_for_function("() => document.querySelectorAll('[data-state=failed]').length === 2")
+    await other.evaluate(HOLD_DATABASE)
     await page.locator(".message", has_text=A_SEARCH).get_by_role("button", name="Remove").click()
     await page.reload()
     await page.wait_for_selector(".message.user[data-state=failed]")
+    await other.evaluate("() => { window.letGo = true }")
+
+    async def is_gone() -> bool:
+        return A_SEARCH not in str(await page.evaluate(ON_DISK))
+
+    await until(is_gone, "the removed message to leave the disk")
+    await page.reload()
+    await page.wait_for_selector(".message.user[data-state=failed]")
+    assert [text for _, text in await words(page)] == [A_FACT]
     await page.get_by_role("button", name="Try again").click()
     await answers(page, 1)
     await page.close(run_before_unload=True)

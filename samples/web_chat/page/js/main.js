@@ -1,4 +1,9 @@
-/** The page: puts store, server and views together, and decides which conversation is shown. */
+/**
+ * The page: puts store, server and views together, and decides which conversation is shown.
+ *
+ * It waits for nothing before it listens: what takes time (disk, server) comes in later, and what can be pressed or
+ * written in is disabled in index.html until then.
+ */
 
 import { Api, Connection } from "./api.js";
 import { sessionIdOf } from "./drafts.js";
@@ -22,8 +27,8 @@ const [app, box, form, send, stop] = ["app", "text", "composer", "send", "stop"]
 
 const connection = new Connection();
 const api = new Api(connection);
-const pending = await Pending.open();
-const settings = await fetch("settings.json").then((answer) => (answer.ok ? answer.json() : {})).catch(() => ({}));
+const pending = new Pending();
+const settings = fetch("settings.json").then((answer) => (answer.ok ? answer.json() : {})).catch(() => ({}));
 const messages = new MessagesView();
 const sessions = new SessionsView(api, pending);
 const deletions = new BroadcastChannel("web-chat/deletions");
@@ -320,8 +325,11 @@ connection.probeWith(() => api.sessions({ limit: 1 }));
 const unfinished = pending.conversations();
 show(nameInAddress() ?? (localStorage.getItem(LAST_KEY) || null));
 refreshSessions();
+for (const part of [box, menu, byId("new-chat")]) part.disabled = false;
 if (matchMedia("(pointer: fine)").matches) box.focus(); // on a phone that would open the keyboard
-for (const name of unfinished) {
-  const store = storeOf(name);
-  if (store !== current) store.finish();
+for (const name of unfinished) if (name !== current.name) storeOf(name).finish();
+for (const name of await pending.restored) {
+  storeOf(name).finish();
+  sessions.update();
 }
+remember();

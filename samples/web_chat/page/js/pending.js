@@ -5,12 +5,13 @@
  *   page goes away, and two tabs never write over each other's messages.
  * - Browsers write localStorage to disk seconds later (Chromium: five) and give it 5 MB. So each entry also goes to
  *   IndexedDB, which is on disk when it says so and has room. It is read once, when the page is opened, for what a
- *   killed browser or a full localStorage did not keep.
- *
- * An entry that comes back although it was removed does no harm: the server knows every message by its id.
+ *   killed browser or a full localStorage did not keep. Nobody waits for that: `restored` says when it is done.
+ * - A removed entry leaves a tombstone in localStorage until it is gone from IndexedDB too. A reload can abort that
+ *   deletion; the next page finishes it, and the entry does not come back.
  */
 
 const PREFIX = "web-chat/pending/";
+const TOMBSTONE = "web-chat/removed/";
 const DATABASE = "web-chat";
 const TABLE = "pending";
 
@@ -23,26 +24,17 @@ const TABLE = "pending";
 export class Pending {
   /** What localStorage has no room for. */
   #overflow = new Map();
-  #database = null;
-
-  /** Open what is kept and bring back what only the disk has. */
-  static async open() {
-    const pending = new Pending();
-    pending.#database = await openDatabase().catch(() => null); // some private windows have none
-    for (const record of await pending.#mirrored().catch(() => [])) {
-      const key = keyOf(record.conversation, record.message.id);
-      const known = pending.#get(key);
-      if (!known || known.at < record.at) pending.#write(key, record);
-    }
-    return pending;
-  }
+  #database = openDatabase(); // rejected in some private windows: localStorage does without
+  /** The names of the conversations of which only the disk had something, once that is read. */
+  restored = this.#restore();
 
   /** Keep a record, or its new state. */
   put(record) {
     const kept = { ...record, at: Date.now() };
     const key = keyOf(kept.conversation, kept.message.id);
     this.#write(key, kept);
-    this.#mirror((table) => table.put(kept, key));
+    localStorage.removeItem(TOMBSTONE + key);
+    this.#onDisk("readwrite", (table) => table.put(kept, key)).catch(() => {});
   }
 
   get(conversation, id) {
@@ -53,7 +45,12 @@ export class Pending {
     const key = keyOf(conversation, id);
     localStorage.removeItem(key);
     this.#overflow.delete(key);
-    this.#mirror((table) => table.delete(key));
+    try {
+      localStorage.setItem(TOMBSTONE + key, "");
+    } catch {
+      // full of something else: the deletion alone has to do
+    }
+    this.#erase(key);
   }
 
   /** The records of a conversation in order. */
@@ -103,18 +100,37 @@ export class Pending {
     return [...keys].filter((key) => key.startsWith(prefix));
   }
 
-  #mirror(change) {
-    if (!this.#database) return;
-    try {
-      change(this.#database.transaction(TABLE, "readwrite").objectStore(TABLE));
-    } catch {
-      this.#database = null; // closed by the browser; localStorage goes on
+  /** Bring back what only the disk has, and finish deletions that an earlier page could not. */
+  async #restore() {
+    const names = new Set();
+    for (const record of await this.#onDisk("readonly", (table) => table.getAll()).catch(() => [])) {
+      const key = keyOf(record.conversation, record.message.id);
+      const known = this.#get(key);
+      if (localStorage.getItem(TOMBSTONE + key) !== null) this.#erase(key);
+      else if (!known || known.at < record.at) {
+        this.#write(key, record);
+        names.add(record.conversation);
+      }
     }
+    return [...names];
   }
 
-  #mirrored() {
-    if (!this.#database) return Promise.resolve([]);
-    return answerOf(this.#database.transaction(TABLE).objectStore(TABLE).getAll());
+  #erase(key) {
+    this.#onDisk("readwrite", (table) => table.delete(key))
+      .then(() => localStorage.removeItem(TOMBSTONE + key))
+      .catch(() => {}); // the tombstone stays for the next page
+  }
+
+  /** Make one request to the table and return its result, once the transaction is complete. */
+  async #onDisk(mode, ask) {
+    const transaction = (await this.#database).transaction(TABLE, mode);
+    const request = ask(transaction.objectStore(TABLE));
+    transaction.commit(); // not aborted by a page that goes away from now on
+    await new Promise((resolve, reject) => {
+      transaction.oncomplete = resolve;
+      transaction.onabort = () => reject(transaction.error);
+    });
+    return request.result;
   }
 }
 
@@ -134,14 +150,10 @@ function keyOf(conversation, id) {
 }
 
 function openDatabase() {
-  const opening = indexedDB.open(DATABASE, 1);
-  opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE);
-  return answerOf(opening);
-}
-
-function answerOf(request) {
   return new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
+    const opening = indexedDB.open(DATABASE, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(TABLE);
+    opening.onsuccess = () => resolve(opening.result);
+    opening.onerror = () => reject(opening.error);
   });
 }

@@ -39,21 +39,20 @@ export class ChatStore extends EventTarget {
   #isGone = false;
   /** Where the page of older messages begins; null: there are none. */
   #older = null;
-  #settings;
+  #settings = SETTINGS;
 
   /**
    * @param name The id of a session, or the name of one that is still to begin; null for a new one.
-   * @param settings After how many messages and seconds it archives.
+   * @param settings A promise of after how many messages and seconds it archives.
    */
-  constructor(api, pending, name = null, settings = {}) {
+  constructor(api, pending, name = null, settings = SETTINGS) {
     super();
     this.#api = api;
     this.#pending = pending;
     this.#name = name ?? newDraft();
-    this.#settings = { ...SETTINGS, ...settings };
+    this.#conversation.takeKept(pending.of(this.name));
     this.#channel.onmessage = ({ data }) => this.#hear(data);
-    const timer = setInterval(() => this.archive(), this.#settings.archive_seconds * 1000);
-    this.#life.signal.addEventListener("abort", () => clearInterval(timer));
+    this.#archiveNowAndThen(settings);
   }
 
   /** What the conversation is called in this browser: the session's id as soon as there is one. */
@@ -179,6 +178,18 @@ export class ChatStore extends EventTarget {
     }
   }
 
+  async #archiveNowAndThen(settings) {
+    this.#settings = { ...SETTINGS, ...(await settings) };
+    if (this.#life.signal.aborted) return;
+    const timer = setInterval(() => this.archive(), this.#settings.archive_seconds * 1000);
+    this.#life.signal.addEventListener("abort", () => clearInterval(timer));
+    await this.#archiveFullBatch();
+  }
+
+  async #archiveFullBatch() {
+    if (this.#toArchive().length >= this.#settings.archive_messages) await this.archive();
+  }
+
   /** The same while the page goes away. */
   archiveByBeacon() {
     const messages = this.#toArchive().filter(({ id }) => !this.#takenByBeacon.has(id));
@@ -243,7 +254,7 @@ export class ChatStore extends EventTarget {
     } finally {
       this.#run = null;
     }
-    if (this.#toArchive().length >= this.#settings.archive_messages) await this.archive();
+    await this.#archiveFullBatch();
   }
 
   /** What was written stays, as the answer that there is. */
