@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autogen_core.tools import ToolSchema
 
     from .memory import AgentMemory, SearchHit
-    from .tools import AnyTool, MemoryTool, MemoryWorkbench, PromptHead
+    from .tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
     from .transcript import Transcript
     from .turn import Expander
 
@@ -133,31 +133,47 @@ class ContextMemory:
         self.agent_memory.trail.note("searched", [hit.item.key for hit in hits], f"search: {query!r}")
         return hits
 
-    def tools(self) -> list[MemoryTool]:
+    def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory.
 
         These are store_memory, retrieve_memory, search_memory, query_memory and read_history. An agent without them
         sees what it names in its answer: the context opens it for the next step.
+
+        Args:
+            also: Further tools: "forget_memory", which erases what the user agrees to.
+            confirm: Asks the user before something is forgotten: gets the `ForgetProposal`, and returns the answer.
+                Without it forget_memory takes two calls with a message of the user in between. No part of a dump.
+
+        Raises:
+            ValueError: There is no such tool, or `confirm` is given without "forget_memory".
         """
         from .tools import tools_of
 
-        tools = tools_of(self)
+        tools = tools_of(self, also, confirm)
         self.note_tools([tool.name for tool in tools])
         return tools
 
-    def workbench(self, tools: Sequence[AnyTool] = ()) -> MemoryWorkbench:
+    def workbench(
+        self, tools: Sequence[AnyTool] = (), *, also: Collection[MoreTool] = (), confirm: Confirm | None = None
+    ) -> MemoryWorkbench:
         """Return the agent's own tools with those of its memory, which are offered once something is stored.
 
         That is from the first call after an offload on, or from the first of all if the user has memory. Until then
         their schemas take no tokens; `context.tools()` are in every call. AutoGen's agents take tools or a workbench,
         never both, so it wraps the agent's own tools too; beside another workbench, pass a list of both.
 
+        Args:
+            tools: The agent's own.
+            also: Further memory tools; see `tools`.
+            confirm: Asks the user before something is forgotten; see `tools`.
+
         Raises:
-            ValueError: Two tools have the same name.
+            ValueError: Two tools have the same name, there is no such memory tool, or `confirm` is given without
+                "forget_memory".
         """
         from .tools import MemoryWorkbench, as_tools, tools_of
 
-        own, late = as_tools(tools), tools_of(self, are_late=True)
+        own, late = as_tools(tools), tools_of(self, also, confirm, are_late=True)
         workbench = MemoryWorkbench(as_tools([*own, *late]))
         self.note_tools([tool.name for tool in late], are_late=True)
         self.note_agent(tools=own)

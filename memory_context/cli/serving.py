@@ -106,6 +106,9 @@ def mcp(
     ] = None,
     public_host: PublicHostOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that stores.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Offer forget_memory, which erases what the user agrees to.")
+    ] = False,
     connections: ConnectionsOption = 512,
 ) -> None:
     """Serve a memory to clients of the Model Context Protocol.
@@ -120,7 +123,18 @@ def mcp(
         public_hosts = tuple(public_host or ())
         serve_memory(
             McpOptions(
-                url, user, agent, session, transport, host, port, token_env, public_hosts, read_only, connections
+                url,
+                user,
+                agent,
+                session,
+                transport,
+                host,
+                port,
+                token_env,
+                public_hosts,
+                read_only,
+                forget,
+                connections,
             )
         )
     except UsageError as error:

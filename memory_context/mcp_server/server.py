@@ -17,9 +17,10 @@ from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..escaping import sayable
 from ..store import within
+from ..tools import Confirm, ForgetProposal
 from .resources import completed, list_resources, read_resource, resource_templates
 from .served import ServedMemory
-from .teaching import INSTRUCTIONS, READ_ONLY_INSTRUCTIONS, prompt_named, prompts
+from .teaching import instructions_for, prompt_named, prompts
 from .tools import ServedTools
 
 __all__ = ["create_server"]
@@ -31,22 +32,24 @@ _RESOURCE_NOT_FOUND = -32002  # of the protocol; the SDK does not name it
 _Answer = Callable[[Any], Awaitable[types.ServerResult]]
 
 
-def create_server(served: ServedMemory, *, read_only: bool = False) -> Server[Any, Any]:
+def create_server(served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> Server[Any, Any]:
     """Return a server of the MCP SDK that offers a user's memory; run it on any transport.
 
     Args:
         served: The memory.
         read_only: Whether nothing can be stored.
+        forgets: Whether `forget_memory` is offered, which asks the person at the client before it erases anything.
     """
-    instructions = READ_ONLY_INSTRUCTIONS if read_only else INSTRUCTIONS
+    instructions = instructions_for(read_only=read_only, forgets=forgets)
     server = Server[Any, Any]("memory_context", version=_version(), instructions=instructions)
-    tools = ServedTools(served, read_only=read_only)
+    tools = ServedTools(served, read_only=read_only, forgets=forgets)
 
     async def list_tools(_: types.ListToolsRequest) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools.listed())
 
     async def call_tool(request: types.CallToolRequest) -> types.CallToolResult:
-        return await tools.call(request.params.name, request.params.arguments or {})
+        confirm = _confirm_at_client(server) if forgets else None
+        return await tools.call(request.params.name, request.params.arguments or {}, confirm)
 
     async def list_pages(request: types.ListResourcesRequest) -> types.ListResourcesResult:
         listing = list_resources(served, request.params.cursor if request.params else None)
@@ -81,6 +84,26 @@ def create_server(served: ServedMemory, *, read_only: bool = False) -> Server[An
         types.CompleteRequest: _answering(complete),
     }
     return server
+
+
+def _confirm_at_client(server: Server[Any, Any]) -> Confirm | None:
+    """Return what asks the person at the client of this request; None if the client has no form to show.
+
+    Over HTTP the answer to a request is one body, so nothing can be asked meanwhile.
+    """
+    context = server.request_context
+    client = context.session.client_params
+    can = client.capabilities.elicitation if client else None
+    if context.request is not None or can is None or (can.form is None and can.url is not None):
+        return None
+
+    async def confirm(proposal: ForgetProposal) -> bool:
+        text = f"Erase this from the memory for good?\n{sayable(str(proposal))}"
+        nothing_to_fill_in: dict[str, Any] = {"type": "object", "properties": {}}
+        answer = await context.session.elicit_form(text, nothing_to_fill_in, context.request_id)
+        return answer.action == "accept"
+
+    return confirm
 
 
 def _answering(answer: Callable[[Any], Awaitable[types.ServerResultType]]) -> _Answer:

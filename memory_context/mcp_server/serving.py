@@ -46,6 +46,7 @@ class McpOptions:
         token_env: The environment variable with `user:token` pairs.
         public_hosts: Names under which clients reach it over HTTP, beside those of this machine.
         read_only: Whether nothing can be stored.
+        forgets: Whether `forget_memory` is offered.
         connections: The most connections at a time over HTTP.
     """
 
@@ -59,6 +60,7 @@ class McpOptions:
     token_env: str | None = None
     public_hosts: tuple[str, ...] = ()
     read_only: bool = False
+    forgets: bool = False
     connections: int = ConnectionLimits.connections
 
 
@@ -70,6 +72,8 @@ def serve(options: McpOptions) -> None:
         OSError: The port is taken.
         ValueError: An address or an id is none.
     """
+    if options.read_only and options.forgets:
+        raise UsageError("--read-only contradicts --forget: leave one of them out")
     if options.transport == "http":
         check_port(options.host, options.port)
     tokens = _tokens(options)
@@ -120,7 +124,7 @@ def _made(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], Serv
 
     def server_for(user: str | None) -> Server[Any, Any]:
         served = ServedMemory(store, user, agent_id=options.agent, session_id=options.session or "")
-        return create_server(served, read_only=options.read_only)
+        return create_server(served, read_only=options.read_only, forgets=options.forgets)
 
     return store, server_for
 

@@ -4,7 +4,7 @@ from mcp import types
 
 from ..references import one_line
 
-__all__ = ["INSTRUCTIONS", "READ_ONLY_INSTRUCTIONS", "prompt_named", "prompts"]
+__all__ = ["instructions_for", "prompt_named", "prompts"]
 
 _REFERENCES = """\
 This is a memory of stored texts: results of tools, pages, notes, of this conversation and of earlier ones. Each is
@@ -20,10 +20,15 @@ _STORING = """
 - Something will be needed later, such as a long result, a decision, or what the user prefers? store_memory keeps it;
   write the [MemoryRef: …] it returns where the text would stand."""
 
-INSTRUCTIONS = _REFERENCES + _STORING
-READ_ONLY_INSTRUCTIONS = _REFERENCES
+_FORGETTING = """
+- The user wants something erased? forget_memory lists what would go, and erases it once the user has agreed."""
 
 _NAME = "use_memory"
+
+
+def instructions_for(*, read_only: bool, forgets: bool) -> str:
+    """Return the instructions of a server: whether it stores and whether it forgets."""
+    return _REFERENCES + ("" if read_only else _STORING) + (_FORGETTING if forgets else "")
 
 
 def prompts() -> list[types.Prompt]:

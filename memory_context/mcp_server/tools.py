@@ -15,6 +15,8 @@ from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..references import one_line
 from ..store import within
 from ..tools import (
+    Confirm,
+    ForgetMemoryTool,
     MemoryTool,
     MemoryToolConfig,
     QueryMemoryTool,
@@ -40,6 +42,7 @@ _TITLES = {
     "search_memory": "Search what is stored",
     "query_memory": "List what is stored",
     "read_history": "Read an earlier conversation",
+    "forget_memory": "Erase stored texts",
 }
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
@@ -49,6 +52,7 @@ _ITEM = {
     "tags": {"type": "array", "items": _TEXT},
 }
 _HIT = {**_ITEM, "start_line": _NUMBER, "end_line": _NUMBER, "passage": _TEXT, "score": {"type": "number"}}
+_PROPOSED = {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER}
 _OUTPUTS: dict[str, dict[str, Any]] = {
     "store_memory": {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER, "placeholder": _TEXT},
     "retrieve_memory": {"memory_key": _TEXT, "shown": _TEXT, "text": _TEXT},
@@ -59,10 +63,25 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "text": _TEXT,
     },
     "read_history": {"first_message": _NUMBER, "last_message": _NUMBER, "text": _TEXT},
+    "forget_memory": {
+        "forgotten": {"type": "array", "items": _TEXT},
+        "proposed": {"type": "array", "items": {"type": "object", "properties": _PROPOSED}},
+        "confirmation": _TEXT,
+        "text": _TEXT,
+    },
 }
 """What a tool answers a program, beside the text for a model; `text` is that text."""
-_NOTHING: dict[str, dict[str, Any]] = {"search_memory": {"hits": []}, "query_memory": {"items": [], "has_more": False}}
-_REQUIRED = {"store_memory": [*_OUTPUTS["store_memory"]], "search_memory": ["hits"], "query_memory": ["items"]}
+_NOTHING: dict[str, dict[str, Any]] = {
+    "search_memory": {"hits": []},
+    "query_memory": {"items": [], "has_more": False},
+    "forget_memory": {"forgotten": []},
+}
+_REQUIRED = {
+    "store_memory": [*_OUTPUTS["store_memory"]],
+    "search_memory": ["hits"],
+    "query_memory": ["items"],
+    "forget_memory": ["forgotten"],
+}
 
 
 class KeepTextTool(StoreMemoryTool):
@@ -135,13 +154,15 @@ class ServedTools:
     Args:
         served: What they work on.
         read_only: Whether `store_memory` is left out.
+        forgets: Whether `forget_memory` is offered.
     """
 
-    def __init__(self, served: ServedMemory, *, read_only: bool = False) -> None:
+    def __init__(self, served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> None:
         self._served = served
         storing: list[type[MemoryTool]] = [] if read_only else [KeepTextTool]
         reading = [RetrieveMemoryTool, SearchMemoryTool, QueryMemoryTool, ReadSessionTool]
-        self._kinds = {kind.tool_name: kind for kind in [*storing, *reading]}
+        erasing = [ForgetMemoryTool] if forgets else []
+        self._kinds = {kind.tool_name: kind for kind in [*storing, *reading, *erasing]}
 
     def listed(self) -> list[types.Tool]:
         """Return what a client is told of them."""
@@ -157,8 +178,8 @@ class ServedTools:
                     "required": _REQUIRED.get(name, ["text"]),
                 },
                 annotations=types.ToolAnnotations(
-                    readOnlyHint=kind is not KeepTextTool,
-                    destructiveHint=False,  # nothing is overwritten, and the same text again is the same item
+                    readOnlyHint=kind not in (KeepTextTool, ForgetMemoryTool),
+                    destructiveHint=kind is ForgetMemoryTool,  # what is stored again is the same item
                     idempotentHint=True,
                     openWorldHint=False,
                 ),
@@ -166,14 +187,24 @@ class ServedTools:
             for name, kind in self._kinds.items()
         ]
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Return what a tool answers; never raises."""
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None = None
+    ) -> types.CallToolResult:
+        """Return what a tool answers; never raises.
+
+        Args:
+            name: The tool.
+            arguments: What it is asked.
+            confirm: Asks the person at the client before something is forgotten; None where the client cannot.
+        """
         kind = self._kinds.get(name)
         if kind is None:
             known = ", ".join(self._kinds)
             return _result(Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True))
         try:
-            answering = self._answered(kind, arguments)
+            answering = self._answered(kind, arguments, confirm)
+            if kind.waits_for_person:
+                return _result(await answering, name)
             return _result(await within(self._served.store.limits.call_seconds, answering), name)
         except StoreError as error:
             text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
@@ -185,14 +216,16 @@ class ServedTools:
             text = f"{name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
             return _result(Answer(text, failed=True))
 
-    async def _answered(self, kind: type[MemoryTool], arguments: Mapping[str, Any]) -> Answer:
-        return await (await self._tool(kind)).answer(arguments)
+    async def _answered(self, kind: type[MemoryTool], arguments: Mapping[str, Any], confirm: Confirm | None) -> Answer:
+        return await (await self._tool(kind, confirm)).answer(arguments)
 
-    async def _tool(self, kind: type[MemoryTool]) -> MemoryTool:
+    async def _tool(self, kind: type[MemoryTool], confirm: Confirm | None) -> MemoryTool:
         host = await self._served.host()
         config = config_of(host)
         if kind is ReadSessionTool:
             return ReadSessionTool(config, host, self._served)
+        if kind is ForgetMemoryTool:
+            return ForgetMemoryTool(config, host, confirm)
         return kind(config, host)
 
 

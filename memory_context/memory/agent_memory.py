@@ -193,14 +193,14 @@ class AgentMemory:
         """
         if not KEY_PATTERN.fullmatch(key):
             return None
-        stored = await self.memory_store.fetch_memory(self.user_id, key, scope=self._scope)
+        stored = await self.memory_store.fetch_memory(self.user_id, key, scope=self.scope)
         if stored is None or not stored.is_active:
             return None
         if transform == FULL and answer_limit_tokens is None:
             return item_of(stored, stored.content, True, "all of")
         summary = None
         if transform.name == "summary":
-            summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self._scope)
+            summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
         shown = await asyncio.to_thread(
             cut,
             stored.content,
@@ -215,7 +215,7 @@ class AgentMemory:
 
     async def retrieve_contents(self, keys: Iterable[str]) -> dict[str, str]:
         """Return the whole contents of several items in one read; keys out of this scope are left out."""
-        return await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self._scope)
+        return await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self.scope)
 
     async def query(self, criteria: MemoryCriteria = EVERYTHING) -> list[MemoryItem]:
         """Return the items that meet criteria, without their content, the newest first unless asked otherwise.
@@ -223,7 +223,7 @@ class AgentMemory:
         Raises:
             StoreUnavailableError: The store cannot be reached now.
         """
-        stored = await self.memory_store.select_memories(self.user_id, criteria, scope=self._scope)
+        stored = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
         return [item_of(one, "", False, "") for one in stored]
 
     async def search(self, query: str, *, limit: int = 5, criteria: MemoryCriteria = EVERYTHING) -> list[SearchHit]:
@@ -243,7 +243,7 @@ class AgentMemory:
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
-        found = search_items(self.memory_store, self.user_id, query, limit, criteria, self._scope)
+        found = search_items(self.memory_store, self.user_id, query, limit, criteria, self.scope)
         return await within(self.memory_store.limits.call_seconds, found)
 
     async def share(self, key: str, agent_id: str) -> None:
@@ -304,7 +304,7 @@ class AgentMemory:
             StoreUnavailableError: The store cannot be reached now.
         """
         return await self.trail.events(
-            session_id, scope=self._scope, limit=limit, after=after, newest_first=newest_first
+            session_id, scope=self.scope, limit=limit, after=after, newest_first=newest_first
         )
 
     async def snapshot(self) -> MemorySnapshot:
@@ -313,7 +313,7 @@ class AgentMemory:
         Raises:
             StoreUnavailableError: The store cannot be reached now.
         """
-        keys = await self.memory_store.select_keys(self.user_id, scope=self._scope, limit=None)
+        keys = await self.memory_store.select_keys(self.user_id, scope=self.scope, limit=None)
         return MemorySnapshot(
             user_id=self.user_id,
             agent_id=self.agent_id,
@@ -346,8 +346,8 @@ class AgentMemory:
         if found is not None and not found.is_active:
             return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
         if found is not None:
-            return ItemNotFoundError(refusal(key, found, self._scope, self.sharing))
-        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self._scope)
+            return ItemNotFoundError(refusal(key, found, self.scope, self.sharing))
+        nearest = await self.memory_store.select_keys(self.user_id, like=key[:64], limit=3, scope=self.scope)
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
 
@@ -368,8 +368,8 @@ class AgentMemory:
         return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
 
     @property
-    def _scope(self) -> ReadScope:
-        """Who reads, and how far."""
+    def scope(self) -> ReadScope:
+        """Who reads here, and how far: what every statement that reads items is passed."""
         keys = None if self._restored is None else tuple(self._restored)
         return ReadScope(self.agent_id, self.session_id, self._reach, keys)
 

@@ -9,6 +9,7 @@
 "Its own" is what the same agent stored in the same session; what only itself reads is called private. Offloads count
 like anything else that is stored. What was stored for all once stays so, also when it is stored privately later in the
 same place. A snapshot that is restored replaces the second column: its keys are read, and what is stored from then on.
+With the user's agreement (`forget_memory`) a `shared` agent also forgets what is private to nobody, whoever stored it.
 
 A key that sharing keeps from an agent is not silently missing: the agent is told whose it is, to ask for the content.
 """

@@ -2,7 +2,7 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
 from .forgetting import Progress
 from .indexer import IndexReport
-from .inventory import Inventory
+from .inventory import Forgettable, Inventory
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
 from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
@@ -25,6 +25,7 @@ __all__ = [
     "ConversationArchive",
     "ElementContent",
     "Feedback",
+    "Forgettable",
     "ImportReport",
     "IndexReport",
     "Inventory",

@@ -15,12 +15,14 @@ from memory_context.escaping import escape, unescape
 from .database import Database
 from .forgetting import forgetting
 from .pool import Statement
-from .scope import ReadScope
+from .provenance import SECRET_TYPE
+from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
 from .users import only_user
 
 __all__ = [
     "DaySum",
+    "Forgettable",
     "Inventory",
     "KindSum",
     "SessionExtent",
@@ -91,6 +93,31 @@ class Tombstone:
     session_id: str
     created_at: datetime
     forgotten_at: datetime
+
+
+@dataclass(frozen=True)
+class Forgettable:
+    """An item that goes when keys are forgotten, as an agent sees it.
+
+    Attributes:
+        memory_key: Its key.
+        description: One line that says what it is; nothing of a secret.
+        memory_type: What sort of memory it is.
+        token_count: Tokens of its content.
+        content_bytes: Bytes of its content in UTF-8.
+        is_readable: Whether the agent may read it.
+        is_writable: Whether the agent may forget it: its own of this session, or one that all agents share.
+        version: Changes when the item is stored again; with the ids of the row and its content.
+    """
+
+    memory_key: str
+    description: str
+    memory_type: str
+    token_count: int
+    content_bytes: int
+    is_readable: bool
+    is_writable: bool
+    version: tuple[int, int, datetime]
 
 
 @dataclass(frozen=True)
@@ -212,7 +239,37 @@ class Inventory:
         Raises:
             StoreError: The database failed; nothing was forgotten.
         """
-        rows = await self._same_contents(user_id, memory_keys)
+        return await self._forget(user_id, await self._same_contents(user_id, memory_keys))
+
+    async def forgettable(
+        self, user_id: str, memory_keys: Sequence[str], by: ReadScope, *, is_shared: bool
+    ) -> list[Forgettable]:
+        """Return what would go with these keys if an agent forgot them; keys that it may not read are left out.
+
+        Args:
+            user_id: Whose items.
+            memory_keys: The keys.
+            by: The agent.
+            is_shared: Whether all of the user's agents read what it stores, so that it may forget what they share.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        keys = [escape(key) for key in memory_keys]
+        params = {"user_id": escape(user_id), "memory_keys": keys, "is_shared": is_shared, **scope_params(by)}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_forgettable"], params))
+        return [_forgettable(row) for row in rows]
+
+    async def forget_items(self, user_id: str, items: Sequence[Forgettable]) -> list[str]:
+        """Forget exactly these items, in one transaction; return the keys of those that were still there.
+
+        Raises:
+            StoreError: The database failed.
+        """
+        rows = [{"id": item.version[0], "content_id": item.version[1]} for item in items]
+        return await self._forget(user_id, rows)
+
+    async def _forget(self, user_id: str, rows: Sequence[DictRow]) -> list[str]:
         if not rows:
             return []
         *_, gone, _ = await self._database.write(user_id, *forgetting(user_id, rows))
@@ -277,6 +334,20 @@ class Inventory:
         params = {"user_id": escape(user_id), "session_id": escape(session_id), "agent_id": escape(agent_id)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["count_events"], params))
         return {row["kind"]: row["events"] for row in rows}
+
+
+def _forgettable(row: DictRow) -> Forgettable:
+    memory_type = unescape(row["memory_type"])
+    return Forgettable(
+        memory_key=unescape(row["memory_key"]),
+        description="a secret: not shown" if memory_type == SECRET_TYPE else unescape(row["summary"]),
+        memory_type=memory_type,
+        token_count=row["token_count"],
+        content_bytes=row["content_bytes"],
+        is_readable=row["is_readable"],
+        is_writable=row["is_writable"],
+        version=(row["id"], row["content_id"], row["updated_at"]),
+    )
 
 
 def _or_none(text: str | None) -> str | None:

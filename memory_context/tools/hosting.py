@@ -122,6 +122,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     tool_name: ClassVar[str]
     tool_description: ClassVar[str]
     args_model: ClassVar[type[BaseModel]]
+    waits_for_person: ClassVar[bool] = False
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost | None = None) -> None:
         super().__init__(self.args_model, cast(type[BaseModel], str), self.tool_name, self.tool_description)
@@ -229,8 +230,9 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
         """Return the answer; one that takes too long, or fails for a reason nobody expected, is told in a sentence."""
+        seconds = None if self.waits_for_person else _ANSWER_SECONDS
         try:
-            return await asyncio.wait_for(self._answer(host, args), _ANSWER_SECONDS)
+            return await asyncio.wait_for(self._answer(host, args), seconds)
         except asyncio.TimeoutError:
             text = f"The memory did not answer within {_ANSWER_SECONDS:g} s. Go on without it, or try again later."
         except Exception as error:

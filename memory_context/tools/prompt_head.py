@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -20,12 +20,13 @@ from ..memory import AgentMemory, MemoryCriteria
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import Offered, Standing, Transcript
+from .forget import ForgetMemoryTool
 from .history import ReadHistoryTool
 from .hosting import MemoryTool, MemoryToolConfig
 from .items import RetrieveMemoryTool, StoreMemoryTool
 from .search import QueryMemoryTool, SearchMemoryTool
 
-__all__ = ["INSTRUCTIONS", "MEMORY_TOOLS", "PromptHead", "tool_json", "tool_tokens"]
+__all__ = ["INSTRUCTIONS", "MEMORY_TOOLS", "MORE_TOOLS", "MoreTool", "PromptHead", "tool_json", "tool_tokens"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -37,7 +38,11 @@ MEMORY_TOOLS: tuple[type[MemoryTool], ...] = (
     SearchMemoryTool,
     QueryMemoryTool,
 )
-"""What `context.tools()` and `context.workbench()` offer; others only on request."""
+"""What `context.tools()` and `context.workbench()` offer."""
+
+MoreTool = Literal["forget_memory"]
+MORE_TOOLS: Mapping[MoreTool, type[MemoryTool]] = {"forget_memory": ForgetMemoryTool}
+"""What they offer beside, if the application names it."""
 
 INSTRUCTIONS = (
     "A long text may be shown in part or as a [MemoryRef: key - description - tokens]; the whole is kept exactly: open "
@@ -139,7 +144,7 @@ class PromptHead:
 @cache
 def _memory_schemas() -> tuple[ToolSchema, ...]:
     nobody = MemoryToolConfig(user_id="", agent_id="", template_id="")
-    return tuple(kind(nobody).schema for kind in MEMORY_TOOLS)
+    return tuple(kind(nobody).schema for kind in (*MEMORY_TOOLS, *MORE_TOOLS.values()))
 
 
 def tool_tokens(schemas: Sequence[ToolSchema], counter: TokenCounter) -> int:

@@ -46,6 +46,34 @@ WHERE user_id = %(user_id)s
         WHERE user_id = %(user_id)s AND memory_key = ANY(%(memory_keys)s::text[]) AND is_active
     );
 
+-- name: select_forgettable :many
+-- What forgetting keys takes if an agent asks for it: the items behind them that it may read, and all others with the same
+-- content. It writes what it stored in this session and, if it shares, what is private to nobody.
+SELECT
+    item.id, item.content_id, item.memory_key, item.memory_type, item.summary, item.token_count, item.content_bytes,
+    item.updated_at, may.is_readable,
+    may.is_readable AND (
+        (item.agent_id = %(reader_agent)s AND item.session_id = %(reader_session)s)
+        OR (%(is_shared)s::boolean AND NOT item.is_private)
+    ) AS is_writable
+FROM memory_context.agent_memories AS item
+CROSS JOIN LATERAL (
+    SELECT memory_context.may_read(
+        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+    ) AS is_readable
+) AS may
+WHERE item.user_id = %(user_id)s
+    AND item.content_id IN (
+        SELECT named.content_id FROM memory_context.agent_memories AS named
+        WHERE named.user_id = %(user_id)s
+            AND named.memory_key = ANY(%(memory_keys)s::text[])
+            AND named.is_active
+            AND memory_context.may_read(
+                named, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+            )
+    )
+ORDER BY item.id;
+
 -- name: sum_items_by_kind :many
 -- How much is stored of each type and source, of one session or of all; what takes most first.
 SELECT

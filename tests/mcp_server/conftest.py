@@ -28,20 +28,26 @@ async def store(database_url: str) -> AsyncIterator[MemoryStore]:
 
 
 def connected(
-    store: MemoryStore, user: str | None = "alice", *, read_only: bool = False, **settings: Any
+    store: MemoryStore,
+    user: str | None = "alice",
+    *,
+    read_only: bool = False,
+    forgets: bool = False,
+    asked: Any = None,
+    **settings: Any,
 ) -> AbstractAsyncContextManager[ClientSession]:
-    """`async with connected(store) as client`: a client of a server, in memory."""
-    server = create_server(ServedMemory(store, user, **settings), read_only=read_only)
-    return create_connected_server_and_client_session(server)
+    """`async with connected(store) as client`: a client of a server, in memory; `asked` answers what it is asked."""
+    server = create_server(ServedMemory(store, user, **settings), read_only=read_only, forgets=forgets)
+    return create_connected_server_and_client_session(server, elicitation_callback=asked)
 
 
 @asynccontextmanager
 async def listening(
-    store: MemoryStore, tokens: dict[str, str] | None = None, hosts: tuple[str, ...] = ()
+    store: MemoryStore, tokens: dict[str, str] | None = None, hosts: tuple[str, ...] = (), **offers: bool
 ) -> AsyncIterator[str]:
     """Serve over HTTP in this event loop; yields the address."""
     known = None if tokens is None else Tokens(tokens)
-    app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice")), known, hosts)
+    app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice"), **offers), known, hosts)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as port:
         serving = asyncio.ensure_future(server.serve(sockets=[port]))
@@ -53,13 +59,13 @@ async def listening(
 
 
 @asynccontextmanager
-async def over_http(url: str, token: str | None = None) -> AsyncIterator[ClientSession]:
+async def over_http(url: str, token: str | None = None, asked: Any = None) -> AsyncIterator[ClientSession]:
     """`async with over_http(url, token) as client`."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (
         httpx.AsyncClient(headers=headers, timeout=30) as http,
         streamable_http_client(f"{url}/mcp", http_client=http) as (read, write, _),
-        ClientSession(read, write) as client,
+        ClientSession(read, write, elicitation_callback=asked) as client,
     ):
         await client.initialize()
         yield client

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+from contextlib import AsyncExitStack
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from memory_context.mcp_server import ServedMemory, create_server
 from tests.conftest import Server
 from tests.context.steps import a_turn_of_the_loop
 
-from .conftest import connected, key_of, said, stored
+from .conftest import connected, key_of, listening, over_http, said, stored
 
 LOG = "\n".join(f"line {n}: {'disk full' if n == 777 else 'ok'}" for n in range(1, 3001))
 
@@ -113,6 +114,64 @@ async def test_a_server_that_only_reads_stores_nothing(store: MemoryStore):
         result = await client.call_tool("store_memory", {"content": "x", "description": "x"})
         assert result.isError
         assert "there are retrieve_memory, search_memory" in said(result)
+
+
+class Person:
+    """Answers the client's questions; what else they ask for is done first."""
+
+    def __init__(self, *actions: Any) -> None:
+        self.actions, self.questions = list(actions), list[str]()
+
+    async def __call__(self, _: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        self.questions.append(params.message)
+        action = self.actions.pop(0)
+        return action if isinstance(action, types.ErrorData) else types.ElicitResult(action=action)
+
+
+async def test_server_asks_the_person_at_the_client_before_it_forgets(store: MemoryStore):
+    """On request only; by a question of the client, whose answer decides, whatever code the model sends."""
+    person = Person("decline", "cancel", types.ErrorData(code=-1, message="no window"), "accept")
+    async with connected(store, forgets=True, asked=person) as client:
+        assert "forget_memory" in ((await client.initialize()).instructions or "")
+        tool = (await client.list_tools()).tools[-1]
+        assert (tool.name, tool.annotations and tool.annotations.destructiveHint) == ("forget_memory", True)
+        assert tool.annotations is not None
+        assert not tool.annotations.readOnlyHint
+        key = await stored(client, LOG, "the log of the night")
+        for told in ("said no", "said no", "could not be asked", f"Forgotten for good: {key}."):
+            assert await store.inventory.keys_of_contents("alice", [key]) == [key]
+            result = await client.call_tool("forget_memory", {"memory_keys": [key], "confirmation": "AAAAAAAA"})
+            assert told in said(result)
+        assert result.structuredContent is not None
+        assert result.structuredContent["forgotten"] == [key]
+        assert await store.inventory.keys_of_contents("alice", [key]) == []
+        assert len(person.questions) == 4
+        assert f"- the log of the night ({key}, custom, " in person.questions[0]
+        assert "was forgotten on" in said(await client.call_tool("forget_memory", {"memory_keys": [key]}))
+
+
+@pytest.mark.parametrize("is_over_http", [False, True])
+async def test_client_that_cannot_be_asked_forgets_in_two_calls(store: MemoryStore, is_over_http: bool):
+    """Over HTTP nobody can be asked while a call waits; a wrong code and another user's key forget nothing."""
+    bob = (await ServedMemory(store, "bob").memory()).store("bob's")
+    others = (await bob).key
+    async with AsyncExitStack() as stack:
+        if is_over_http:
+            url = await stack.enter_async_context(listening(store, forgets=True))
+            client = await stack.enter_async_context(over_http(url, asked=Person()))
+        else:
+            client = await stack.enter_async_context(connected(store, forgets=True))
+        key = await stored(client, LOG)
+        assert (await client.call_tool("forget_memory", {"memory_keys": [others]})).isError
+        for code in ({}, {"confirmation": "AAAAAAAA"}):
+            listed = await client.call_tool("forget_memory", {"memory_keys": [key], **code})
+            assert listed.structuredContent is not None
+            assert listed.structuredContent["forgotten"] == []
+            assert [one["memory_key"] for one in listed.structuredContent["proposed"]] == [key]
+        code = {"confirmation": listed.structuredContent["confirmation"]}
+        assert "Forgotten" in said(await client.call_tool("forget_memory", {"memory_keys": [key], **code}))
+    assert await store.inventory.keys_of_contents("alice", [key]) == []
+    assert await store.inventory.keys_of_contents("bob", [others]) == [others]
 
 
 FAILURES: list[tuple[str, dict[str, Any], str]] = [

@@ -132,7 +132,7 @@ async def test_what_is_private_does_not_crowd_out_the_rest(
         if ranking == "terms":
             embedder.fail_with = RuntimeError("away")
         terms = ["harbour"] if ranking == "terms" else []
-        (one,), _ = await store.search_candidates("alice", "harbour", terms, criteria, scope=lead._scope)
+        (one,), _ = await store.search_candidates("alice", "harbour", terms, criteria, scope=lead.scope)
         (passage,) = (
             await store.fetch_passages("alice", [(one.content_id, one.chunk_number)], MemoryCriteria())
         ).values()
@@ -149,7 +149,7 @@ async def test_a_private_neighbour_supports_nothing(store: MemoryStore, server: 
     ids = dict(rows)
     for memory, seen in ((lead_of(store), [keys[0], keys[2]]), (private, keys)):
         candidates, _ = await store.search_candidates(
-            "alice", "harbour", ["harbour"], MemoryCriteria(), scope=memory._scope
+            "alice", "harbour", ["harbour"], MemoryCriteria(), scope=memory.scope
         )
         assert sorted(one.content_id for one in candidates) == sorted(ids[key] for key in seen)  # type: ignore[type-var]
         first = next(one for one in candidates if one.content_id == ids[keys[0]])

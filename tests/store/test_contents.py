@@ -107,13 +107,13 @@ async def test_an_isolated_agent_learns_nothing_of_a_twin(database_url: str, sto
             await hermit.store(text, description="of the hermit")
         found = [told(await hermit.search(query)) for query in ("harbour ledger", "treasure", "ships")]
         candidates, _ = await store.search_candidates(
-            user, "harbour", ["harbour"], MemoryCriteria(), scope=hermit._scope
+            user, "harbour", ["harbour"], MemoryCriteria(), scope=hermit.scope
         )
         seen.append((found, len(candidates)))
         await store.flush_index()
         indexed = [told(await hermit.search(query)) for query in ("harbour ledger", "treasure", "ships")]
         _, profile = await store.search_candidates(
-            user, "harbour", ["harbour", "treasure"], MemoryCriteria(), scope=hermit._scope
+            user, "harbour", ["harbour", "treasure"], MemoryCriteria(), scope=hermit.scope
         )
         listed = [(one.ref.description, one.other_keys) for one in await hermit.query()]
         seen[-1] = (seen[-1], indexed, profile, listed)
@@ -135,7 +135,7 @@ async def test_others_learn_nothing_of_an_isolated_agent(store: MemoryStore) -> 
         early = told(await lead.search("harbour treasure"))
         await store.flush_index()
         _, profile = await store.search_candidates(
-            user, "harbour", ["harbour", "treasure"], MemoryCriteria(), scope=lead._scope
+            user, "harbour", ["harbour", "treasure"], MemoryCriteria(), scope=lead.scope
         )
         seen.append((early, told(await lead.search("harbour treasure")), profile))
     assert seen[0] == seen[1]
@@ -272,7 +272,7 @@ async def test_a_filled_database_of_an_earlier_version_keeps_everything(
         assert [hit.item.key for hit in await hermit.search("ledger") if hit.score.lexical] == ["b_late"]
         new = await lead.store("twin of the harbour", source="new")
         assert (await lead.query(MemoryCriteria(sources=("new",))))[0].key == new.key
-        _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria(), scope=lead._scope)
+        _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria(), scope=lead.scope)
         assert profile.passages == 3
 
 

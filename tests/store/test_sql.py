@@ -40,6 +40,7 @@ ACROSS_USERS = (  # functions of the owner answer these
     "fetch_thread_owner",
 )
 PARAMS: dict[str, Any] = {
+    "is_shared": True,
     "user_id": "alice",
     "beginning": "k",
     "memory_key": "k",
