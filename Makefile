@@ -17,7 +17,7 @@ QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/te
 N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo web_chat chainlit test quick live check format bench mutate wheel clean
+.PHONY: help demo web_chat chainlit test quick live check format bench mutate schema wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
@@ -35,6 +35,7 @@ help:
 	@echo "             CHART=<file> draws that as .png or .svg, RETRIEVAL=<folder> also asks questions with known answers)"
 	@echo "             and 50,000 forged calls of a second user, of which none may bring back a text of the first"
 	@echo "make mutate  put N small faults into the package, one at a time: do the tests notice? (N=150 SEED=<a number>)"
+	@echo "make schema  write sql/postgresdb.sql anew, from the migrations"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 
@@ -74,6 +75,9 @@ bench: $(VENV)/.for-bench
 
 mutate: $(VENV)/.for-mutation
 	@cd "$(ROOT)" && "$(BIN)/python" -m tests.mutation --mutants $(N) $(if $(SEED),--seed $(SEED))
+
+schema: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/python" -m tests.schema_file > sql/postgresdb.sql.new && mv sql/postgresdb.sql.new sql/postgresdb.sql
 
 wheel: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel

@@ -36,8 +36,10 @@ _BATCH = 100
 
 _FILL = """
 WITH contents AS (
-    INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256)
-    SELECT %s, text, octet_length(text), sha256(convert_to(text, 'UTF8'))
+    INSERT INTO memory_context.agent_memory_contents (
+        user_id, content, content_bytes, content_sha256, beginning_sha256
+    )
+    SELECT %s, text, octet_length(text), sha256(text::bytea), memory_context.beginning_sha256(text, NULL)
     FROM generate_series(1, %s::int) AS i, LATERAL (SELECT i || repeat(' the build went well', 49)) AS made (text)
     RETURNING user_id, id, content_bytes, split_part(content, ' ', 1) AS i
 )

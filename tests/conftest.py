@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from memory_context.store import MemoryStore, embedded
+from memory_context.store import MemoryStore, embedded, sqlfiles
 
 from .databases import Databases
 
@@ -140,6 +140,42 @@ def database_url(server: Server, databases: Databases) -> Iterator[str]:
     name = databases.take()
     yield server.url(name)
     databases.give_back(name)
+
+
+@dataclass(frozen=True)
+class SqlCopy:
+    """The SQL files as the package reads them for the length of a test."""
+
+    folder: Path
+
+    def add_migration(self, name: str, script: str) -> None:
+        """Add a migration, or replace it."""
+        (self.folder / "migrations" / f"{name}.sql").write_text(script)
+        sqlfiles.load_migrations.cache_clear()
+
+
+@pytest.fixture
+def sql_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SqlCopy]:
+    """A version of the package to come: its SQL files are a copy, to which a test adds."""
+    shutil.copytree(sqlfiles.sql_folder(), tmp_path / "sql")
+    monkeypatch.setattr(sqlfiles, "sql_folder", lambda: tmp_path / "sql")
+    sqlfiles.load_migrations.cache_clear()
+    yield SqlCopy(tmp_path / "sql")
+    sqlfiles.load_migrations.cache_clear()
+
+
+@pytest.fixture
+def superseded_url(server: Server, database_url: str) -> str:
+    """The address of a database in which a development version has run its fourteen migrations."""
+    database = database_of(database_url)
+    server.execute("DELETE FROM memory_context.schema_migrations", database)
+    names = [f"{number:04}_{'agent_memories' if number == 1 else 'more'}" for number in range(1, 15)]
+    for number, name in enumerate(names, 1):
+        row = (
+            f"INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES ({number}, '{name}', 'old')"
+        )
+        server.execute(row, database)
+    return database_url
 
 
 @pytest.fixture

@@ -18,12 +18,13 @@ from .doctor import doctor
 from .explaining import explain
 from .finding import search
 from .items import forget, list_items, store_file
+from .migrate import migrate
 from .reports import stats
 from .serving import mcp, serve
 from .sessions import sessions_app
 from .showing import show
 from .transfer import export, import_
-from .upkeep import migrate, prune, reindex, status, stop
+from .upkeep import prune, reindex, status, stop
 from .users import users
 
 __all__ = ["app", "execute", "main"]

@@ -110,7 +110,9 @@ def _store(url: str | None) -> Iterator[Finding]:
         yield Finding("pgvector", "warning", found.vector_advice)
     else:
         yield Finding("server", "ok", f"Postgres {found.server_version}, pgvector {found.vector_version}")
-    if found.schema_version > found.known_schema_version:
+    if found.is_superseded:
+        yield Finding("schema", "failed", "of a development version: memory-context status says what to do")
+    elif found.schema_version > found.known_schema_version:
         text = f"at version {found.schema_version}: upgrade with pip install -U memory-context"
         yield Finding("schema", "failed", text)
     elif found.pending_migrations:

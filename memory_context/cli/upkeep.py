@@ -1,7 +1,6 @@
-"""`status`, `stop`, `migrate`, `prune`, `reindex`: looking after a store."""
+"""`status`, `stop`, `prune`, `reindex`: looking after a store."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ from .console import (
     counted,
     print_fields,
     print_json,
-    print_table,
     progress_bar,
     run,
     say,
@@ -26,10 +24,10 @@ from .console import (
 
 if TYPE_CHECKING:
     from ..embeddings import Embedder
-    from ..store import IndexReport, MemoryStore, MigrationState, PruneProgress, StoreStatus
+    from ..store import IndexReport, MemoryStore, PruneProgress, StoreStatus
     from ..store.embedded import KeeperState
 
-__all__ = ["EmbedderName", "migrate", "prune", "reindex", "status", "stop"]
+__all__ = ["EmbedderName", "prune", "reindex", "status", "stop"]
 
 _FAILURES_SHOWN = 5
 _NO_EMBEDDER = "nothing here: WordLlama is not installed, so search goes by words alone"
@@ -100,12 +98,21 @@ def _keeper(found: "KeeperState") -> str:
 
 
 def _schema(found: "StoreStatus") -> str:
+    from ..store.sqlfiles import part_of
+
     here, known = found.schema_version, found.known_schema_version
+    if found.is_superseded:
+        from ..store.migrations import SUPERSEDED
+
+        return SUPERSEDED
     if here > known:
         return f"{here}, this memory-context knows {known}: upgrade it with pip install -U memory-context"
     if found.pending_migrations:
         names = ", ".join(found.pending_migrations)
-        return f"{here or 'none yet'}, {names} to come: memory-context migrate, or the next use of the store"
+        how = "memory-context migrate, or the next use of the store"
+        if all(part_of(name) == "post" for name in found.pending_migrations):
+            how = "memory-context migrate --post, once this version runs everywhere"
+        return f"{here or 'none yet'}, {names} to come: {how}"
     return f"{here}, up to date"
 
 
@@ -134,73 +141,6 @@ def stop(url: UrlOption = None) -> None:
 
     where, pid = run(work, url)
     say(f"{where}: " + ("no server runs" if pid is None else f"the server (process {pid}) has stopped"))
-
-
-# --- migrate
-
-
-def migrate(
-    only_status: Annotated[bool, typer.Option("--status", help="List the migrations; change nothing.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="As --status, with exit code 1 unless the schema is up to date.")
-    ] = False,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Bring the schema of the database up to this version.
-
-    The first use of a store does so too, if its login may. Where agents have an ordinary login, name the owner's
-    address in MEMORY_CONTEXT_OWNER_URL and run this when you install a new version.
-    """
-
-    async def look(store: "MemoryStore") -> "list[MigrationState]":
-        return await store.upkeep.migrations()
-
-    async def apply(store: "MemoryStore") -> list[str]:
-        applied = await store.upkeep.migrate()
-        if advice := await store.upkeep.vector_advice():
-            say(f"warning: {advice}")
-        return applied
-
-    if only_status or check:
-        states = run(look, url)
-        if as_json:
-            print_json([asdict(one) for one in states])
-        else:
-            rows = [(one.name, _STATES[one.state], one.applied_at) for one in states]
-            print_table(("migration", "state", "applied at (UTC)"), rows)
-            say(_verdict(states))
-        if check and any(one.state != "applied" for one in states):
-            raise typer.Exit(1)
-        return
-    applied = run(apply, url)
-    if as_json:
-        print_json({"applied": applied})
-        return
-    for name in applied:
-        typer.echo(f"applied {name}")
-    if not applied:
-        typer.echo("up to date")
-
-
-_STATES = {
-    "applied": "applied",
-    "pending": "pending",
-    "changed": "applied, with another file",
-    "unknown": "applied by a newer version",
-}
-
-
-def _verdict(states: "Sequence[MigrationState]") -> str:
-    """Return in one line whether the schema fits, and else what to do."""
-    count = Counter(one.state for one in states)
-    if count["unknown"]:
-        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
-    if count["changed"]:
-        return f"{counted(count['changed'], 'migration')} ran with another file: install the version that made it"
-    if count["pending"]:
-        return f"{counted(count['pending'], 'migration')} to come: memory-context migrate"
-    return "the schema is up to date"
 
 
 # --- prune
@@ -299,7 +239,7 @@ def reindex(
     chosen = _embedder(embedder, model, dimensions)
 
     async def work(store: "MemoryStore") -> None:
-        await store.upkeep.migrate()  # not `open`, whose background would index some of it uncounted
+        await store.upkeep.migrate("pre")  # not `open`, whose background would index some of it uncounted
         before = await store.upkeep.status()
         if embedder is None:
             _refuse_another_model(store, before.embeddings or ())

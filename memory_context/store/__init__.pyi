@@ -5,6 +5,7 @@ from .indexer import IndexReport
 from .inventory import Forgettable, Inventory
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
+from .migrations import MigrationState
 from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
 from .pruning import PruneProgress, PruneReport
 from .rows import NewMemory, StoredMemory, Whereabouts
@@ -13,7 +14,7 @@ from .search import StoredPassage
 from .sessions import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
 from .threads import ThreadStore
-from .upkeep import ImportReport, MigrationState, StoreStatus, TransferError, Upkeep
+from .upkeep import ImportReport, StoreStatus, TransferError, Upkeep
 
 __all__ = [
     "SECRET_TYPE",

@@ -8,8 +8,8 @@ import array
 import asyncio
 import math
 import time
-from collections.abc import Generator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -28,7 +28,7 @@ try:
 except ImportError:  # Windows
     fcntl = termios = None
 
-__all__ = ["Connection", "DeadlineError", "connect"]
+__all__ = ["Connection", "DeadlineError", "connect", "dedicated"]
 
 _CONNECT_SECONDS = 3  # per address of a host that has several
 _CANCEL_SECONDS = 5.0
@@ -137,6 +137,19 @@ async def connect(params: Mapping[str, str], seconds: float) -> Connection:
     connection = opening.result()
     connection.allow(max(deadline - time.monotonic(), 0.0))
     return connection
+
+
+@asynccontextmanager
+async def dedicated(params: Mapping[str, str], seconds: float) -> AsyncGenerator[Connection, None]:
+    """Open a connection for this block only, which may take so many seconds unless the block allows more.
+
+    An error or a cancellation inside rolls back.
+    """
+    connection = await connect(params, seconds)
+    try:
+        yield connection
+    finally:
+        connection.pgconn.finish()
 
 
 def _bytes_to_read(fileno: int) -> int:

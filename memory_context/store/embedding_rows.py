@@ -36,7 +36,7 @@ async def write_embeddings(
         EmbeddingError: The embedder failed, or what it returned cannot be used.
         StoreError: The database failed.
     """
-    mask = masked if masks_credentials else str  # once more: earlier versions did not mask the content as a whole
+    mask = masked if masks_credentials else str  # once more: it may have been indexed without masks
     texts = await asyncio.to_thread(lambda: [mask(unescape(chunk["text"])) for chunk in chunks])
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]

@@ -15,8 +15,6 @@ from .rows import content_of
 
 __all__ = ["IndexedItem", "index_claimed", "index_item", "strings_literal", "vector_literal"]
 
-_Params = dict[str, Any]
-
 _MOST_OCCURRENCES = 255
 _MOST_LENGTH_CODE = 255
 
@@ -88,11 +86,10 @@ def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
         ItemDamagedError: A content is not what was stored.
     """
     items: list[tuple[int, IndexedItem]] = []
-    named: list[tuple[int, int, IndexedItem]] = []
     first_passages = {job["content_id"]: unescape(job["first_text"]) for job in jobs if job["first_text"] is not None}
     for job in jobs:
         memory_id, content_id = job["memory_id"], job["content_id"]
-        names = _names(job["memory_key"], job["summary"], job["source"], job["tags"])
+        names = [unescape(text) for text in (job["memory_key"], job["summary"], job["source"], *job["tags"])]
         if content_id in first_passages:
             item = index_names(memory_id, first_passages[content_id], names, masks_credentials=masks)
         elif job["is_damaged"]:
@@ -102,19 +99,10 @@ def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
             item = index_item(memory_id, content_of(job), names, masks_credentials=masks)
             first_passages[content_id] = item.chunks[0].text
         items.append((content_id, item))
-        if job["named_id"] is not None:
-            names = _names(job["named_key"], job["named_summary"], job["named_source"], job["named_tags"])
-            called = index_names(job["named_id"], first_passages[content_id], names, masks_credentials=masks)
-            named.append((memory_id, content_id, called))
-    return _text_params(items, named)
+    return _text_params(items)
 
 
-def _names(*parts: Any) -> list[str]:
-    key, summary, source, tags = parts
-    return [unescape(text) for text in (key, summary, source, *tags)]
-
-
-def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple[int, int, IndexedItem]]) -> _Params:
+def _text_params(items: Sequence[tuple[int, IndexedItem]]) -> dict[str, Any]:
     """Return the parameters of the statements that write passages, terms and names.
 
     Passages and terms are spelled out as Postgres reads arrays: there are so many that the driver would take longer for
@@ -122,14 +110,11 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple
 
     Args:
         items: Items with the ids of their contents.
-        named: Further items whose names are written: the id of the job that does so, that of the content, the item.
     """
     indexed = [(content_id, item) for content_id, item in items if item.chunks]
     chunks = [(item.memory_id, content_id, chunk) for content_id, item in indexed for chunk in item.chunks]
     names = sorted(
-        (term, content_id, item.memory_id, job_id, item.name_posting)
-        for job_id, content_id, item in (*((item.memory_id, content_id, item) for content_id, item in items), *named)
-        for term in item.names
+        (term, content_id, item.memory_id, item.name_posting) for content_id, item in items for term in item.names
     )
     return {
         "memory_ids": [item.memory_id for _, item in items],
@@ -152,11 +137,10 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]], named: Sequence[tuple
         "postings": strings_literal(
             f"{{{one[:-1].decode()}}}" for _, item in indexed for one in item.postings.values()
         ),
-        "name_memory_ids": [job_id for _, _, _, job_id, _ in names],
-        "name_content_ids": [content_id for _, content_id, _, _, _ in names],
-        "name_item_ids": [memory_id for _, _, memory_id, _, _ in names],
-        "names": strings_literal(term for term, _, _, _, _ in names),
-        "name_postings": [posting for _, _, _, _, posting in names],
+        "name_memory_ids": [memory_id for _, _, memory_id, _ in names],
+        "name_content_ids": [content_id for _, content_id, _, _ in names],
+        "names": strings_literal(term for term, _, _, _ in names),
+        "name_postings": [posting for _, _, _, posting in names],
     }
 
 

@@ -293,10 +293,8 @@ class _Work:
             return
         await self._keep_lease()
         params = self._same | await asyncio.to_thread(index_claimed, jobs, self._indexer.masks_credentials)
-        steps = _WRITE_TEXT
-        if any(job["is_named"] for job in jobs):  # of contents that an earlier version indexed
-            steps = (*steps[:2], "delete_named_terms", *steps[2:-1], "update_contents_unnamed", steps[-1])
-        await self._database.write(self._user_id, *(Statement(_QUERIES[name], params) for name in steps), kind="batch")
+        statements = [Statement(_QUERIES[name], params) for name in _WRITE_TEXT]
+        await self._database.write(self._user_id, *statements, kind="batch")
 
     async def _embed_all(self, memory_ids: Sequence[int]) -> None:
         embedder = self._indexer.embedder

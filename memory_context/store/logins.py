@@ -7,8 +7,7 @@ from the owner's by HMAC. Nothing is stored on this side, and the server sees on
 
 import hashlib
 import hmac
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,14 +17,14 @@ from typing_extensions import LiteralString
 
 from memory_context.errors import SchemaError
 
-from .connection import Connection, DeadlineError, connect
+from .connection import Connection, DeadlineError, dedicated
 from .location import OWNER_URL_ENV
+from .migrations import begin_alone
 from .sqlfiles import load_queries
 
-__all__ = ["Login", "dedicated", "ensure_pool_login", "fetch_login", "refuse_unsafe"]
+__all__ = ["Login", "ensure_pool_login", "fetch_login", "refuse_unsafe"]
 
 _QUERIES = load_queries("logins")
-_SCHEMA = load_queries("schema")
 _TRANSACTIONS = load_queries("transactions")
 
 
@@ -48,19 +47,6 @@ class Login:
         """Whether it can prepare the database, and therefore must not be the pool's login."""
         owns = self.owns_schema or (self.may_create_schema and not self.has_schema)
         return self.is_superuser or self.may_create_roles or owns
-
-
-@asynccontextmanager
-async def dedicated(params: Mapping[str, str], seconds: float) -> AsyncGenerator[Connection, None]:
-    """Open a connection for this block only, which may take so many seconds unless the block allows more.
-
-    An error or a cancellation inside rolls back.
-    """
-    connection = await connect(params, seconds)
-    try:
-        yield connection
-    finally:
-        connection.pgconn.finish()
 
 
 async def fetch_login(connection: Connection) -> Login:
@@ -156,8 +142,7 @@ async def _write_login(
         verifier = owner.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     parts = {"login": sql.Identifier(name), "password": sql.Literal(verifier)}
     try:
-        await owner.execute(_TRANSACTIONS["begin_write"])
-        await owner.execute(_SCHEMA["lock_migrations"])
+        await begin_alone(owner)
         if not await _exists(owner, name):
             await owner.execute(_compose("create_login", parts))
         elif verifier:

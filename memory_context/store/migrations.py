@@ -1,55 +1,141 @@
 """Bringing the schema to this version, and refusing one that this version does not know.
 
-Promises: migrations only go forward, each in one transaction with its own record, under a lock that ends with it, so
-that any number of processes may start at once; a file that changed after it ran is noticed; what a person has to do
-is said in the `SchemaError`.
+Promises: migrations only go forward, each in one transaction with its own record, under a lock for all of them, so that
+any number of processes may start at once; a file whose statements changed after it ran is noticed; what a person
+has to do is said in the `SchemaError`. A migration waits for a table no longer than a call does.
+
+    deploy without a pause:  migrate --pre ─▶ the new version goes everywhere, beside the old one ─▶ migrate --post
 """
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal
 
 import psycopg
 
-from memory_context.errors import SchemaError
+from memory_context.errors import SchemaError, StoreUnavailableError
 
-from .connection import Connection
+from .connection import Connection, dedicated
+from .limits import StoreLimits
 from .location import OWNER_URL_ENV
-from .sqlfiles import load_migrations, load_queries
+from .sqlfiles import Migration, load_migrations, load_queries, part_of
 
-__all__ = ["is_current", "migrate", "vector_advice"]
+__all__ = [
+    "SUPERSEDED",
+    "MigrationState",
+    "begin_alone",
+    "is_usable",
+    "migrate",
+    "states_of",
+    "vector_advice",
+]
 
 _QUERIES = load_queries("schema")
 _TRANSACTIONS = load_queries("transactions")
 _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)
 _SOUND_VECTOR = (0, 8, 4)
+_POLL_SECONDS = 0.05
+
+SUPERSEDED = (
+    "the schema of this database is of a development version, from before the first release, and is not brought up to "
+    "date; nothing was changed. With the version that made it: memory-context users, then for each of them "
+    "memory-context export --user USER USER.jsonl. With this version and an empty database, or another folder in "
+    "MEMORY_CONTEXT_HOME: memory-context import --trust-origins USER.jsonl"
+)
 
 
-async def migrate(connection: Connection, where: str, seconds: float) -> None:
+@dataclass(frozen=True)
+class MigrationState:
+    """A migration, and whether it ran here.
+
+    Attributes:
+        version: Its number.
+        name: The name of its file.
+        state: `applied`; `pending`, not yet; `changed`, with other statements than this version's; `unknown`, of a
+            newer version; `ahead`, of a newer version, but this one works with it; `superseded`, of a development
+            version.
+        applied_at: When, in UTC; None if it did not.
+    """
+
+    version: int
+    name: str
+    state: Literal["applied", "pending", "changed", "unknown", "ahead", "superseded"]
+    applied_at: datetime | None
+
+
+def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
+    """Return all migrations that this version or a database knows, in order; those that ran are given as rows."""
+    known = {migration.version: migration for migration in load_migrations()}
+    ran = {row["version"]: row for row in applied}
+    is_superseded = 1 in ran and ran[1]["name"] != known[1].name
+    states: list[MigrationState] = []
+    for version in sorted(ran if is_superseded else known.keys() | ran.keys()):
+        row, migration = ran.get(version), known.get(version)
+        if row is None:
+            states.append(MigrationState(version, known[version].name, "pending", None))
+            continue
+        state = "applied"
+        if is_superseded:
+            state = "superseded"
+        elif migration is None:
+            state = "ahead" if part_of(row["name"]) == "pre" else "unknown"
+        elif migration.checksum != row["checksum"]:
+            state = "changed"
+        states.append(MigrationState(version, row["name"], state, row["applied_at"].astimezone(timezone.utc)))
+    return states
+
+
+async def is_usable(connection: Connection, where: str) -> bool:
+    """Whether this version works with the schema as it is: all migrations have run but `post` ones.
+
+    Raises:
+        SchemaError: The server cannot hold the schema, or this version cannot bring it up to date.
+    """
+    return all(migration.part == "post" for migration in await _missing(connection, where))
+
+
+async def migrate(
+    connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits, *, only_pre: bool = False
+) -> None:
     """Apply what is missing; only a look when nothing is.
 
     Args:
         connection: A connection of the owner.
+        params: What it was opened with.
         where: The place, for messages.
-        seconds: How long one migration may take, with waiting for another process that migrates.
+        limits: How long each migration may take, with waiting for another process that migrates, and how long it may
+            wait for a lock.
+        only_pre: Leave `post` migrations for later.
 
     Raises:
-        SchemaError: The server lacks something, the login lacks rights, or the schema is newer than this version.
+        SchemaError: The server lacks something, the login lacks rights, or the schema is not one that this version
+            brings up to date.
+        StoreUnavailableError: A table was in use; try again.
     """
-    if await is_current(connection, where):
+    missing = await _missing(connection, where)
+    if all(only_pre and migration.part == "post" for migration in missing):
         return
     try:
-        connection.allow(seconds)
-        await _ensure_vector(connection)
-        for migration in load_migrations():
-            connection.allow(seconds)
-            await connection.execute(_TRANSACTIONS["begin_write"])
-            await connection.execute(_QUERIES["lock_migrations"])
-            if migration.version not in await _applied(connection):  # another process may have been faster
-                await connection.execute(migration.script.encode())
-                record = {"version": migration.version, "name": migration.name, "checksum": migration.checksum}
-                await connection.execute(_QUERIES["insert_migration"], record)
-            await connection.execute(_TRANSACTIONS["commit"])
+        async with dedicated(params, limits.opening_seconds) as guard:
+            guard.allow(limits.migration_seconds)
+            await begin_alone(guard)
+            connection.allow(limits.migration_seconds)
+            await _ensure_vector(connection)
+            missing = await _missing(connection, where)
+            if only_pre and len(missing) < len(load_migrations()):  # else nobody works with an older version
+                missing = _only_pre(missing, where)
+            for migration in missing:
+                guard.allow(limits.migration_seconds)
+                connection.allow(limits.migration_seconds)
+                await _apply(connection, migration, limits)
+    except psycopg.errors.LockNotAvailable as error:
+        raise StoreUnavailableError(
+            f"a migration did not get hold of a table within {limits.lock_seconds:.3g} s, since a transaction uses it; "
+            f"nothing of it was applied: run memory-context migrate again, best when less is going on ({where})"
+        ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise SchemaError(
             f"login {connection.info.user!r} may not bring the schema memory_context up to date "
@@ -58,11 +144,53 @@ async def migrate(connection: Connection, where: str, seconds: float) -> None:
         ) from error
 
 
-async def is_current(connection: Connection, where: str) -> bool:
-    """Whether all migrations have run here.
+async def begin_alone(connection: Connection) -> None:
+    """Open a transaction beside which no migration runs.
+
+    It does not wait inside of a statement: CREATE INDEX CONCURRENTLY, which another process may be running, waits for
+    the end of all that do.
+    """
+    while True:
+        await connection.execute(_TRANSACTIONS["begin_write"])
+        row = await (await connection.execute(_QUERIES["lock_migrations"])).fetchone()
+        assert row is not None  # it has exactly one row
+        if row["is_locked"]:
+            return
+        await connection.execute(_TRANSACTIONS["commit"])
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _only_pre(missing: Sequence[Migration], where: str) -> list[Migration]:
+    pre = [migration for migration in missing if migration.part == "pre"]
+    post = next((migration for migration in missing if migration.part == "post"), None)
+    if pre and post and post.version < pre[-1].version:
+        raise SchemaError(
+            f"migration {post.name} has to run before {pre[-1].name}, and versions from before {post.name} do not work "
+            f"after it: stop those, then run memory-context migrate ({where})"
+        )
+    return pre
+
+
+async def _apply(connection: Connection, migration: Migration, limits: StoreLimits) -> None:
+    """Run a migration and record it, in one transaction if it can run in any."""
+    record = {"version": migration.version, "name": migration.name, "checksum": migration.checksum}
+    if migration.is_transactional:
+        await connection.execute(_TRANSACTIONS["begin_write"])
+        waits = {"statement_timeout": "0", "lock_timeout": f"{round(1000 * limits.lock_seconds)}ms"}
+        await connection.execute(_TRANSACTIONS["limit_waits"], waits)
+    for script in migration.scripts:
+        await connection.execute(script.encode())
+    await connection.execute(_QUERIES["insert_migration"], record)
+    if migration.is_transactional:
+        await connection.execute(_TRANSACTIONS["commit"])
+
+
+async def _missing(connection: Connection, where: str) -> list[Migration]:
+    """Return the migrations that have not run here.
 
     Raises:
-        SchemaError: The server cannot hold the schema, a migration's file changed, or the schema is too new.
+        SchemaError: The server cannot hold the schema, a migration's file changed, or the schema is too new or of a
+            development version.
     """
     server = await _fetch_server(connection)
     if server["server_version"] < _OLDEST_SERVER * 10_000:
@@ -75,26 +203,25 @@ async def is_current(connection: Connection, where: str) -> bool:
             f"pgvector 0.8 or newer is needed, this database has {server['vector_version']}: install a newer one and "
             f"run ALTER EXTENSION vector UPDATE ({where})"
         )
-    if not server["has_schema"]:
-        return False
-    applied, known = await _applied(connection), load_migrations()
-    if too_new := sorted(set(applied) - {migration.version for migration in known}):
+    states = states_of(await _applied(connection))
+    by_state = {state.state: state for state in states}  # of each the newest
+    if "superseded" in by_state:
+        raise SchemaError(f"{SUPERSEDED} ({where})")
+    if "unknown" in by_state:
         raise SchemaError(
-            f"the schema is at version {too_new[-1]}, this memory_context knows {known[-1].version}: "
-            f"upgrade it with pip install -U memory-context ({where})"
+            f"the schema is at version {by_state['unknown'].version}, this memory_context knows "
+            f"{load_migrations()[-1].version}: upgrade it with pip install -U memory-context ({where})"
         )
-    for migration in known:
-        if applied.get(migration.version, migration.checksum) != migration.checksum:
-            raise SchemaError(
-                f"migration {migration.name} is not the one this database ran: install the version of memory_context "
-                f"that created it, or start with an empty database ({where})"
-            )
-    return len(applied) == len(known)
+    if "changed" in by_state:
+        raise SchemaError(
+            f"migration {by_state['changed'].name} is not the one this database ran: install the version of "
+            f"memory_context that created it, or start with an empty database ({where})"
+        )
+    pending = {state.version for state in states if state.state == "pending"}
+    return [migration for migration in load_migrations() if migration.version in pending]
 
 
 async def _ensure_vector(connection: Connection) -> None:
-    await connection.execute(_TRANSACTIONS["begin_write"])
-    await connection.execute(_QUERIES["lock_migrations"])
     if (await _fetch_server(connection))["vector_version"] is None:
         try:
             await connection.execute(_QUERIES["create_vector_extension"])
@@ -108,17 +235,15 @@ async def _ensure_vector(connection: Connection) -> None:
                 "this server does not have pgvector: install it (such as the package postgresql-17-pgvector), "
                 "then start again"
             ) from error
-    await connection.execute(_TRANSACTIONS["commit"])
 
 
-async def _applied(connection: Connection) -> dict[int, str]:
+async def _applied(connection: Connection) -> Sequence[Mapping[str, Any]]:
     if not (await _fetch_server(connection))["has_schema"]:
-        return {}
-    rows = await (await connection.execute(_QUERIES["select_applied_migrations"])).fetchall()
-    return {row["version"]: row["checksum"] for row in rows}
+        return []
+    return await (await connection.execute(_QUERIES["select_applied_migrations"])).fetchall()
 
 
-async def _fetch_server(connection: Connection) -> dict[str, Any]:
+async def _fetch_server(connection: Connection) -> Mapping[str, Any]:
     row = await (await connection.execute(_QUERIES["fetch_server"])).fetchone()
     assert row is not None  # it has exactly one row
     return row

@@ -6,35 +6,44 @@ from pathlib import Path
 
 from memory_context.errors import SchemaError, StoreUnavailableError
 
+from .connection import dedicated
 from .failures import driver_errors
 from .limits import StoreLimits
 from .location import OWNER_URL_ENV, Location, read_url
-from .logins import dedicated, ensure_pool_login, fetch_login, refuse_unsafe
-from .migrations import is_current, migrate
+from .logins import ensure_pool_login, fetch_login, refuse_unsafe
+from .migrations import is_usable, migrate
 
 __all__ = ["is_set_up", "prepare", "reach_server"]
 
 
-async def prepare(location: Location, limits: StoreLimits) -> dict[str, str]:
+async def prepare(location: Location, limits: StoreLimits, *, only_pre: bool | None = None) -> dict[str, str]:
     """Make the database ready and return the parameters of the login that the pool uses.
 
     Safe to run again, and in many processes at once. Looking at the database is bounded by `opening_seconds`, an
     embedded server's start by `start_seconds`, each migration by `migration_seconds`.
+
+    Args:
+        location: Which database.
+        limits: How long to wait for it.
+        only_pre: Leave `post` migrations for later. By default on a server of your own, where older versions may still
+            be at work.
 
     Raises:
         StoreUnavailableError: The server does not answer or could not be started.
         SchemaError: A person has to do something first; says what.
     """
     where = location.describe()
+    only_pre = location.url is not None if only_pre is None else only_pre
     params = await reach_server(location, limits)
     with driver_errors(where):
         if location.owner_url is not None:
-            async with dedicated(read_url(location.owner_url), limits.opening_seconds) as owner:
-                await migrate(owner, where, limits.migration_seconds)
+            owner_params = read_url(location.owner_url)
+            async with dedicated(owner_params, limits.opening_seconds) as owner:
+                await migrate(owner, owner_params, where, limits, only_pre=only_pre)
         async with dedicated(params, limits.opening_seconds) as connection:
             login = await fetch_login(connection)
             if login.is_owner:
-                await migrate(connection, where, limits.migration_seconds)
+                await migrate(connection, params, where, limits, only_pre=only_pre)
                 return await ensure_pool_login(connection, params, where, limits.migration_seconds)
             if not login.has_schema:
                 raise SchemaError(
@@ -42,7 +51,7 @@ async def prepare(location: Location, limits: StoreLimits) -> dict[str, str]:
                     f"of a login that may, in {OWNER_URL_ENV}, and start once ({where})"
                 )
             refuse_unsafe(login, where)
-            if not await is_current(connection, where):
+            if not await is_usable(connection, where):
                 raise SchemaError(
                     f"the schema memory_context is older than this version and login {login.name!r} may not change "
                     f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"

@@ -7,7 +7,7 @@ types; such an item is found like any other, labelled as unconfirmed wherever it
 Promise: the code path alone sets an origin. No metadata, tag, model or client raises it, and no caller may either.
 
 Secrets are refused until there is a vault for them: everything stored is plain text, which search reads and models are
-shown. Rows of earlier versions stay readable by their keys, and are in no search, list or export.
+shown. Rows in clear, of development versions, stay readable by their keys, and are in no search, list or export.
 """
 
 from collections.abc import Mapping
@@ -75,8 +75,7 @@ def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
     """Return the origin of an item out of a file: its own if the file is trusted; else no higher than `import`.
 
     Args:
-        fields: The item's record. Those of earlier versions have no origin; what they show of their path tells it, as
-            the migration 0010 tells that of rows.
+        fields: The item's record. Those of earlier versions have no origin; what they show of their path tells it.
         is_trusted: Whether whoever imports vouches for the file.
     """
     origin = cast("Origin | None", fields["origin"])

@@ -180,7 +180,7 @@ def content_of(row: Mapping[str, Any]) -> str:
 
 
 def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
-    """Whether a part of a content that a search shows has the hash of its row; what has none is taken as it is.
+    """Whether a part of a content that a search shows has the hash of its row.
 
     A difference is logged with the item's name: the search goes on without it.
     """

@@ -1,18 +1,25 @@
 """The SQL of this package, read from its files: all of it lies in `sql/`, none in Python.
 
 A query file holds named blocks: `-- name: fetch_memory :one`, a comment line on what the block is for, one statement.
+A migration is named `NNNN_pre_what.sql` or `NNNN_post_what.sql`, see `Migration`; only the first has no part.
 """
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Literal, cast
 
-__all__ = ["Migration", "load_migrations", "load_queries", "sql_folder"]
+__all__ = ["Migration", "Part", "load_migrations", "load_queries", "part_of", "sql_folder"]
+
+Part = Literal["pre", "post"]
 
 _BLOCK = re.compile(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
 _COMMENT_LINE = re.compile(r"^\s*--.*\n", re.MULTILINE)
+_NO_TRANSACTION = re.compile(r"^-- transaction: none$", re.MULTILINE)
+_END_OF_STATEMENT = re.compile(r";\s*$", re.MULTILINE)
+_TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -22,13 +29,20 @@ class Migration:
     Attributes:
         version: The number its name starts with; they are applied in this order.
         name: The file's name without its ending.
-        script: Its statements.
-        checksum: SHA-256 of the script, to notice a file that changed after it ran.
+        part: `pre`: the version of the package before this one works with it. `post`: that version does not; this one
+            works without it, too.
+        scripts: The whole file, which runs in one transaction; or its statements, each of which ends with a line, if
+            the line `-- transaction: none` says that they need none (CREATE INDEX CONCURRENTLY).
+        is_transactional: Whether they run in a transaction. If not, they may run again after they were broken off.
+        checksum: SHA-256 of the statements, to notice a file that changed after it ran. Comments and white space do not
+            count.
     """
 
     version: int
     name: str
-    script: str
+    part: Part
+    scripts: tuple[str, ...] = field(repr=False)
+    is_transactional: bool
     checksum: str
 
 
@@ -55,13 +69,28 @@ def load_queries(name: str) -> dict[str, bytes]:
 @cache
 def load_migrations() -> tuple[Migration, ...]:
     """Return all migrations in order."""
-    migrations: list[Migration] = []
-    for path in sorted((sql_folder() / "migrations").glob("[0-9]*.sql")):
-        script = _read(path)
-        checksum = hashlib.sha256(script.encode()).hexdigest()
-        migrations.append(Migration(int(path.stem.split("_")[0]), path.stem, script, checksum))
-    return tuple(migrations)
+    return tuple(_migration(path) for path in sorted((sql_folder() / "migrations").glob("[0-9]*.sql")))
+
+
+def part_of(name: str) -> Part | None:
+    """Return the part that the name of a migration says; None if it says none."""
+    found = re.match(r"[0-9]+_(pre|post)_", name)
+    return cast(Part, found[1]) if found else None
+
+
+def _migration(path: Path) -> Migration:
+    text, name = _read(path), path.stem
+    version, part = int(name.split("_")[0]), part_of(name)
+    if part is None and version > 1:
+        raise ValueError(f"{path}: name it {version:04}_pre_… or {version:04}_post_…")
+    is_transactional = _NO_TRANSACTION.search(text) is None
+    scripts = (text,)
+    if not is_transactional:
+        scripts = tuple(one for one in _END_OF_STATEMENT.split(_COMMENT_LINE.sub("", text)) if one.strip())
+    tokens = " ".join(filter(None, _TOKEN.findall(text)))
+    checksum = hashlib.sha256(tokens.encode()).hexdigest()
+    return Migration(version, name, part or "pre", scripts, is_transactional, checksum)
 
 
 def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")  # universal newlines: a checkout with CRLF has the same checksums
+    return path.read_text(encoding="utf-8")  # universal newlines

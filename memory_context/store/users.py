@@ -11,10 +11,10 @@ import psycopg
 from memory_context.errors import StoreError
 from memory_context.escaping import unescape
 
+from .connection import dedicated
 from .database import Database
 from .failures import driver_errors
 from .location import OWNER_URL_ENV, read_url
-from .logins import dedicated
 from .pool import Statement
 from .preparation import reach_server
 from .sqlfiles import load_queries

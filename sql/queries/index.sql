@@ -8,8 +8,7 @@ SELECT user_id FROM memory_context.pending_users(%(after)s, %(with_set_aside)s, 
 -- Take the lease of the oldest due jobs. What a worker that was killed had claimed is due again when its lease ends; a job
 -- that was begun too often without an end is set aside, since it may be what kills its workers. While one is due that was
 -- begun before, they are taken one by one: it shall not take others with it. Of large items fewer are taken, at least one. Of a
--- content that is indexed already only the first passage comes, and of one indexed by an earlier version the item whose names
--- its terms hold.
+-- content that is indexed already only the first passage comes.
 WITH due AS (
     SELECT memory_id FROM memory_context.index_jobs
     WHERE user_id = %(user_id)s AND due_at <= now() AND NOT is_set_aside
@@ -21,7 +20,7 @@ WITH due AS (
     FOR UPDATE SKIP LOCKED
 ), sized AS (
     SELECT
-        due.memory_id, content.id AS content_id, content.named_by, is_known,
+        due.memory_id, content.id AS content_id, is_known,
         sum(CASE WHEN is_known THEN 0 ELSE item.content_bytes END) OVER (ORDER BY due.memory_id)
             - CASE WHEN is_known THEN 0 ELSE item.content_bytes END AS bytes_before
     FROM due
@@ -29,7 +28,7 @@ WITH due AS (
     LEFT JOIN memory_context.agent_memory_contents AS content
         ON content.user_id = %(user_id)s AND content.id = item.content_id
     CROSS JOIN LATERAL (
-        SELECT content.named_by IS NULL AND EXISTS (
+        SELECT EXISTS (
             SELECT FROM memory_context.agent_memory_chunks AS chunk
             WHERE chunk.user_id = %(user_id)s AND chunk.content_id = content.id AND chunk.chunk_number = 0
         ) AS is_known
@@ -43,12 +42,10 @@ WITH due AS (
         last_error = CASE WHEN attempts >= %(attempts_limit)s THEN coalesce(last_error, 'its workers were killed') END
     FROM sized
     WHERE job.user_id = %(user_id)s AND job.memory_id = sized.memory_id AND sized.bytes_before < %(bytes_limit)s
-    RETURNING
-        job.memory_id, job.is_text_done, job.attempts, job.is_set_aside, sized.content_id, sized.named_by, sized.is_known
+    RETURNING job.memory_id, job.is_text_done, job.attempts, job.is_set_aside, sized.content_id, sized.is_known
 )
 SELECT
     claimed.memory_id, claimed.is_text_done, claimed.attempts, claimed.content_id, claimed.is_known,
-    claimed.named_by IS NOT NULL AS is_named,
     CASE WHEN NOT claimed.is_text_done AND NOT claimed.is_known THEN left(content.content, %(characters_limit)s) END
         AS content,
     CASE WHEN NOT claimed.is_text_done AND NOT claimed.is_known
@@ -57,9 +54,7 @@ SELECT
         THEN sha256(coalesce(content.content_raw, convert_to(content.content, 'UTF8'))) <> content.content_sha256 END
         AS is_damaged,
     chunk.text AS first_text,
-    item.memory_key, item.summary, item.source, item.tags, item.is_active,
-    named.id AS named_id, named.memory_key AS named_key, named.summary AS named_summary, named.source AS named_source,
-    named.tags AS named_tags
+    item.memory_key, item.summary, item.source, item.tags, item.is_active
 FROM claimed
 JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = claimed.memory_id
 LEFT JOIN memory_context.agent_memory_contents AS content
@@ -67,8 +62,6 @@ LEFT JOIN memory_context.agent_memory_contents AS content
 LEFT JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.content_id = claimed.content_id AND chunk.chunk_number = 0
     AND claimed.is_known AND NOT claimed.is_text_done
-LEFT JOIN memory_context.agent_memories AS named
-    ON named.user_id = %(user_id)s AND named.id = claimed.named_by AND named.id <> item.id AND named.is_active
 WHERE NOT claimed.is_set_aside
 ORDER BY claimed.memory_id;
 
@@ -86,16 +79,6 @@ WHERE user_id = %(user_id)s AND id = ANY(%(content_ids)s::bigint[])
 ORDER BY id
 FOR NO KEY UPDATE;
 
--- name: delete_named_terms :exec
--- Terms that hold the names of an item, as earlier versions made them; they are made again.
-DELETE FROM memory_context.agent_memory_terms AS term
-USING memory_context.agent_memory_contents AS content
-WHERE content.user_id = %(user_id)s
-    AND content.id = ANY(%(content_ids)s::bigint[])
-    AND content.named_by IS NOT NULL
-    AND term.user_id = %(user_id)s
-    AND term.content_id = content.id;
-
 -- name: insert_terms :exec
 -- Terms of contents that have none, with the passages that hold them, in the order of their index; before the passages.
 INSERT INTO memory_context.agent_memory_terms (user_id, term, content_id, postings)
@@ -109,22 +92,20 @@ JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = made.content_id
 LEFT JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = 0
-WHERE chunk.content_id IS NULL OR content.named_by IS NOT NULL
+WHERE chunk.content_id IS NULL
 ORDER BY made.term COLLATE "C", made.content_id
 ON CONFLICT ON CONSTRAINT agent_memory_terms_pkey DO NOTHING;
 
 -- name: insert_names :exec
 -- What items are called, beside what their contents begin with.
 INSERT INTO memory_context.agent_memory_names (user_id, term, content_id, memory_id, posting)
-SELECT %(user_id)s, called.term, called.content_id, called.item_id, called.posting
-FROM unnest(
-    %(name_memory_ids)s::bigint[], %(name_content_ids)s::bigint[], %(name_item_ids)s::bigint[], %(names)s::text[],
-    %(name_postings)s::integer[]
-) AS called (memory_id, content_id, item_id, term, posting)
+SELECT %(user_id)s, called.term, called.content_id, called.memory_id, called.posting
+FROM unnest(%(name_memory_ids)s::bigint[], %(name_content_ids)s::bigint[], %(names)s::text[], %(name_postings)s::integer[])
+    AS called (memory_id, content_id, term, posting)
 JOIN memory_context.index_jobs AS job
     ON job.user_id = %(user_id)s AND job.memory_id = called.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
 JOIN memory_context.agent_memories AS item
-    ON item.user_id = %(user_id)s AND item.id = called.item_id AND item.content_id = called.content_id
+    ON item.user_id = %(user_id)s AND item.id = called.memory_id AND item.content_id = called.content_id
 ON CONFLICT ON CONSTRAINT agent_memory_names_pkey DO NOTHING;
 
 -- name: add_statistics :exec
@@ -158,11 +139,6 @@ FROM unnest(
 JOIN memory_context.index_jobs AS job
     ON job.user_id = %(user_id)s AND job.memory_id = made.memory_id AND job.claim = %(claim)s AND NOT job.is_text_done
 ON CONFLICT ON CONSTRAINT agent_memory_chunks_pkey DO NOTHING;
-
--- name: update_contents_unnamed :exec
--- From here on the terms of these contents hold no names.
-UPDATE memory_context.agent_memory_contents SET named_by = NULL
-WHERE user_id = %(user_id)s AND id = ANY(%(content_ids)s::bigint[]) AND named_by IS NOT NULL;
 
 -- name: update_jobs_text_done :exec
 -- From here on text finds these items; embeddings are still missing.

@@ -35,14 +35,17 @@ ORDER BY relname;
 -- The migrations this database has seen.
 SELECT version, name, checksum, applied_at FROM memory_context.schema_migrations ORDER BY version;
 
--- name: lock_migrations :exec
--- One migrating process per database; the number says nothing, it only has to be ours. Ends with the transaction.
-SELECT pg_advisory_xact_lock(6290471330157282);
+-- name: lock_migrations :one
+-- One migrating process per database; the number says nothing, it only has to be ours. Ends with the transaction, which
+-- may be idle for as long as the migrations take.
+SELECT
+    pg_try_advisory_xact_lock(6290471330157282) AS is_locked,
+    set_config('idle_in_transaction_session_timeout', '0', true) AS idle_timeout;
 
 -- name: create_vector_extension :exec
 -- Asked for only when it is missing, since even IF NOT EXISTS may need rights.
 CREATE EXTENSION IF NOT EXISTS vector;
 
 -- name: insert_migration :exec
--- Remember a migration in the transaction that ran it.
+-- Remember a migration.
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (%(version)s, %(name)s, %(checksum)s);

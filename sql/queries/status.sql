@@ -5,10 +5,6 @@
 SELECT users, items, forgotten, passages, embeddings, sessions, batches, jobs_pending, jobs_set_aside
 FROM memory_context.store_counts();
 
--- name: count_users :one
--- How many users there are, in a schema before 0008_maintenance.
-SELECT count(*) AS users FROM memory_context.memory_users;
-
 -- name: update_jobs_retried :many
 -- Let the index try again what it gave up, as if for the first time.
 UPDATE memory_context.index_jobs

@@ -533,8 +533,10 @@ def test_export_does_not_write_through_a_link_in_the_place_of_its_part(run: Run,
 
 MANY = """
 WITH contents AS (
-    INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256)
-    SELECT {user}, text, octet_length(text), sha256(convert_to(text, 'UTF8'))
+    INSERT INTO memory_context.agent_memory_contents (
+        user_id, content, content_bytes, content_sha256, beginning_sha256
+    )
+    SELECT {user}, text, octet_length(text), sha256(text::bytea), memory_context.beginning_sha256(text, NULL)
     FROM generate_series(1, {items}) AS i, LATERAL (SELECT 'text ' || i || repeat(' and more', 50)) AS made (text)
     RETURNING id, content, content_bytes
 )

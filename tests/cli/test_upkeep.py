@@ -16,9 +16,8 @@ from memory_context.store import ChatMessage, NewMemory
 from memory_context.store.location import KEEP_ENV
 from memory_context.store.sqlfiles import load_migrations
 
-from ..conftest import Server, database_of
+from ..conftest import Server, SqlCopy, database_of
 from ..embeddings.fakes import FakeEmbedder
-from ..store.older import migrate_to
 from .conftest import Run, contents
 from .lived import Lived
 
@@ -70,17 +69,36 @@ def test_status_counts_what_there_is_and_changes_nothing(run: Run, full: Lived, 
     assert contents(full.url) == before
 
 
-@pytest.mark.parametrize("version", [0, 1, len(NAMES) - 1])
-def test_status_looks_at_an_older_schema_as_it_is(run: Run, empty_database_url: str, version: int):
+def test_status_looks_at_an_older_schema_as_it_is(run: Run, empty_database_url: str, sql_copy: SqlCopy):
     """It says what is to come, and does not do it."""
-    if version:
-        migrate_to(empty_database_url, version)
-    for _ in range(2):
-        ended, out, _ = run("status", "--url", empty_database_url, "--json")
-        found = json.loads(out)
-        assert (ended, found["schema_version"], found["pending_migrations"]) == (0, version, NAMES[version:])
-        assert (found["users"] is None) == (version < 2)
-    assert f"{NAMES[-1]} to come: memory-context migrate" in run("status", "--url", empty_database_url)[1]
+    for version in (0, len(NAMES)):
+        for _ in range(2):
+            ended, out, _ = run("status", "--url", empty_database_url, "--json")
+            found = json.loads(out)
+            names = [*NAMES, "0002_pre_notes"][version:] if version else NAMES
+            assert (ended, found["schema_version"], found["pending_migrations"]) == (0, version, names)
+            assert (found["users"] is None) == (version == 0)
+        assert f"{names[-1]} to come: memory-context migrate" in run("status", "--url", empty_database_url)[1]
+        assert run("migrate", "--url", empty_database_url)[0] == 0
+        sql_copy.add_migration("0002_pre_notes", "CREATE TABLE memory_context.notes (user_id text);")
+
+
+def test_commands_say_what_to_do_with_a_schema_from_before_the_first_release(run: Run, superseded_url: str):
+    """One line each; nothing of the database is changed."""
+    before = contents(superseded_url)
+    ended, out, _ = run("status", "--url", superseded_url)
+    assert (ended, "memory-context import --trust-origins USER.jsonl" in out.replace("\n", " ")) == (0, True)
+    ended, out, err = run("migrate", "--check", "--url", superseded_url)
+    assert (ended, "memory-context export --user USER USER.jsonl" in err, out.count("development version")) == (
+        1,
+        True,
+        14,
+    )
+    for command in (("migrate",), ("list", "--user", "alice"), ("reindex",)):
+        ended, out, err = run(*command, "--url", superseded_url)
+        assert (ended, out, err.count("\n")) == (1, "", 1)
+        assert "nothing was changed" in err
+    assert contents(superseded_url) == before
 
 
 def test_status_looks_at_a_newer_schema_as_far_as_it_goes(run: Run, database_url: str, server: Server):

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import json
 import os
 import signal
 import sys
@@ -17,7 +16,6 @@ import typer
 from memory_context.store.pool import Connection, ConnectionPool
 
 from ..conftest import Server, StartPython
-from ..store.older import fill_old, migrate_to
 from .conftest import Run, contents
 from .lived import Lived
 from .test_transfer import item, many, written
@@ -115,18 +113,6 @@ def newer(server: Server, template: str) -> str:
     server.execute("CREATE DATABASE cli_newer TEMPLATE {template}", template=template)
     make_newer(server, server.url("cli_newer"))
     return server.url("cli_newer")
-
-
-def test_an_older_schema_is_brought_up_to_date_with_what_is_in_it(run_it: Run, empty_database_url: str):
-    """By the first command that needs it; looking at it does not."""
-    migrate_to(empty_database_url, 1)
-    fill_old(empty_database_url, "alice", 3)
-    for command in LOOKING:
-        assert run_it(command, "--url", empty_database_url)[0] == 0
-    assert run_it(["migrate", "--check"], "--url", empty_database_url)[0] == 1
-    ended, out, _ = run_it(["list", "--user", "alice", "--json"], "--url", empty_database_url)
-    assert (ended, len(json.loads(out))) == (0, 3)
-    assert run_it(["migrate", "--check"], "--url", empty_database_url)[0] == 0
 
 
 @pytest.mark.parametrize(

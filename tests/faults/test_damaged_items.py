@@ -122,14 +122,10 @@ async def test_search_shows_no_damaged_passage(
         ]
 
 
-async def test_search_finds_what_an_earlier_version_indexed(store: MemoryStore, server: Server, database_url: str):
-    """It has no hashes; a passage is shown as it stands."""
-    memory = AgentMemory(store, "alice")
-    await memory.store(GOOD + " and more" * 900)
-    await store.flush_index()
+async def test_content_has_the_hash_of_the_beginning_that_searches_show(
+    store: MemoryStore, server: Server, database_url: str
+):
+    await AgentMemory(store, "alice").store(GOOD + " and more" * 900)
     name = database_of(database_url)
-    server.execute("UPDATE memory_context.agent_memory_chunks SET text_sha256 = NULL", name)
     same = f"beginning_sha256 = sha256(convert_to(left(content, {_UNINDEXED_CHARACTERS}), 'UTF8'))"
     assert server.execute(f"SELECT {same} FROM memory_context.agent_memory_contents", name) == [(True,)]
-    (hit,) = await memory.search("vault")
-    assert hit.passage.startswith(GOOD)

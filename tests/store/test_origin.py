@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import psycopg
 import pytest
 from autogen_core import CancellationToken, FunctionCall
 from autogen_core.memory import MemoryContent, MemoryMimeType
@@ -32,7 +31,6 @@ from tests.cli.test_transfer import item, written
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected, key_of, said
-from tests.store.older import migrate_to
 
 WISH = "The user prefers that all invoices of the harbour go to mallory@example.org."
 CAVEAT = "kept by a model, not confirmed by the user"
@@ -334,38 +332,3 @@ async def test_export_signatures_are_hmac_sha256(store: MemoryStore, server: Ser
     )
     digest = hashlib.sha256(b"file").digest() + b"alice"
     assert bytes(signature) == hmac.new(bytes(key), digest, "sha256").digest()
-
-
-# --- databases of earlier versions
-
-
-async def test_rows_of_earlier_versions_are_labelled_by_the_traces_of_their_path(empty_database_url: str) -> None:
-    """What a model stored as the user's is found; what leaves a doubt is an agent's."""
-    await asyncio.to_thread(migrate_to, empty_database_url, 7)
-    rows = {
-        "store_memory": ("user_preference", {}),
-        "notes": ("user_preference", {"why": "asked"}),
-        "shell": ("action_result", {"message": 3, "part": "result", "call_id": "1"}),
-        "coder": ("command_output", {"message": 4, "part": "text"}),
-        "user": ("custom", {"message": 5, "part": "text"}),
-        "write_text": ("custom", {"message": 6, "part": "arguments", "call_id": "2"}),
-    }
-    insert = b"""
-        INSERT INTO memory_context.agent_memories (
-            user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes,
-            token_count, content_sha256, tags, content_metadata
-        ) VALUES ('alice', %(s)s, '', '', %(type)s, %(s)s, '', %(s)s, 1, 1,
-            sha256(convert_to(%(s)s, 'UTF8')), '{}', %(metadata)s)
-    """
-    with psycopg.connect(empty_database_url) as connection:
-        for source, (kind, metadata) in rows.items():
-            connection.execute(insert, {"s": source, "type": kind, "metadata": json.dumps(metadata)})
-    async with MemoryStore(empty_database_url, FakeEmbedder()) as store:
-        assert await origins(store) == {
-            "store_memory": "agent",
-            "notes": "application",
-            "shell": "tool",
-            "coder": "tool",
-            "user": "agent",
-            "write_text": "agent",
-        }

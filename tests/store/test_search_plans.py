@@ -68,9 +68,8 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                     f"SELECT content_id FROM memory_context.agent_memories WHERE user_id = '{user}' LIMIT 60", "crowd"
                 )
             ]
-            named = ("name_memory_ids", "name_content_ids", "name_item_ids")
+            named = ("name_memory_ids", "name_content_ids", "term_memory_ids", "term_content_ids")
             made = ("indexed_memory_ids", "indexed_content_ids", "chunk_memory_ids", "chunk_content_ids")
-            named = (*named, "term_memory_ids", "term_content_ids")
             given = ("memory_ids", "content_ids", "given_contents")
             own = {
                 **dict.fromkeys((*given, *made, *named), ids), "user_id": user, "chunk_numbers": [2] * 60,

@@ -1,4 +1,4 @@
-"""Secrets are refused at every entry; those of earlier versions are in no search, list, view or export."""
+"""Secrets are refused at every entry; those in clear are in no search, list, view or export."""
 
 import asyncio
 import json
@@ -25,44 +25,38 @@ from tests.cli.test_transfer import item, written
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected, said
-from tests.store.older import migrate_to
 
 SECRET: Any = "user_secret"
 WORDS = "the safe opens with 4711-zebra"
 
-INSERT_ITEM = """
-    INSERT INTO memory_context.agent_memories (
-        user_id, memory_key, agent_id, session_id, memory_type, source, summary, content, content_bytes, token_count,
-        content_sha256, tags, content_metadata
-    ) VALUES (
-        'alice', %(key)s, '', '', %(type)s, 'notes', 'zebra of the safe', %(content)s, 30, 7,
-        sha256(convert_to(%(content)s, 'UTF8')), '{zebra}', '{"zebra": 1}'
+IN_CLEAR = """
+WITH content AS (
+    INSERT INTO memory_context.agent_memory_contents (
+        user_id, content, content_bytes, content_sha256, beginning_sha256
     )
+    SELECT 'alice', text, 30, sha256(text::bytea), sha256(text::bytea) FROM (VALUES (%s)) AS secret (text)
     RETURNING id
-"""
-INSERT_INDEX = (
-    "INSERT INTO memory_context.agent_memory_chunks VALUES ('alice', %(id)s, 0, 0, 30, 1, 1, %(content)s)",
-    "INSERT INTO memory_context.agent_memory_terms VALUES ('alice', 'zebra', %(id)s, '{264}')",
-    "INSERT INTO memory_context.agent_memory_embeddings VALUES ('alice', 'm', %(id)s, 0, '[1,0]')",
-    "INSERT INTO memory_context.index_jobs (user_id, memory_id, is_text_done) VALUES ('alice', %(id)s, true)",
-    "INSERT INTO memory_context.agent_memory_statistics VALUES ('alice', 1) ON CONFLICT (user_id) DO UPDATE "
-    "SET chunk_count = agent_memory_statistics.chunk_count + 1",
 )
+INSERT INTO memory_context.agent_memories (
+    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
+    token_count, tags, content_metadata
+)
+SELECT
+    'alice', 'safe_k3f7x2', '', '', 'user_secret', 'notes', 'application', 'zebra of the safe', id, 30, 7, '{zebra}',
+    '{"zebra": 1}'
+FROM content
+"""
 
 
 @pytest.fixture
-async def old(empty_database_url: str) -> AsyncIterator[MemoryStore]:
-    """A store that version 7 of the schema left with a secret and a note, both indexed."""
-    await asyncio.to_thread(migrate_to, empty_database_url, 7)
-    with psycopg.connect(empty_database_url) as connection:
-        connection.execute("INSERT INTO memory_context.memory_users VALUES ('alice')")
-        for key, kind in (("safe_k3f7x2", SECRET), ("note_k3f7x2", "custom")):
-            row = {"key": key, "type": kind, "content": f"{WORDS} {kind}"}
-            found = connection.execute(INSERT_ITEM, row).fetchone()
-            assert found is not None
-            for statement in INSERT_INDEX:
-                connection.execute(statement.encode(), {**row, "id": found[0]})
-    async with MemoryStore(empty_database_url, FakeEmbedder()) as store:
+async def old(database_url: str) -> AsyncIterator[MemoryStore]:
+    """A store that holds a secret in clear, which nothing of this version stores, and an indexed note."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute(IN_CLEAR.encode(), (f"{WORDS} user_secret",))
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        note = NewMemory("note_k3f7x2", f"{WORDS} custom", "zebra of the safe", 7, "custom", "notes", tags=("zebra",))
+        await store.insert_memories("alice", [note])
+        await store.flush_index()
         yield store
 
 
@@ -112,8 +106,8 @@ async def test_an_import_refuses_a_file_with_a_secret(store: MemoryStore) -> Non
     assert report.stored == {"item": 1}
 
 
-async def test_a_secret_of_an_earlier_version_is_found_by_nothing(old: MemoryStore, server: Server) -> None:
-    """Neither by search nor in lists, offers and the words of a saved state; its passages and terms are gone."""
+async def test_a_secret_in_clear_is_found_by_nothing(old: MemoryStore, server: Server) -> None:
+    """Neither by search nor in lists, offers and the words of a saved state; it has no passages and terms."""
     memory = AgentMemory(old, "alice")
     await old.flush_index()
     assert {hit.item.key for hit in await memory.search("zebra safe 4711")} == {"note_k3f7x2"}
@@ -128,7 +122,7 @@ async def test_a_secret_of_an_earlier_version_is_found_by_nothing(old: MemorySto
         assert server.execute(count, database) == [(1,)], table
 
 
-async def test_a_secret_of_an_earlier_version_is_read_by_its_application_and_forgotten(old: MemoryStore) -> None:
+async def test_a_secret_in_clear_is_read_by_its_application_and_forgotten(old: MemoryStore) -> None:
     """By its key; a list that asks for the type says that it is there, and nothing that somebody wrote."""
     memory = AgentMemory(old, "alice")
     context = MemoryContext("alice", memory_store=old)
@@ -144,7 +138,7 @@ async def test_a_secret_of_an_earlier_version_is_read_by_its_application_and_for
     assert "was forgotten on" in str(await memory.not_found("safe_k3f7x2"))
 
 
-async def test_a_secret_of_an_earlier_version_is_shown_to_no_model(old: MemoryStore) -> None:
+async def test_a_secret_in_clear_is_shown_to_no_model(old: MemoryStore) -> None:
     """Not by the tool, over MCP, or by its key in the words of the user."""
     context = MemoryContext("alice", memory_store=old)
     tool = next(tool for tool in context.tools() if tool.name == "retrieve_memory")
@@ -164,7 +158,7 @@ async def test_a_secret_of_an_earlier_version_is_shown_to_no_model(old: MemorySt
             await client.read_resource("memory://safe_k3f7x2")  # type: ignore[arg-type]
 
 
-async def test_a_secret_of_an_earlier_version_stays_behind_in_an_export(
+async def test_a_secret_in_clear_stays_behind_in_an_export(
     old: MemoryStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the command says of it; the rest is in the file."""

@@ -36,7 +36,6 @@ FUNCTIONS = re.compile(
 ACROSS_USERS = (  # functions of the owner answer these
     "select_pending_users",
     "fetch_counts",
-    "count_users",
     "fetch_thread_owner",
 )
 PARAMS: dict[str, Any] = {
@@ -93,7 +92,6 @@ PARAMS: dict[str, Any] = {
     "indexed_content_ids": [1, 2],
     "name_memory_ids": [1, 2],
     "name_content_ids": [1, 2],
-    "name_item_ids": [1, 2],
     "names": ["w1", "w2"],
     "name_postings": [336, 336],
     "with_agent": "critic",

@@ -18,10 +18,9 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape, to_utf8, unescape
 
-from ..connection import Connection
+from ..connection import Connection, dedicated
 from ..database import Database
 from ..failures import driver_errors
-from ..logins import dedicated
 from ..rows import checked_content
 from ..sqlfiles import load_migrations, load_queries
 from .tables import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json

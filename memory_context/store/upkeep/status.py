@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import DictRow
@@ -17,7 +16,7 @@ from psycopg.rows import DictRow
 from ..failures import driver_errors
 from ..limits import StoreLimits
 from ..location import Location
-from ..migrations import vector_advice
+from ..migrations import MigrationState, states_of, vector_advice
 from ..pool import ConnectionPool, Statement
 from ..preparation import is_set_up, reach_server
 from ..sqlfiles import load_migrations, load_queries
@@ -25,29 +24,11 @@ from ..sqlfiles import load_migrations, load_queries
 if TYPE_CHECKING:
     from ..embedded import KeeperState
 
-__all__ = ["MigrationState", "StoreStatus", "fetch_status", "fetch_vector_advice", "migration_states"]
+__all__ = ["StoreStatus", "fetch_status", "fetch_vector_advice", "migration_states"]
 
 _SCHEMA = load_queries("schema")
 _TRANSACTIONS = load_queries("transactions")
 _STATUS = load_queries("status")
-
-
-@dataclass(frozen=True)
-class MigrationState:
-    """A migration, and whether it ran here.
-
-    Attributes:
-        version: Its number.
-        name: The name of its file.
-        state: `applied`; `pending`, not yet; `changed`, with a file that is not this version's; `unknown`, of a newer
-            version.
-        applied_at: When, in UTC; None if it did not.
-    """
-
-    version: int
-    name: str
-    state: Literal["applied", "pending", "changed", "unknown"]
-    applied_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -62,8 +43,10 @@ class StoreStatus:
         keeper: What keeps the embedded server, and until when; None for a server of your own.
         vector_version: Of pgvector; None if it is not installed.
         vector_advice: How to upgrade a pgvector that could damage indexes, and which to rebuild; None if it is sound.
-        schema_version: The last migration that ran here; 0 for none.
+        schema_version: The last migration that ran here, but for those of a newer version that change nothing for this
+            one; 0 for none.
         known_schema_version: The last migration of this version of memory_context.
+        is_superseded: Whether the schema is of a development version, which this one does not bring up to date.
         pending_migrations: Names of those that did not run yet.
         database_bytes: Size of the whole database.
         table_bytes: Size of each table with its indexes, the largest first.
@@ -87,6 +70,7 @@ class StoreStatus:
     vector_advice: str | None = None
     schema_version: int = 0
     known_schema_version: int = 0
+    is_superseded: bool = False
     pending_migrations: tuple[str, ...] = ()
     database_bytes: int | None = None
     table_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -108,9 +92,9 @@ async def migration_states(location: Location, limits: StoreLimits) -> list[Migr
         StoreError: The database failed.
     """
     if not is_set_up(location):
-        return _states([])
+        return states_of([])
     async with _looking(location, limits) as ask:
-        return _states(await _applied(ask))
+        return states_of(await _applied(ask))
 
 
 async def fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
@@ -130,7 +114,7 @@ async def fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
     async with _looking(location, limits) as ask:
         names = ("fetch_server", "fetch_database", "select_table_sizes", "select_vector_indexes")
         (server,), (database,), tables, indexes = await ask(*(Statement(_SCHEMA[name]) for name in names))
-        states = _states(await _applied(ask))
+        states = states_of(await _applied(ask))
         sizes: dict[str, int] = {row["name"]: row["total_bytes"] for row in tables}
         return StoreStatus(
             **same,
@@ -138,7 +122,8 @@ async def fetch_status(location: Location, limits: StoreLimits) -> StoreStatus:
             keeper=await _keeper(location),
             vector_version=server["vector_version"],
             vector_advice=vector_advice(server["vector_version"], [row["name"] for row in indexes]),
-            schema_version=max((one.version for one in states if one.state != "pending"), default=0),
+            schema_version=max((one.version for one in states if one.state not in ("pending", "ahead")), default=0),
+            is_superseded=any(one.state == "superseded" for one in states),
             pending_migrations=tuple(one.name for one in states if one.state == "pending"),
             database_bytes=database["database_bytes"],
             table_bytes=sizes,
@@ -202,32 +187,12 @@ async def _applied(ask: _Ask) -> list[DictRow]:
     return rows
 
 
-def _states(applied: list[DictRow]) -> list[MigrationState]:
-    ran = {row["version"]: row for row in applied}
-    states: list[MigrationState] = []
-    for migration in load_migrations():
-        row = ran.pop(migration.version, None)
-        if row is None:
-            states.append(MigrationState(migration.version, migration.name, "pending", None))
-            continue
-        state = "applied" if row["checksum"] == migration.checksum else "changed"
-        states.append(MigrationState(migration.version, row["name"], state, _utc(row["applied_at"])))
-    newer = [MigrationState(row["version"], row["name"], "unknown", _utc(row["applied_at"])) for row in ran.values()]
-    return sorted(states + newer, key=lambda one: one.version)
-
-
-def _utc(time: datetime) -> datetime:
-    return time.astimezone(timezone.utc)
-
-
 async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
     """Return what all users have together, as far as the schema tells."""
     if "memory_users" not in tables:
         return {}
     try:
         ((counts,),) = await ask(Statement(_STATUS["fetch_counts"]))
-    except psycopg.errors.UndefinedFunction:  # an older schema
-        ((counts,),) = await ask(Statement(_STATUS["count_users"]))
-    except psycopg.errors.UndefinedColumn:  # another version's tables
+    except (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedColumn):  # another version's schema
         return {}
     return counts

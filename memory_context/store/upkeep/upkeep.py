@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
+from memory_context.errors import SchemaError
 from memory_context.escaping import escape
 
 from ..database import Database
+from ..migrations import MigrationState
 from ..pool import Statement
-from ..sqlfiles import load_queries
+from ..preparation import prepare
+from ..sqlfiles import Part, load_queries, part_of
 from ..users import every_user
-from .status import MigrationState, StoreStatus, fetch_status, fetch_vector_advice, migration_states
+from .status import StoreStatus, fetch_status, fetch_vector_advice, migration_states
 
 if TYPE_CHECKING:
     from .importing import ImportReport, ReadLines
@@ -61,16 +64,27 @@ class Upkeep:
         """
         return await migration_states(self._database.location, self._database.limits)
 
-    async def migrate(self) -> list[str]:
-        """Bring the schema up to this version, as the first use of a store does; return the names of what was applied.
+    async def migrate(self, part: Part | None = None) -> list[str]:
+        """Bring the schema up to this version; return the names of what was applied.
+
+        The first use of a store does so too, but leaves the `post` part alone on a server of your own.
+
+        Args:
+            part: `pre`: only what the version before this one works with; run it before this version is deployed.
+                `post`: the rest, once this version runs everywhere. None for all, with nobody at work.
 
         Raises:
             SchemaError: A person has to do something first; says what.
-            StoreUnavailableError: The server does not answer or could not be started.
+            StoreUnavailableError: The server does not answer or could not be started, or a table was in use.
         """
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
-        await self._database.ready(is_patient=True)
-        return pending
+        if part == "post" and (early := [name for name in pending if part_of(name) != "post"]):
+            raise SchemaError(
+                f"{early[0]} comes first: run memory-context migrate --pre before you deploy this version"
+            )
+        await prepare(self._database.location, self._database.limits, only_pre=part == "pre")
+        states = {one.name: one.state for one in await self.migrations()}
+        return [name for name in pending if states[name] == "applied"]
 
     async def vector_advice(self) -> str | None:
         """Return what to do about a pgvector that could damage indexes; None if it is recent enough.
