@@ -1,6 +1,7 @@
 """The SQL of this package, read from its files: all of it lies in `sql/`, none in Python.
 
 A query file holds named blocks: `-- name: fetch_memory :one`, a comment line on what the block is for, one statement.
+`{may_read(item)}` in it stands for a text of `fragments.sql`.
 A migration is named `NNNN_pre_what.sql` or `NNNN_post_what.sql`, see `Migration`; only the first has no part.
 """
 
@@ -16,6 +17,8 @@ __all__ = ["Migration", "Part", "load_migrations", "load_queries", "part_of", "s
 Part = Literal["pre", "post"]
 
 _BLOCK = re.compile(r"^-- name: (\w+) :(?:one|many|exec)$", re.MULTILINE)
+_FRAGMENT = re.compile(r"^-- fragment: (\w+)\((\w*)\)$", re.MULTILINE)
+_USE = re.compile(r"\{(\w+)\(([\w.]*)\)\}")
 _COMMENT_LINE = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _NO_TRANSACTION = re.compile(r"^-- transaction: none$", re.MULTILINE)
 _END_OF_STATEMENT = re.compile(r";\s*$", re.MULTILINE)
@@ -61,9 +64,27 @@ def load_queries(name: str) -> dict[str, bytes]:
     """
     _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
     return {
-        block: _COMMENT_LINE.sub("", text).strip().rstrip(";").encode()
+        block: _expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode()
         for block, text in zip(pieces[::2], pieces[1::2], strict=True)
     }
+
+
+@cache
+def _fragments() -> dict[str, tuple[str, str]]:
+    """Return the word that each fragment is written with, and its text."""
+    _, *pieces = _FRAGMENT.split(_read(sql_folder() / "fragments.sql"))
+    return {
+        name: (word, _COMMENT_LINE.sub("", text).strip())
+        for name, word, text in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True)
+    }
+
+
+def _expanded(text: str) -> str:
+    def fragment(use: re.Match[str]) -> str:
+        word, its_text = _fragments()[use[1]]
+        return _expanded(re.sub(rf"(?<![\w.])(?<!%\(){word}\b", use[2], its_text) if word else its_text)
+
+    return _USE.sub(fragment, text)
 
 
 @cache

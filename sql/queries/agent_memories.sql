@@ -134,9 +134,7 @@ LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
-    AND memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    );
+    AND {may_read(item)};
 
 -- name: fetch_whereabouts :one
 -- Whose the item behind a key is, also for those who may not read it: to say whom to ask, never what is in it.
@@ -156,9 +154,7 @@ WHERE item.user_id = %(user_id)s
     AND item.memory_key = ANY(%(memory_keys)s::text[])
     AND item.is_active
     AND item.memory_type <> 'user_secret'
-    AND memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    );
+    AND {may_read(item)};
 
 -- name: select_keys :many
 -- The keys of what the reader may read, the newest first: what to offer for a key that does not exist, and snapshots.
@@ -167,9 +163,7 @@ FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.is_active
     AND item.memory_type <> 'user_secret'
-    AND memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    )
+    AND {may_read(item)}
 ORDER BY item.id DESC
 LIMIT %(limit)s;
 
@@ -177,42 +171,19 @@ LIMIT %(limit)s;
 -- Items that meet criteria and that the reader may read, without their content. Of those with the same content the newest,
 -- which names the others.
 SELECT
-    item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
-    item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
-    item.is_active, item.is_private, item.origin, NULL::text AS content, NULL::bytea AS content_raw,
-    ARRAY(
-        SELECT other.memory_key FROM memory_context.agent_memories AS other
-        WHERE other.user_id = %(user_id)s
-            AND other.content_id = item.content_id
-            AND other.id <> item.id
-            AND other.memory_type <> 'user_secret'
-            AND memory_context.may_read(
-                other, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
-        ORDER BY other.id DESC
-        LIMIT 20
-    ) AS other_keys
+    {item_columns(item)}, NULL::text AS content, NULL::bytea AS content_raw,
+    {other_keys(item)}
 FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
-    AND memory_context.meets(
-        item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-        %(related_to)s, %(related_keys)s
-    )
-    AND memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    )
+    AND {meets(item)}
+    AND {may_read(item)}
     AND NOT EXISTS (
         SELECT FROM memory_context.agent_memories AS newer
         WHERE newer.user_id = %(user_id)s
             AND newer.content_id = item.content_id
             AND newer.id > item.id
-            AND memory_context.meets(
-                newer, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s,
-                %(session_id)s, %(related_to)s, %(related_keys)s
-            )
-            AND memory_context.may_read(
-                newer, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
+            AND {meets(newer)}
+            AND {may_read(newer)}
     )
 ORDER BY
     CASE WHEN %(oldest_first)s::boolean AND %(order_by)s::text = 'size' THEN item.token_count END,
@@ -231,9 +202,7 @@ WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
     AND item.is_active
     AND item.model_summary IS NOT NULL
-    AND memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    );
+    AND {may_read(item)};
 
 -- name: update_model_summary :many
 -- Keep what a model said of an item, and its description if one is given; of one that was forgotten meanwhile, nothing.

@@ -160,7 +160,7 @@ WHERE batch.user_id = %(user_id)s
 -- A batch of the items of a session and of its sub-agents, whose sessions begin with its name and a slash.
 SELECT id, content_id FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
-    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND {in_session(session_id)}
     AND is_active
 LIMIT %(limit)s;
 
@@ -171,7 +171,7 @@ SELECT %(user_id)s, %(session_id)s, ''
 WHERE EXISTS (
     SELECT FROM memory_context.agent_memories
     WHERE user_id = %(user_id)s
-        AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+        AND {in_session(session_id)}
         AND is_active
 )
 ON CONFLICT ON CONSTRAINT agent_sessions_pkey DO NOTHING;
@@ -180,7 +180,7 @@ ON CONFLICT ON CONSTRAINT agent_sessions_pkey DO NOTHING;
 -- Wait for those who are archiving in a session or in those of its sub-agents.
 SELECT FROM memory_context.agent_sessions
 WHERE user_id = %(user_id)s
-    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND {in_session(session_id)}
 ORDER BY session_id
 FOR UPDATE;
 
@@ -191,11 +191,7 @@ WITH gone AS (
     WHERE user_id = %(user_id)s AND ctid = ANY(ARRAY(
         SELECT ctid FROM memory_context.recent_conversation_history
         WHERE user_id = %(user_id)s
-            AND (
-                %(session_id)s::text IS NULL
-                OR session_id = %(session_id)s
-                OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
-            )
+            AND (%(session_id)s::text IS NULL OR {in_session(session_id)})
         LIMIT %(history_limit)s
     ))
     RETURNING 1
@@ -209,11 +205,7 @@ WITH gone AS (
     WHERE user_id = %(user_id)s AND id IN (
         SELECT id FROM memory_context.agent_memory_events
         WHERE user_id = %(user_id)s
-            AND (
-                %(session_id)s::text IS NULL
-                OR session_id = %(session_id)s
-                OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
-            )
+            AND (%(session_id)s::text IS NULL OR {in_session(session_id)})
         LIMIT %(events_limit)s
     )
     RETURNING 1
@@ -233,19 +225,11 @@ SELECT (
 ) + (
     SELECT count(*) FROM memory_context.recent_conversation_history
     WHERE user_id = %(user_id)s
-        AND (
-            %(session_id)s::text IS NULL
-            OR session_id = %(session_id)s
-            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
-        )
+        AND (%(session_id)s::text IS NULL OR {in_session(session_id)})
 ) + (
     SELECT count(*) FROM memory_context.agent_memory_events
     WHERE user_id = %(user_id)s
-        AND (
-            %(session_id)s::text IS NULL
-            OR session_id = %(session_id)s
-            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
-        )
+        AND (%(session_id)s::text IS NULL OR {in_session(session_id)})
 ) + (
     SELECT count(*) FROM memory_context.ui_steps
     WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
@@ -259,7 +243,7 @@ SELECT (
 UPDATE memory_context.agent_sessions
 SET deleted_at = now(), title = '', summary = '', message_count = 0, chat_count = 0
 WHERE user_id = %(user_id)s
-    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND {in_session(session_id)}
     AND deleted_at IS NULL
 RETURNING session_id;
 

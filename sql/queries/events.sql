@@ -41,9 +41,7 @@ FROM (
     FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.session_id = %(session_id)s
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {may_read(item)}
     UNION ALL
     SELECT
         item.updated_at, 'item ' || lpad(item.id::text, 20, '0') || ' gone', 'forgotten', item.agent_id, item.session_id,
@@ -52,9 +50,7 @@ FROM (
     WHERE item.user_id = %(user_id)s
         AND item.session_id = %(session_id)s
         AND NOT item.is_active
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {may_read(item)}
     UNION ALL
     SELECT
         event.created_at, event.id::text, event.kind, event.agent_id, event.session_id, event.memory_keys, event.detail,

@@ -58,9 +58,7 @@ SELECT
     ) AS is_writable
 FROM memory_context.agent_memories AS item
 CROSS JOIN LATERAL (
-    SELECT memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    ) AS is_readable
+    SELECT {may_read(item)} AS is_readable
 ) AS may
 WHERE item.user_id = %(user_id)s
     AND item.content_id IN (
@@ -68,9 +66,7 @@ WHERE item.user_id = %(user_id)s
         WHERE named.user_id = %(user_id)s
             AND named.memory_key = ANY(%(memory_keys)s::text[])
             AND named.is_active
-            AND memory_context.may_read(
-                named, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
+            AND {may_read(named)}
     )
 ORDER BY item.id;
 
@@ -117,7 +113,7 @@ SELECT
     coalesce(sum(token_count), 0)::bigint AS tokens
 FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
-    AND (session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+    AND {in_session(session_id)}
     AND is_active;
 
 -- name: select_transcripts :many

@@ -22,12 +22,8 @@ SELECT chunk_count, (
     SELECT item.content_id FROM memory_context.agent_memories AS item
         WHERE item.user_id = %(user_id)s
             AND item.is_active AND item.memory_type <> 'user_secret'
-            AND memory_context.may_read(
-                item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
-            AND item.id NOT IN (
-                SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done
-            )
+            AND {may_read(item)}
+            AND {is_indexed(item)}
     )
 ) AS known_count
 FROM memory_context.agent_memory_statistics
@@ -56,12 +52,8 @@ WITH readable AS MATERIALIZED (
     SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.is_active AND item.memory_type <> 'user_secret'
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
-        AND item.id NOT IN (
-            SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done
-        )
+        AND {may_read(item)}
+        AND {is_indexed(item)}
 )
 SELECT term, sum(passages)::bigint AS document_frequency
 FROM (
@@ -81,85 +73,36 @@ GROUP BY term;
 SELECT unnest(item.related_to) AS memory_key FROM memory_context.agent_memories AS item
 WHERE item.user_id = %(user_id)s
     AND item.memory_key = %(memory_key)s
-    AND memory_context.may_read(
-        item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-    );
+    AND {may_read(item)};
 
 -- name: rank_by_terms :many
--- The passages that say most about the terms, by BM25. Of each content only the best, so that no large one crowds out
--- others. Of the names of several items with one content each term counts once.
+-- The passages that say most about the terms, by BM25.
 WITH said AS (
-    SELECT
-        found.content_id,
-        posting >> 16 AS chunk_number,
-        memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
-    CROSS JOIN unnest(found.postings) AS posting
+    {content_scores()}
     WHERE found.content_id NOT IN (
         SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
     )
     UNION ALL
-    SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_names AS named ON named.user_id = %(user_id)s AND named.term = known.term
+    {name_scores()}
     WHERE named.memory_id NOT IN (
         SELECT memory_id FROM memory_context.hidden_items(%(user_id)s, %(reader_agent)s, %(reader_session)s)
     )
     GROUP BY named.content_id, named.term
-), scored AS (
-    SELECT content_id, chunk_number, sum(score) AS score FROM said GROUP BY content_id, chunk_number
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM scored
-)
-SELECT content_id, chunk_number, score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY score DESC, content_id DESC, chunk_number
-LIMIT %(limit)s;
+), {best_by_terms()};
 
 -- name: rank_by_terms_filtered :many
 -- The same among the items that meet criteria.
-WITH readable AS MATERIALIZED (
-    SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
-    WHERE item.user_id = %(user_id)s
-        AND memory_context.meets(
-            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-            %(related_to)s, %(related_keys)s
-        )
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
-        AND item.id NOT IN (
-            SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done
-        )
-), said AS (
-    SELECT
-        found.content_id,
-        posting >> 16 AS chunk_number,
-        memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
-    CROSS JOIN unnest(found.postings) AS posting
+WITH {readable()}, said AS (
+    {content_scores()}
     WHERE found.content_id IN (SELECT content_id FROM readable)
     UNION ALL
-    SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
-    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-    JOIN memory_context.agent_memory_names AS named ON named.user_id = %(user_id)s AND named.term = known.term
+    {name_scores()}
     WHERE named.memory_id IN (SELECT id FROM readable)
     GROUP BY named.content_id, named.term
-), scored AS (
-    SELECT content_id, chunk_number, sum(score) AS score FROM said GROUP BY content_id, chunk_number
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM scored
-)
-SELECT content_id, chunk_number, score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY score DESC, content_id DESC, chunk_number
-LIMIT %(limit)s;
+), {best_by_terms()};
 
 -- name: rank_by_embedding_exact :many
--- The passages nearest in meaning, all of the user's compared: right, and fast enough up to some ten thousand. Of each
--- content only the nearest, among more than one has; to number all takes longer than to compare them. OFFSET keeps
+-- The passages nearest in meaning, all of the user's compared: right, and fast enough up to some ten thousand. OFFSET keeps
 -- the model's index out; the vectors themselves are not carried along.
 WITH own AS (
     SELECT content_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
@@ -169,48 +112,19 @@ WITH own AS (
             SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
         )
     OFFSET 0
-), near AS (
-    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY distance) AS place FROM near
-)
-SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY distance
-LIMIT %(limit)s;
+), {best_by_distance()};
 
 -- name: rank_by_embedding_filtered :many
 -- The same among the items that meet criteria.
-WITH readable AS MATERIALIZED (
-    SELECT DISTINCT item.content_id FROM memory_context.agent_memories AS item
-    WHERE item.user_id = %(user_id)s
-        AND memory_context.meets(
-            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-            %(related_to)s, %(related_keys)s
-        )
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
-        AND item.id NOT IN (
-            SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done
-        )
-), own AS (
+WITH {readable()}, own AS (
     SELECT found.content_id, found.chunk_number, found.embedding <=> %(embedding)s::halfvec AS distance
-    FROM readable
+    FROM (SELECT DISTINCT content_id FROM readable) AS readable
     JOIN memory_context.agent_memory_embeddings AS found
         ON found.user_id = %(user_id)s
         AND found.embedding_model = %(embedding_model)s
         AND found.content_id = readable.content_id
     OFFSET 0
-), near AS (
-    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY distance) AS place FROM near
-)
-SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY distance
-LIMIT %(limit)s;
+), {best_by_distance()};
 
 -- name: set_nearest_scope :exec
 -- How far the approximate search looks, for this transaction; to sort all of a user's passages is not what it is for.
@@ -249,13 +163,8 @@ JOIN LATERAL (
     SELECT item.* FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.content_id = chosen.content_id
-        AND memory_context.meets(
-            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-            %(related_to)s, %(related_keys)s
-        )
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {meets(item)}
+        AND {may_read(item)}
     ORDER BY item.id DESC
     LIMIT 1
 ) AS item ON true
@@ -279,9 +188,7 @@ LEFT JOIN LATERAL (
         AND previous.agent_id = item.agent_id
         AND previous.id < item.id
         AND previous.is_active AND previous.memory_type <> 'user_secret'
-        AND memory_context.may_read(
-            previous, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {may_read(previous)}
     ORDER BY previous.id DESC
     LIMIT 1
 ) AS before ON chosen.chunk_number = 0
@@ -296,9 +203,7 @@ LEFT JOIN LATERAL (
         AND next.agent_id = item.agent_id
         AND next.id > item.id
         AND next.is_active AND next.memory_type <> 'user_secret'
-        AND memory_context.may_read(
-            next, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {may_read(next)}
     ORDER BY next.id
     LIMIT 1
 ) AS after ON following.content_id IS NULL;
@@ -327,13 +232,8 @@ FROM (
     JOIN memory_context.agent_memories AS item
         ON item.user_id = %(user_id)s
         AND item.id = named.memory_id
-        AND memory_context.meets(
-            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-            %(related_to)s, %(related_keys)s
-        )
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {meets(item)}
+        AND {may_read(item)}
     GROUP BY named.content_id, named.term
 ) AS said
 GROUP BY content_id, chunk_number;
@@ -356,23 +256,10 @@ LEFT JOIN memory_context.agent_memory_embeddings AS embedded
 -- Text and span of passages. Each has the newest item of its content that meets criteria and that the reader may read; it
 -- names the others.
 SELECT
-    item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
-    item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
-    item.is_active, item.is_private, item.origin, NULL::text AS content, NULL::bytea AS content_raw,
+    {item_columns(item)}, NULL::text AS content, NULL::bytea AS content_raw,
     chosen.content_id, chosen.chunk_number, chosen.start_char, chosen.end_char, chosen.start_line, chosen.end_line,
     chosen.text, chosen.text_sha256 AS shown_sha256,
-    ARRAY(
-        SELECT other.memory_key FROM memory_context.agent_memories AS other
-        WHERE other.user_id = %(user_id)s
-            AND other.content_id = item.content_id
-            AND other.id <> item.id
-            AND other.memory_type <> 'user_secret'
-            AND memory_context.may_read(
-                other, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
-        ORDER BY other.id DESC
-        LIMIT 20
-    ) AS other_keys
+    {other_keys(item)}
 FROM unnest(%(content_ids)s::bigint[], %(chunk_numbers)s::integer[]) AS given (content_id, chunk_number)
 JOIN memory_context.agent_memory_chunks AS chosen
     ON chosen.user_id = %(user_id)s
@@ -382,13 +269,8 @@ JOIN LATERAL (
     SELECT item.* FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.content_id = chosen.content_id
-        AND memory_context.meets(
-            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-            %(related_to)s, %(related_keys)s
-        )
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {meets(item)}
+        AND {may_read(item)}
     ORDER BY item.id DESC
     LIMIT 1
 ) AS item ON true;
@@ -408,25 +290,15 @@ WITH pending AS MATERIALIZED (
     FROM pending
     JOIN memory_context.agent_memories AS item
         ON item.user_id = %(user_id)s AND item.id = pending.memory_id
-        AND memory_context.meets(
-            item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-            %(related_to)s, %(related_keys)s
-        )
-        AND memory_context.may_read(
-            item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-        )
+        AND {meets(item)}
+        AND {may_read(item)}
     WHERE NOT EXISTS (
         SELECT FROM memory_context.agent_memories AS twin
         WHERE twin.user_id = %(user_id)s
             AND twin.content_id = item.content_id
             AND twin.id <> item.id
-            AND memory_context.meets(
-                twin, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
-                %(related_to)s, %(related_keys)s
-            )
-            AND memory_context.may_read(
-                twin, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
+            AND {meets(twin)}
+            AND {may_read(twin)}
             AND (twin.id > item.id OR twin.id NOT IN (SELECT memory_id FROM pending))
     )
     ORDER BY is_named DESC, item.id DESC
@@ -435,9 +307,7 @@ WITH pending AS MATERIALIZED (
     SELECT id, is_named, sum(content_bytes) OVER (ORDER BY is_named DESC, id DESC) AS bytes_so_far FROM chosen
 )
 SELECT
-    item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
-    item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
-    item.is_active, item.is_private, item.origin,
+    {item_columns(item)},
     place.start_char,
     CASE WHEN place.start_char = 0 THEN 0 ELSE
         place.start_char - length(replace(left(content.content, place.start_char), E'\n', ''))
@@ -445,18 +315,7 @@ SELECT
     substring(content.content FROM place.start_char + 1 FOR %(characters_limit)s) AS content,
     substring(content.content_raw FOR %(characters_limit)s) AS content_raw,
     CASE WHEN place.start_char = 0 THEN content.beginning_sha256 END AS shown_sha256,
-    ARRAY(
-        SELECT other.memory_key FROM memory_context.agent_memories AS other
-        WHERE other.user_id = %(user_id)s
-            AND other.content_id = item.content_id
-            AND other.id <> item.id
-            AND other.memory_type <> 'user_secret'
-            AND memory_context.may_read(
-                other, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
-            )
-        ORDER BY other.id DESC
-        LIMIT 20
-    ) AS other_keys
+    {other_keys(item)}
 FROM sized
 JOIN memory_context.agent_memories AS item ON item.user_id = %(user_id)s AND item.id = sized.id
 JOIN memory_context.agent_memory_contents AS content

@@ -36,10 +36,7 @@ WITH page AS (
             OR memory_key IN (
                 SELECT unnest(memory_keys) FROM memory_context.recent_conversation_history
                 WHERE user_id = %(user_id)s
-                    AND (
-                        session_id = %(session_id)s
-                        OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
-                    )
+                    AND {in_session(session_id)}
             )
         )
     ORDER BY id
@@ -79,11 +76,7 @@ SELECT
 FROM memory_context.agent_sessions AS session
 WHERE session.user_id = %(user_id)s
     AND session.session_id > %(after_session_id)s
-    AND (
-        %(session_id)s::text IS NULL
-        OR session.session_id = %(session_id)s
-        OR (session.session_id >= %(session_id)s || '/' AND session.session_id < %(session_id)s || '0')
-    )
+    AND (%(session_id)s::text IS NULL OR {in_session(session.session_id)})
 ORDER BY session.session_id
 LIMIT %(limit)s;
 
@@ -102,11 +95,7 @@ WITH page AS (
         )
         AND (session_id, kind, agent_id, branch, sequence)
             > (%(after_session_id)s, %(after_kind)s, %(after_agent_id)s, %(after_branch)s, %(after_sequence)s)
-        AND (
-            %(session_id)s::text IS NULL
-            OR session_id = %(session_id)s
-            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
-        )
+        AND (%(session_id)s::text IS NULL OR {in_session(session_id)})
     ORDER BY session_id, kind, agent_id, branch, sequence
     LIMIT %(limit)s
 ), sized AS (
@@ -151,11 +140,7 @@ SELECT
 FROM memory_context.agent_memory_events AS event
 WHERE event.user_id = %(user_id)s
     AND event.id > %(after_event_id)s::uuid
-    AND (
-        %(session_id)s::text IS NULL
-        OR event.session_id = %(session_id)s
-        OR (event.session_id >= %(session_id)s || '/' AND event.session_id < %(session_id)s || '0')
-    )
+    AND (%(session_id)s::text IS NULL OR {in_session(event.session_id)})
 ORDER BY event.id
 LIMIT %(limit)s;
 

@@ -225,6 +225,15 @@ def test_every_block_is_explained_and_used(file: str, name: str) -> None:
     assert f'"{name}"' in code
 
 
+def test_every_fragment_is_explained_and_shared() -> None:
+    """A comment follows its name, and two statements or more have it."""
+    text = (REPOSITORY / "sql" / "fragments.sql").read_text()
+    everything = "".join(path.read_text() for path in FILES) + text
+    names = re.findall(r"^-- fragment: (\w+)\(\w*\)\n-- \w", text, re.MULTILINE)
+    assert len(names) == text.count("-- fragment:")
+    assert {name for name in names if everything.count(f"{{{name}(") < 2} == set()
+
+
 @pytest.mark.parametrize(("file", "name"), OF_USERS)
 def test_every_statement_names_the_user(file: str, name: str) -> None:
     """That keeps it on one shard and one index; two lists and what is of no table belong to nobody."""

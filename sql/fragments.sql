@@ -1,0 +1,90 @@
+-- What several statements share. `{name(word)}` in a query or fragment stands for a fragment, with this word in place of
+-- the one that stands beside its name here. What runs is the whole text: the planner sees no difference.
+
+-- fragment: may_read(item)
+-- Whether the reader may read an item.
+memory_context.may_read(
+    item, %(reader_agent)s, %(reader_session)s, %(within_agent)s, %(within_session)s, %(only_keys)s
+)
+
+-- fragment: meets(item)
+-- Whether an item meets the criteria.
+memory_context.meets(
+    item, %(types)s, %(sources)s, %(tags)s, %(created_after)s, %(created_before)s, %(agent_id)s, %(session_id)s,
+    %(related_to)s, %(related_keys)s
+)
+
+-- fragment: is_indexed(item)
+-- Whether an item's text is indexed.
+item.id NOT IN (SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done)
+
+-- fragment: in_session(session_id)
+-- Whether a row is of the session or of one of its sub-agents, whose sessions begin with its name and a slash.
+(session_id = %(session_id)s OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0'))
+
+-- fragment: item_columns(item)
+-- An item, without its content.
+item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
+    item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
+    item.is_active, item.is_private, item.origin
+
+-- fragment: other_keys(item)
+-- The keys of other items with the same content that the reader may read, the newest first.
+ARRAY(
+    SELECT other.memory_key FROM memory_context.agent_memories AS other
+    WHERE other.user_id = %(user_id)s
+        AND other.content_id = item.content_id
+        AND other.id <> item.id
+        AND other.memory_type <> 'user_secret'
+        AND {may_read(other)}
+    ORDER BY other.id DESC
+    LIMIT 20
+) AS other_keys
+
+-- fragment: readable()
+-- The items that meet the criteria and that the reader may read, once they are indexed.
+readable AS MATERIALIZED (
+    SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s AND {meets(item)} AND {may_read(item)} AND {is_indexed(item)}
+)
+
+-- fragment: content_scores()
+-- What terms say about passages, for some of their contents.
+SELECT
+    found.content_id,
+    posting >> 16 AS chunk_number,
+    memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
+FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
+JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
+CROSS JOIN unnest(found.postings) AS posting
+
+-- fragment: name_scores()
+-- What terms say about the names of items; of several items with one content each term counts once.
+SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
+FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
+JOIN memory_context.agent_memory_names AS named ON named.user_id = %(user_id)s AND named.term = known.term
+
+-- fragment: best_by_terms()
+-- The best of what was said about passages: of each content only the best, so that no large one crowds out others.
+scored AS (
+    SELECT content_id, chunk_number, sum(score) AS score FROM said GROUP BY content_id, chunk_number
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM scored
+)
+SELECT content_id, chunk_number, score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY score DESC, content_id DESC, chunk_number
+LIMIT %(limit)s
+
+-- fragment: best_by_distance()
+-- The nearest of the user's own passages: of each content only the nearest, among more than one has; to number all takes
+-- longer than to compare them.
+near AS (
+    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY distance) AS place FROM near
+)
+SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY distance
+LIMIT %(limit)s
