@@ -11,22 +11,20 @@ the store is away everything waits; nothing is given up.
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from weakref import WeakMethod
 
-from ..errors import SessionGoneError, StoreError, StoreUnavailableError
+from ..errors import SessionGoneError, StoreUnavailableError
 from ..policy import ArchivePolicy
+from ..runtime import Flusher
 from ..store import ChatMessage, ConversationArchive, NewBatch, within
 from ..transcript import Transcript
 from .batching import batch_after, holds
 from .progress import Line, Progress
 from .taking_up import take_up
-from .timing import Timer
 from .titles import Titles
-from .waiting import undisturbed
 
 __all__ = ["Archiver"]
 
@@ -88,11 +86,17 @@ class Archiver:
         self._delivered: dict[str, int] = {}
         self._unarchived: dict[str, int] = {}  # those of them that no batch names yet
         self._sending: _Sending | None = None
-        self._timer = Timer(self._on_time)
-        self._task: asyncio.Task[None] | None = None
         self._has_begun = False
         self._is_gone = False
-        self._retry_at = 0.0
+        self._flusher = Flusher(
+            "memory_context archive",
+            self._write_in_time,
+            self._waiting,
+            batch=policy.batch_messages,
+            batch_seconds=policy.batch_seconds,
+            retry_seconds=_RETRY_SECONDS,
+            on_failure=self._note_failure,
+        )
 
     # --- what is to be archived
 
@@ -120,6 +124,7 @@ class Archiver:
             self._chat.clear()
             self._titles.begin()
             self._is_gone = False
+            self._flusher.breaker.worked()
         elif line is not None and self._is_behind(line):
             line = None
         if progress.line is not None and progress.line.sequence >= 0:
@@ -206,13 +211,14 @@ class Archiver:
     def note(self) -> None:
         """Have what was just added to the transcript written in time. Never raises."""
         self._has_begun = True
-        self._schedule_next()
+        self._tell_state()
+        self._flusher.note()
 
     def abandon(self) -> None:
         """Archive nothing any more: the session was deleted."""
         self._is_gone = True
         self._chat.clear()
-        self._timer.cancel()
+        self._flusher.forget()
         self._tell_state()
 
     # --- writing
@@ -224,47 +230,24 @@ class Archiver:
             StoreError: The store refused or cannot be reached; it stays buffered.
             SessionGoneError: The session was deleted meanwhile; nothing is archived of it any more.
         """
-        await self.settled()
-        if self.is_dirty:
-            await undisturbed(self._begin(), f"session {self.identity[2]} was closed while it was being archived")
+        await self._flusher.flush(if_stopped=f"session {self.identity[2]} was closed while it was being archived")
 
-    async def settled(self, seconds: float | None = None) -> None:
+    async def settled(self, seconds: float) -> None:
         """Wait for what is being written now, however it ends, but not longer than told."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while (running := self._running()) is not None:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return
-            await asyncio.wait([running], timeout=left)
+        await self._flusher.settled(seconds)
 
     async def stop(self) -> None:
         """Let nothing run on; what is not archived stays buffered."""
         self._titles.ask_no_more()
-        if (running := self._running()) is not None:
-            running.cancel()
-            await asyncio.wait([running], timeout=1.0)
-        self._timer.cancel()
+        await self._flusher.stop()
 
-    def _running(self) -> asyncio.Task[None] | None:
-        task = self._task
-        return None if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop() else task
-
-    def _begin(self) -> asyncio.Task[None]:
-        writing = within(self._conversations.limits.call_seconds, self._write())
-        task = asyncio.get_running_loop().create_task(writing, name="memory_context archive")
-        task.add_done_callback(self._written)
-        self._task = task
-        return task
-
-    def _written(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            return  # the event loop ends: what began now would be cut off
-        if (error := task.exception()) is not None:
-            _logger.debug("a batch of the archive waits: %s", error)
-        self._schedule_next()
+    async def _write_in_time(self) -> None:
+        try:
+            await within(self._conversations.limits.call_seconds, self._write())
+        finally:
+            self._tell_state()
 
     async def _write(self) -> None:
-        self._timer.cancel()
         try:
             if self._sending is not None:  # its answer was lost
                 await self._send(self._sending)
@@ -276,9 +259,6 @@ class Archiver:
             self._is_gone = True
             self._chat.clear()
             _logger.warning("session %s was deleted: it is archived no more", self.identity[2])
-            raise
-        except StoreError:
-            self._retry_at = time.monotonic() + _RETRY_SECONDS
             raise
 
     async def _prepared(self) -> Line:
@@ -372,28 +352,15 @@ class Archiver:
 
     # --- when
 
-    def _schedule_next(self) -> None:
-        """Have what is not archived yet written in time."""
-        if not self._tell_state():
-            return
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return  # the next loop that adds something writes it
-        now = time.monotonic()
-        waiting = max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat))
-        seconds = 0.0 if waiting >= self._policy.batch_messages else self._policy.batch_seconds
-        if (due := max(now + seconds, self._retry_at)) > now:
-            self._timer.plan(loop, due)
-        elif self._running() is None:  # else it looks again when that is done
-            self._begin()
+    def _waiting(self) -> int:
+        """Return how many messages wait; at least 1 if anything is not archived."""
+        if not self.is_dirty:
+            return 0
+        return max(self._transcript.end - (self._line.position if self._line else 0), len(self._chat), 1)
 
-    def _tell_state(self) -> bool:
-        is_dirty = self.is_dirty
+    def _tell_state(self) -> None:
         if (on_state := self._on_state()) is not None:
-            on_state(is_dirty)
-        return is_dirty
+            on_state(self.is_dirty)
 
-    def _on_time(self) -> None:
-        if self.is_dirty and self._running() is None:
-            self._begin()
+    def _note_failure(self, error: BaseException) -> None:
+        _logger.debug("a batch of the archive waits: %s", error)

@@ -7,7 +7,6 @@ are dropped, which an event of kind `lost` then tells; a batch written twice cou
 from being stored. A process that is killed takes up to 30 s of events with it (`shutdown` knows the other ends).
 """
 
-import asyncio
 import logging
 import threading
 import time
@@ -21,12 +20,12 @@ from typing import Any, Literal
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import escape, unescape, unescape_json
 from memory_context.outages import outages_of
+from memory_context.runtime import Flusher, Unwritten
 
 from .database import Database
 from .pool import Statement
 from .scope import ReadScope, scope_params
 from .sqlfiles import load_queries
-from .unwritten import Unwritten
 
 __all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
 
@@ -58,7 +57,6 @@ NOBODY = ReadScope()
 BATCH_EVENTS = 100
 WAIT_SECONDS = 30.0
 MOST_WAITING = 10_000
-_STOP_SECONDS = 2.0
 _WRITING = "writing the audit trail"
 _TICK_SECONDS = 2e-6  # between two events: the server counts microseconds
 
@@ -116,16 +114,6 @@ class _Waiting:
     weight: int = 1
 
 
-class _Loop:
-    """What belongs to one event loop: the timer, the tasks that write, and the lock by which one writes at a time."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.timer: asyncio.TimerHandle | None = None
-        self.due = 0.0
-        self.tasks: set[asyncio.Task[None]] = set()
-
-
 class EventLog:
     """The events of one database.
 
@@ -144,10 +132,17 @@ class EventLog:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._lost: dict[tuple[str, str], int] = {}  # by user and session
-        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
         self._last_moment = 0.0
-        self._retry_at = 0.0
         self._sent = 0  # on their way
+        self._flusher = Flusher(
+            "memory_context events",
+            self._write_all,
+            lambda: len(self._waiting),
+            batch=BATCH_EVENTS,
+            batch_seconds=WAIT_SECONDS,
+            retry_seconds=WAIT_SECONDS,
+            on_failure=self._note_failure,
+        )
 
     @property
     def unwritten(self) -> str:
@@ -175,10 +170,7 @@ class EventLog:
             self._waiting.append(_Waiting(user_id, event, self._last_moment, str(uuid.uuid4())))
             self._drop_oldest()
         self._buffers.hold(self)
-        try:
-            self._schedule(0.0 if len(self._waiting) >= BATCH_EVENTS else WAIT_SECONDS)
-        except RuntimeError:  # no event loop runs here: the next one that notes or asks for something writes it
-            return
+        self._flusher.note()
 
     async def flush(self, user_id: str | None = None) -> None:
         """Write what is waiting, of one user or of all.
@@ -186,14 +178,7 @@ class EventLog:
         Raises:
             StoreUnavailableError: The database does not answer; what was not written waits on.
         """
-        here = self._here()
-        async with here.lock:
-            with self._lock:
-                users = [user_id] if user_id is not None else list(dict.fromkeys(one.user_id for one in self._waiting))
-            for user in users:
-                await self._write(user)
-        self._retry_at = 0.0
-        self._release_if_written()
+        await self._flusher.flush(None if user_id is None else lambda: self._write(user_id), is_shielded=False)
 
     def discard(self, user_id: str) -> None:
         """Forget what is waiting of a user who is erased."""
@@ -208,15 +193,7 @@ class EventLog:
 
     async def stop(self) -> None:
         """Let nothing run on in this event loop; what is not written waits on."""
-        here = self._here()
-        tasks = [task for task in here.tasks if not task.done()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
-        if here.timer is not None:
-            here.timer.cancel()
-            here.timer = None
+        await self._flusher.stop()
 
     async def select(
         self,
@@ -270,6 +247,16 @@ class EventLog:
 
     # --- writing
 
+    async def _write_all(self) -> None:
+        with self._lock:
+            users = list(dict.fromkeys(one.user_id for one in self._waiting))
+        for user_id in users:
+            await self._write(user_id)
+
+    def _note_failure(self, error: BaseException) -> None:
+        text = "%d events of the audit trail wait: %s"
+        self._outages.failed(_WRITING, text, len(self._waiting), error, level=logging.INFO)
+
     async def _write(self, user_id: str) -> None:
         batch = self._take(user_id)
         if not batch:
@@ -292,6 +279,7 @@ class EventLog:
             raise
         finally:
             self._sent -= len(batch)
+            self._release_if_written()
 
     def _take(self, user_id: str) -> list[_Waiting]:
         """Take what waits of a user out of the buffer, and what tells of lost events before it."""
@@ -319,51 +307,6 @@ class EventLog:
     def _count_as_lost(self, one: _Waiting) -> None:
         place = (one.user_id, one.event.session_id)
         self._lost[place] = self._lost.get(place, 0) + one.weight
-
-    # --- the background
-
-    def _here(self) -> _Loop:
-        """Return what belongs to this event loop.
-
-        Raises:
-            RuntimeError: None runs.
-        """
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            if loop not in self._loops:
-                for ended in [other for other in self._loops if other.is_closed()]:
-                    del self._loops[ended]
-                self._loops[loop] = _Loop()
-            return self._loops[loop]
-
-    def _schedule(self, seconds: float) -> None:
-        """Have the batch written in so many seconds, or sooner if that was said before; later while the store is away.
-
-        By a timer, not by a task that sleeps: a program may drop its event loop without closing the store.
-        """
-        here = self._here()
-        due = max(time.monotonic() + seconds, self._retry_at)
-        if here.timer is not None and here.due <= due:
-            return
-        if here.timer is not None:
-            here.timer.cancel()
-        here.due = due
-        here.timer = asyncio.get_running_loop().call_later(due - time.monotonic(), self._begin, here)
-
-    def _begin(self, here: _Loop) -> None:
-        here.timer = None
-        task = asyncio.get_running_loop().create_task(self._write_all(), name="memory_context events")
-        here.tasks.add(task)  # asyncio itself holds tasks only weakly
-        task.add_done_callback(here.tasks.discard)
-
-    async def _write_all(self) -> None:
-        try:
-            await self.flush()
-        except Exception as error:
-            self._retry_at = time.monotonic() + WAIT_SECONDS
-            text = "%d events of the audit trail wait: %s"
-            self._outages.failed(_WRITING, text, len(self._waiting), error, level=logging.INFO)
-            self._schedule(WAIT_SECONDS)
 
 
 def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Statement]:

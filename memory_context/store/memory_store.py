@@ -15,6 +15,7 @@ from weakref import WeakSet
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
 from memory_context.indexing import Candidate, QueryProfile
 from memory_context.references import LookupRegister
+from memory_context.runtime import WRITE_SECONDS, Unwritten
 
 from . import reading
 from .advisory import AdvisoryClaims
@@ -34,7 +35,6 @@ from .scope import ReadScope
 from .search import PassageSearch, Place, StoredPassage
 from .storing import insert_memories, share_memory, update_model_summary
 from .threads import ThreadStore
-from .unwritten import WRITE_SECONDS, Unwritten
 from .upkeep import Upkeep
 from .users import every_user
 

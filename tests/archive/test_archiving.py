@@ -11,9 +11,9 @@ from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.archive import archiver
-from memory_context.archive.timing import Timer
 from memory_context.errors import SessionGoneError, StoreUnavailableError
 from memory_context.policy import ArchivePolicy, ContextPolicy
+from memory_context.runtime import Timer
 
 from ..agents.scripted import report
 from ..conftest import Server, StartPython

@@ -11,7 +11,6 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.archive import waiting
 from memory_context.errors import StoreUnavailableError
 from memory_context.offload import offloader
 from memory_context.policy import ArchivePolicy
@@ -443,7 +442,7 @@ async def test_a_closed_context_does_nothing_any_more(
     await say(context, "One.")
     await context.close()
     assert "is not archived: not done in 0.1 s" in caplog.text
-    assert context.archiver._timer._planned is None  # pyright: ignore[reportPrivateUsage]
+    assert context.archiver._flusher._timers.here()._planned is None  # pyright: ignore[reportPrivateUsage]
 
 
 # --- titles
@@ -517,26 +516,3 @@ async def test_archive_that_waits_when_its_context_closes_fails_and_is_not_cance
     patch.undo()
     await context.archive()
     assert await said_in(context_of(store)) == turns("One.")
-
-
-@pytest.mark.parametrize("cancelled", ["the work", "the caller", "both"])
-async def test_caller_of_shared_work_is_cancelled_by_its_own_cancellation_only(cancelled: str):
-    """What only the caller gives up goes on."""
-    is_over = asyncio.Event()
-    work = asyncio.create_task(is_over.wait())
-    caller = asyncio.create_task(waiting.undisturbed(work, "it was closed"))
-    await a_turn_of_the_loop()
-    if cancelled != "the caller":
-        work.cancel()
-    if cancelled != "the work":
-        caller.cancel()
-    (outcome,) = await asyncio.gather(caller, return_exceptions=True)
-    if cancelled == "the caller":
-        assert not work.done()
-    is_over.set()
-    await asyncio.wait([work])
-    if cancelled == "the work" or (cancelled == "both" and not hasattr(caller, "cancelling")):
-        assert isinstance(outcome, StoreUnavailableError)
-        assert str(outcome) == "it was closed"
-    else:
-        assert isinstance(outcome, asyncio.CancelledError)

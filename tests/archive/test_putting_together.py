@@ -1,7 +1,5 @@
-"""A session from its batches, whole or mended; what was said before its history came; and when a batch is written."""
+"""A session from its batches, whole or mended, and what was said before its history came."""
 
-import asyncio
-import time
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -11,13 +9,10 @@ from autogen_core.models import UserMessage
 
 from memory_context.archive.reading import later_keys, restored
 from memory_context.archive.resuming import said_meanwhile
-from memory_context.archive.timing import Timer
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import Archived, StoredBatch
 from memory_context.transcript import Cleared, Offloaded, Part, PlannedCompaction, Stored, Transcript, save_events
-
-from ..context.steps import a_turn_of_the_loop
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 TEXT = Address("text", 0)
@@ -174,59 +169,3 @@ def test_message_said_before_the_history_came_refers_to_what_only_the_store_has(
     meanwhile.decide(PlannedCompaction(((0, TEXT),), "budget"))
     told = said_meanwhile(meanwhile, 0, Transcript())
     assert [one[0].content for one in told if one] == ["the reference", "message 6"]
-
-
-# --- when
-
-
-async def test_timer_calls_once_at_the_soonest_time_that_was_said():
-    calls: list[float] = []
-    is_called = asyncio.Event()
-
-    def on_time() -> None:
-        calls.append(time.monotonic())
-        is_called.set()
-
-    timer, loop = Timer(on_time), asyncio.get_running_loop()
-    began = time.monotonic()
-    for seconds in (3600, 0.02, 7200):
-        timer.plan(loop, began + seconds)
-    await asyncio.wait_for(is_called.wait(), 10)
-    assert calls[0] >= began + 0.02 - 0.001
-    for _ in range(20):
-        await a_turn_of_the_loop()
-    assert len(calls) == 1
-    is_called.clear()
-    timer.plan(loop, time.monotonic())
-    await asyncio.wait_for(is_called.wait(), 10)
-
-
-async def test_cancelled_timer_does_not_call_and_can_be_planned_anew():
-    calls: list[str] = []
-    timer, loop = Timer(lambda: calls.append("called")), asyncio.get_running_loop()
-    timer.cancel()
-    timer.plan(loop, time.monotonic())
-    timer.cancel()
-    for _ in range(20):
-        await a_turn_of_the_loop()
-    assert calls == []
-    timer.plan(loop, time.monotonic())
-    for _ in range(20):
-        await a_turn_of_the_loop()
-    assert calls == ["called"]
-
-
-def test_timer_planned_in_a_loop_that_has_ended_is_planned_in_the_next():
-    """However much sooner it was to be there."""
-    is_called = asyncio.Event()
-    timer = Timer(is_called.set)
-
-    async def plan(seconds: float) -> None:
-        timer.plan(asyncio.get_running_loop(), time.monotonic() + seconds)
-
-    async def plan_and_wait() -> None:
-        await plan(0.2)
-        await asyncio.wait_for(is_called.wait(), 10)
-
-    asyncio.run(plan(0.1))
-    asyncio.run(plan_and_wait())

@@ -16,7 +16,7 @@ from autogen_core.models import UserMessage
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.errors import StoreUnavailableError
 from memory_context.policy import ArchivePolicy
-from memory_context.store import unwritten
+from memory_context.runtime import unwritten
 
 from ..agents.scripted import report
 from ..conftest import StartPython

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from memory_context import MemoryStore, StoreUnavailableError
+from memory_context.runtime import Breaker
 from memory_context.store import NewMemory, events
 from memory_context.store.events import EventLog, NewEvent
 
@@ -46,6 +47,12 @@ class Watched:
         monkeypatch.setattr(store._database, "write", watched)
 
 
+def hurry(store: MemoryStore) -> None:
+    """Have single events written, and failed writes tried again, after a hundredth of a second."""
+    store.events._flusher.batch_seconds = 0.01
+    store.events._flusher.breaker = Breaker(0.01)
+
+
 @pytest.fixture
 def watched(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Watched:
     return Watched(store, monkeypatch)
@@ -71,7 +78,7 @@ async def test_a_single_event_is_written_after_a_while(
     store: MemoryStore, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody has to come by."""
-    monkeypatch.setattr(events, "WAIT_SECONDS", 0.01)
+    hurry(store)
     store.events.add("alice", event(1))
     await asyncio.wait_for(watched.written.wait(), 10)
     assert await details(store.events) == ["number 1"]
@@ -125,7 +132,7 @@ async def test_events_are_written_when_the_store_is_back_though_nobody_comes_by(
 ) -> None:
     """The outage is logged once, however often the store is tried."""
     caplog.set_level(logging.INFO, "memory_context")
-    monkeypatch.setattr(events, "WAIT_SECONDS", 0.01)
+    hurry(store)
     watched.fails = "before"
     store.events.add("alice", event(1))
     await asyncio.wait_for(watched.tried.wait(), 10)

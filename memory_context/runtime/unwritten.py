@@ -16,8 +16,7 @@ from contextlib import suppress
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from memory_context.errors import StoreError
-
+from ..errors import StoreError
 from .shutdown import hold, let_go, watch
 
 __all__ = ["WRITE_SECONDS", "Buffer", "Unwritten"]

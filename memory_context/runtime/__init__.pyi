@@ -1,0 +1,21 @@
+from .background import Background, attempt, begin
+from .breaker import Breaker
+from .flusher import Flusher
+from .loops import PerLoop, Timer
+from .threads import LARGE_CHARACTERS, in_thread_if_large
+from .unwritten import WRITE_SECONDS, Buffer, Unwritten
+
+__all__ = [
+    "LARGE_CHARACTERS",
+    "WRITE_SECONDS",
+    "Background",
+    "Breaker",
+    "Buffer",
+    "Flusher",
+    "PerLoop",
+    "Timer",
+    "Unwritten",
+    "attempt",
+    "begin",
+    "in_thread_if_large",
+]

@@ -1,0 +1,84 @@
+"""What belongs to one event loop: a value, a planned call.
+
+A program may run several event loops, one after another or in several threads, and may drop one without closing
+anything. Planned calls are timers and not tasks that sleep: a loop that is dropped does not complain of a timer.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["PerLoop", "Timer"]
+
+T = TypeVar("T")
+
+
+class PerLoop(Generic[T]):
+    """One value for each event loop, made at its first use there.
+
+    Args:
+        make: Makes the value of a loop.
+        adopt: Called with the value of a new loop and that of each loop that was closed since; the latter is dropped.
+    """
+
+    def __init__(self, make: Callable[[], T], adopt: Callable[[T, T], None] | None = None) -> None:
+        self._make = make
+        self._adopt = adopt
+        self._lock = threading.Lock()
+        self._values: dict[asyncio.AbstractEventLoop, T] = {}
+
+    def here(self) -> T:
+        """Return the value of the running event loop.
+
+        Raises:
+            RuntimeError: None runs.
+        """
+        loop = asyncio.get_running_loop()
+        value = self._values.get(loop)
+        if value is not None:
+            return value
+        with self._lock:
+            ended = [self._values.pop(other) for other in list(self._values) if other.is_closed()]
+            value = self._values[loop] = self._make()
+        if self._adopt is not None:
+            for one in ended:
+                self._adopt(value, one)
+        return value
+
+    def all(self) -> list[tuple[asyncio.AbstractEventLoop, T]]:
+        """Return each event loop and its value."""
+        return list(self._values.items())
+
+
+class Timer:
+    """Calls a function once, at the soonest of the times that were asked for, in the event loop that asked last.
+
+    Args:
+        on_time: The function.
+    """
+
+    def __init__(self, on_time: Callable[[], object]) -> None:
+        self._on_time = on_time
+        self._planned: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle, float] | None = None
+
+    def plan(self, seconds: float) -> None:
+        """Have the function called in so many seconds, or sooner if that was asked for before in this event loop."""
+        loop, due = asyncio.get_running_loop(), time.monotonic() + seconds
+        if self._planned is not None:
+            its_loop, _, its_due = self._planned
+            if its_loop is loop and its_due <= due:
+                return
+            self.cancel()
+        self._planned = (loop, loop.call_later(max(seconds, 0.0), self._call), due)
+
+    def cancel(self) -> None:
+        """Have it not called after all."""
+        if self._planned is not None:
+            self._planned[1].cancel()
+            self._planned = None
+
+    def _call(self) -> None:
+        self._planned = None
+        self._on_time()

@@ -1,0 +1,407 @@
+"""Background, Flusher, Breaker and in_thread_if_large, under random histories of two event loops and one clock."""
+
+import asyncio
+import gc
+import threading
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from memory_context.errors import StoreUnavailableError
+from memory_context.runtime import (
+    LARGE_CHARACTERS,
+    Background,
+    Flusher,
+    PerLoop,
+    Timer,
+    attempt,
+    in_thread_if_large,
+)
+
+from ..context.steps import a_turn_of_the_loop
+
+BATCH, BATCH_SECONDS, RETRY_SECONDS = 3, 5.0, 20.0
+LOOPS = st.sampled_from([0, 1])
+
+
+class FailedError(Exception):
+    """What the work of these tests raises."""
+
+
+class Caller:
+    """A task of the test that waits for the code under test, and whether the test cancelled it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, call: Coroutine[Any, Any, Any]) -> None:
+        self.loop = loop
+        self.task = loop.create_task(call)
+        self.is_cancelled = False
+
+    def check(self) -> None:
+        """A caller is cancelled by its own cancellation only."""
+        if self.task.done() and self.task.cancelled():
+            assert self.is_cancelled
+        elif self.task.done():
+            assert self.task.exception() is None or isinstance(
+                self.task.exception(), (FailedError, StoreUnavailableError, asyncio.TimeoutError)
+            )
+
+
+class Histories(RuleBasedStateMachine):
+    """Work is slow, fails, or resists its cancellation; callers are cancelled; loops end, are dropped, and follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(time, "monotonic", lambda: self.now)  # asyncio's clock, too
+        self.complaints: list[dict[str, Any]] = []
+        self.loops = [self.new_loop(), self.new_loop()]
+        self.callers: list[Caller] = []
+        self.gates: list[asyncio.Future[str]] = []  # what each piece of work that is under way waits for
+        self.at_work: Counter[tuple[asyncio.AbstractEventLoop, str]] = Counter()
+        self.added = 0
+        self.buffer: list[int] = []
+        self.written: list[int] = []
+        self.flushes: list[Caller] = []
+        self.failed_in: asyncio.AbstractEventLoop | None = None
+        self.background = Background[str]("work", self.note_end)
+        self.flusher = Flusher(
+            "flush",
+            self.write,
+            lambda: len(self.buffer),
+            batch=BATCH,
+            batch_seconds=BATCH_SECONDS,
+            retry_seconds=RETRY_SECONDS,
+            on_failure=self.note_failure,
+        )
+
+    def new_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda _, complaint: self.complaints.append(complaint))
+        return loop
+
+    def note_end(self, task: "asyncio.Task[str]") -> None:
+        assert task.done()
+        assert self.background.running() is not task
+
+    def note_failure(self, error: BaseException) -> None:
+        assert isinstance(error, FailedError)
+        self.failed_in = asyncio.get_running_loop()
+
+    # --- the work
+
+    async def gated(self, what: str, *, is_stubborn: bool = False) -> str:
+        """Wait until the test says how it ends; a stubborn one swallows its first cancellation."""
+        place = (asyncio.get_running_loop(), what)
+        gate = asyncio.get_running_loop().create_future()
+        self.gates.append(gate)
+        self.at_work[place] += 1
+        assert self.at_work[place] == 1, "two at once in one event loop"
+        try:
+            try:
+                outcome = await gate
+            except asyncio.CancelledError:
+                if not is_stubborn:
+                    raise
+                await asyncio.sleep(0)
+                outcome = "cancelled"
+        finally:
+            self.at_work[place] -= 1
+            self.gates.remove(gate)
+        if outcome == "fails":
+            raise FailedError
+        return outcome
+
+    async def write(self) -> None:
+        is_told = any(not one.task.done() and not one.loop.is_closed() for one in self.flushes)
+        has_failed = self.failed_in is asyncio.get_running_loop()  # another loop's failure comes at any moment
+        assert is_told or not (has_failed and self.flusher.breaker.is_open), "it is to be left alone"
+        taken, self.buffer = self.buffer, []
+        try:
+            await self.gated("write")
+        except BaseException:
+            self.buffer = taken + self.buffer
+            raise
+        self.written += taken
+
+    # --- what happens
+
+    def run(self, place: int, call: Coroutine[Any, Any, Any]) -> None:
+        self.callers.append(Caller(self.loops[place], call))
+
+    @rule(place=LOOPS, seconds=st.sampled_from([None, 1.0]), is_stubborn=st.booleans())
+    def ask_for_work(self, place: int, seconds: float | None, is_stubborn: bool) -> None:
+        async def attempted() -> None:
+            ended = await attempt(self.gated(f"attempt {len(self.callers)}", is_stubborn=is_stubborn), seconds)
+            assert ended is None or ended.done()
+
+        work = partial(self.gated, "work", is_stubborn=is_stubborn)
+        self.run(place, self.background.result(work, seconds))
+        self.run(place, attempted())
+
+    @rule(place=LOOPS)
+    def flush(self, place: int) -> None:
+        self.run(place, self.flusher.flush())
+        self.flushes.append(self.callers[-1])
+
+    @rule(place=st.sampled_from([0, 1, None]))
+    def add(self, place: int | None) -> None:
+        """Also without an event loop."""
+
+        async def add() -> None:
+            self.flusher.note()
+
+        self.buffer.append(self.added)
+        self.added += 1
+        if place is None:
+            self.flusher.note()
+        else:
+            self.run(place, add())
+
+    @rule(place=LOOPS, count=st.integers(1, 12))
+    def step(self, place: int, count: int) -> None:
+        """Let an event loop go on by some turns."""
+        loop = self.loops[place]
+        for _ in range(count):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+
+    @rule(choice=st.integers(0, 7), outcome=st.sampled_from(["works", "works", "fails"]))
+    def end_work(self, choice: int, outcome: str) -> None:
+        self.turn()
+        open_gates = [gate for gate in self.gates if not gate.done() and not gate.get_loop().is_closed()]
+        if open_gates:
+            gate = open_gates[choice % len(open_gates)]
+            gate.set_result(outcome)
+            self.turn()
+
+    @rule(place=LOOPS)
+    def outage(self, place: int) -> None:
+        self.add(place)
+        self.flush(place)
+        self.turn()
+        for _ in range(len(self.gates)):
+            self.end_work(0, "fails")
+        self.wait(BATCH_SECONDS)
+
+    @rule(choice=st.integers(0, 7))
+    def cancel_caller(self, choice: int) -> None:
+        waiting = [one for one in self.callers if not one.task.done() and not one.loop.is_closed()]
+        if waiting:
+            caller = waiting[choice % len(waiting)]
+            caller.is_cancelled = caller.task.cancel()
+
+    @rule(seconds=st.sampled_from([0.3, BATCH_SECONDS, RETRY_SECONDS]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.turn()
+
+    def turn(self) -> None:
+        for place in (0, 1):
+            self.step(place, 4)
+
+    @rule(place=LOOPS)
+    def give_up(self, place: int) -> None:
+        """As a context that is closed; from any event loop or none."""
+
+        async def cancel() -> None:
+            self.background.cancel()
+
+        self.run(place, cancel())
+
+    @rule(place=LOOPS)
+    def stop(self, place: int) -> None:
+        """In mid-flight: afterwards nothing of ours is under way in this event loop."""
+
+        async def stop() -> None:
+            await self.background.stop()
+            await self.flusher.stop()
+            assert self.background.running() is None
+            assert not self.at_work[asyncio.get_running_loop(), "write"]
+
+        self.run(place, stop())
+        while not self.callers[-1].task.done():
+            self.step(place, 4)
+            self.now += 0.1
+        self.callers.pop().task.result()
+
+    @rule(place=LOOPS)
+    def end_loop(self, place: int) -> None:
+        """As asyncio.run does: cancel everything, wait for it, let `Unwritten` close what is there, close."""
+        loop = self.loops[place]
+        for caller in self.callers:
+            caller.is_cancelled |= caller.loop is loop
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        self.step(place, 12)
+        self.stop(place)
+        assert not asyncio.all_tasks(loop)
+        loop.close()
+        self.loops[place] = self.new_loop()
+
+    @rule(place=LOOPS)
+    def drop_loop(self, place: int) -> None:
+        """Closed by hand: what was under way stands still for ever; what was being written is lost with it."""
+        self.step(place, 3)  # so that everything has begun
+        if self.at_work[self.loops[place], "write"]:
+            return  # the end of a loop is watched for by `Unwritten`
+        for task in asyncio.all_tasks(self.loops[place]):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.callers = [caller for caller in self.callers if caller.loop is not self.loops[place]]
+        self.loops[place].close()
+        self.loops[place] = self.new_loop()
+
+    # --- what holds
+
+    @invariant()
+    def nothing_is_lost_or_written_twice(self) -> None:
+        in_flight = self.added - len(self.buffer) - len(self.written)
+        assert in_flight == 0 or any(self.at_work[loop, "write"] for loop in self.loops)
+        assert len({*self.written}) == len(self.written)
+
+    @invariant()
+    def callers_are_answered_and_cancelled_by_their_own_cancellation_only(self) -> None:
+        for caller in self.callers:
+            caller.check()
+
+    def teardown(self) -> None:
+        """Whatever happened, a loop in which the store works again writes everything, without being asked."""
+        try:
+            self.end_loop(0)
+            self.end_loop(1)
+            self.now += RETRY_SECONDS
+            self.add(0)
+            for _ in range(20):
+                self.step(0, 4)
+                self.now += BATCH_SECONDS
+                while any(not gate.done() and not gate.get_loop().is_closed() for gate in self.gates):
+                    self.end_work(0, "works")
+                    self.step(0, 4)
+            assert sorted(self.written) == list(range(self.added))
+            self.end_loop(0)
+            for loop in self.loops:
+                loop.close()
+            self.callers.clear()
+            self.loops.clear()
+            gc.collect()
+            assert self.complaints == []
+        finally:
+            self.patch.undo()
+
+
+Histories.TestCase.settings = settings(
+    max_examples=50,
+    stateful_step_count=30,
+    deadline=None,
+    phases=[Phase.reuse, Phase.generate],  # a history is short enough to be read as it was found
+    suppress_health_check=[*HealthCheck],
+)
+test_runtime_keeps_its_promises_in_random_histories = Histories.TestCase
+
+
+@pytest.mark.parametrize("cancelled", ["the work", "the caller", "both"])
+async def test_caller_of_shared_work_is_cancelled_by_its_own_cancellation_only(cancelled: str):
+    """What only the caller gives up goes on."""
+    is_over = asyncio.Event()
+    background = Background[bool]("work")
+    work = background.start(is_over.wait)
+    caller = asyncio.create_task(background.result(is_over.wait, if_stopped="it was closed"))
+    await a_turn_of_the_loop()
+    if cancelled != "the caller":
+        work.cancel()
+    if cancelled != "the work":
+        caller.cancel()
+    (outcome,) = await asyncio.gather(caller, return_exceptions=True)
+    if cancelled == "the caller":
+        assert not work.done()
+    is_over.set()
+    await asyncio.wait([work])
+    if cancelled == "the work":
+        assert isinstance(outcome, StoreUnavailableError)
+        assert str(outcome) == "it was closed"
+    else:
+        assert isinstance(outcome, asyncio.CancelledError)
+
+
+# --- timers, threads
+
+
+async def test_timer_calls_once_at_the_soonest_time_that_was_said():
+    calls: list[float] = []
+    is_called = asyncio.Event()
+
+    def on_time() -> None:
+        calls.append(time.monotonic())
+        is_called.set()
+
+    timer = Timer(on_time)
+    began = time.monotonic()
+    for seconds in (3600, 0.02, 7200):
+        timer.plan(seconds)
+    await asyncio.wait_for(is_called.wait(), 10)
+    assert calls[0] >= began + 0.02 - 0.001
+    for _ in range(20):
+        await a_turn_of_the_loop()
+    assert len(calls) == 1
+    is_called.clear()
+    timer.plan(0)
+    await asyncio.wait_for(is_called.wait(), 10)
+
+
+async def test_cancelled_timer_does_not_call_and_can_be_planned_anew():
+    calls: list[str] = []
+    timer = Timer(lambda: calls.append("called"))
+    timer.cancel()
+    timer.plan(0)
+    timer.cancel()
+    for _ in range(20):
+        await a_turn_of_the_loop()
+    assert calls == []
+    timer.plan(0)
+    for _ in range(20):
+        await a_turn_of_the_loop()
+    assert calls == ["called"]
+
+
+def test_timer_planned_in_a_loop_that_has_ended_is_planned_in_the_next():
+    """However much sooner it was to be there."""
+    is_called = asyncio.Event()
+    timer = Timer(is_called.set)
+
+    async def plan(seconds: float) -> None:
+        timer.plan(seconds)
+
+    async def plan_and_wait() -> None:
+        await plan(0.2)
+        await asyncio.wait_for(is_called.wait(), 10)
+
+    asyncio.run(plan(0.1))
+    asyncio.run(plan_and_wait())
+
+
+@pytest.mark.parametrize(("size", "is_large"), [(LARGE_CHARACTERS, False), (LARGE_CHARACTERS + 1, True)])
+async def test_large_work_runs_in_a_thread_and_small_work_at_once(size: int, is_large: bool):
+    called_in = await in_thread_if_large(size, threading.current_thread)
+    assert (called_in is not threading.current_thread()) == is_large
+    with pytest.raises(ZeroDivisionError):
+        await in_thread_if_large(size, divmod, 1, 0)
+
+
+def test_value_of_a_closed_loop_is_handed_to_the_next_one():
+    adopted: list[tuple[list[str], list[str]]] = []
+    values = PerLoop[list[str]](list, lambda here, ended: adopted.append((here, ended)))
+
+    async def use(text: str) -> None:
+        values.here().append(text)
+
+    asyncio.run(use("first"))
+    asyncio.run(use("second"))
+    assert adopted == [(["second"], ["first"])]
+    assert [value for _, value in values.all()] == [["second"]]
