@@ -7,7 +7,6 @@ before is taken out, so that nothing piles up.
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -23,6 +22,7 @@ from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
 from .outages import outages_of
 from .references import one_line
+from .runtime import Breaker
 from .store import CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
 from .turn import Piece, fenced
@@ -97,7 +97,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         refuse_secret(type)
         self.name = name or "postgres_memory"
         self._lead = f"Found in {one_line(self.name, 60)} for this conversation."
-        self._closed_until = 0.0
+        self._breaker = Breaker(_RETRY_SECONDS)
         self._has_warned = False
         self._uses_default_store = memory_store is None
         self._store = memory_store or MemoryStore.default()
@@ -203,13 +203,13 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
     async def _found(self, query: str) -> list[SearchHit]:
         """Return what a query finds; nothing while the store is away, which is found out once in a while only."""
-        if not query or time.monotonic() < self._closed_until:
+        if not query or self._breaker.is_open:
             return []
         try:
             with at_most(_STEP_SECONDS):
                 found = await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
         except (MemoryContextError, asyncio.TimeoutError) as error:
-            self._closed_until = time.monotonic() + _RETRY_SECONDS
+            self._breaker.failed()
             why = str(error) or "the store did not answer in time"
             outages_of(self._memory.memory_store).failed(_SEARCHING, "going on without memories for now: %s", why)
             return []

@@ -5,7 +5,6 @@ pending ─▶ settled: the archive was read, a state was loaded, or there is no
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from weakref import WeakMethod
@@ -15,6 +14,7 @@ from autogen_core.models import LLMMessage
 from ..errors import StoreError
 from ..messages import with_texts
 from ..outages import OutageLog
+from ..runtime import Background, Breaker
 from ..store import ConversationArchive, within
 from ..transcript import Entry, Transcript
 from .report import ResumeReport
@@ -51,9 +51,9 @@ class Resumption:
         self._conversations = conversations
         self._go_on = WeakMethod(go_on)
         self._timeout_seconds = timeout_seconds
-        self._retry_seconds = retry_seconds
-        self._retry_at = self._tried_at = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._reading = Background[None]("memory_context resume")
+        self._breaker = Breaker(retry_seconds)
+        self._again = Breaker(_AGAIN_SECONDS)
         self._outages = OutageLog()
 
     @property
@@ -64,31 +64,28 @@ class Resumption:
     def begin(self, report: ResumeReport) -> None:
         """Take note of what became of the session; what is still to be read is read at the next use."""
         self.report = report
-        self._retry_at = 0.0
+        self._breaker.worked()
 
     def retry_now(self) -> None:
         """Have the next use read the history, however recently the store failed."""
-        self._retry_at = 0.0
+        self._breaker.worked()
 
     async def stop(self) -> None:
         """Let nothing run on; what was not read is read at the next use."""
-        task = self._task
-        if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
-            task.cancel()
-            await asyncio.wait([task], timeout=1.0)
+        await self._reading.stop()
 
     async def settle(self, identity: tuple[str, str, str]) -> bool:
         """Return whether the history is there; read it first, if that is due. Never raises because of the store."""
         if not self.is_pending:
             return True
-        if time.monotonic() < self._retry_at:
-            if time.monotonic() >= self._tried_at + _AGAIN_SECONDS:
+        if self._breaker.is_open:
+            if not self._again.is_open:
                 self._begin_reading(identity)  # beside the agent: the history joins as soon as it can
             return False
         try:
             await asyncio.wait_for(self.now(identity), self._timeout_seconds)
         except (StoreError, asyncio.TimeoutError) as error:
-            self._retry_at = time.monotonic() + self._retry_seconds
+            self._breaker.failed()
             self._outages.failed(
                 "reading the history of the session",
                 "going on without the history of the session, which is added when the store is there: %s",
@@ -103,17 +100,13 @@ class Resumption:
             StoreError: The store refused or cannot be reached; nothing changed.
         """
         while self.is_pending:
-            await asyncio.shield(self._begin_reading(identity))
+            self._begin_reading(identity)
+            await self._reading.result(lambda: self._take_up(identity))
         return self.report
 
-    def _begin_reading(self, identity: tuple[str, str, str]) -> "asyncio.Task[None]":
-        """Return the task that reads the history, which is the one under way if there is one."""
-        task, loop = self._task, asyncio.get_running_loop()
-        if task is None or task.done() or task.get_loop() is not loop:
-            task = self._task = loop.create_task(self._take_up(identity), name="memory_context resume")
-            task.add_done_callback(_retrieve)
-        self._tried_at = time.monotonic()
-        return task
+    def _begin_reading(self, identity: tuple[str, str, str]) -> None:
+        self._reading.start(lambda: self._take_up(identity))
+        self._again.failed()
 
     async def _take_up(self, identity: tuple[str, str, str]) -> None:
         await within(self._conversations.limits.call_seconds, self._read(identity))
@@ -147,8 +140,3 @@ def _as_kept(entry: Entry) -> LLMMessage:
     """Return a message with the references to what only the store has of it."""
     stored = {part.address: part.stored.compacted for part in entry.measured if part.stored}
     return with_texts(entry.message, {at: text for at, text in stored.items() if at in entry.dropped})
-
-
-def _retrieve(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled():
-        task.exception()  # everyone who waited may have gone; asyncio would report it as never retrieved

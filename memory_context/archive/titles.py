@@ -4,7 +4,6 @@ The first words of the user name it at once; a light model, asked once in the ba
 it better. What it says is one line of at most 80 characters, whatever it was told to say.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 
@@ -16,6 +15,7 @@ from ..errors import LightModelError
 from ..light_model import LightModel
 from ..messages import source_of, texts_of
 from ..references import one_line, shorten
+from ..runtime import Background
 from ..transcript import Entry, Transcript
 
 __all__ = ["TITLE_INSTRUCTIONS", "TITLE_LIMIT_CHARACTERS", "Titles"]
@@ -58,7 +58,8 @@ class Titles:
         self._masks_credentials = masks_credentials
         self._from_model = ""
         self._kept = ""
-        self._task: asyncio.Task[None] | None = None
+        self._asking = Background[None]("memory_context title")
+        self._has_asked = False
 
     @property
     def has_news(self) -> bool:
@@ -73,9 +74,8 @@ class Titles:
     def begin(self) -> None:
         """Name another session from now on."""
         self._from_model = self._kept = ""
-        if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
-            self._task.cancel()
-        self._task = None
+        self._asking.cancel()
+        self._has_asked = False
 
     def ask_no_more(self) -> None:
         """Leave the model alone: the session has been named, or nobody waits for the answer."""
@@ -90,10 +90,9 @@ class Titles:
             return "", False
         said = _words(request)
         answer, _ = self._answers.ends(transcript)
-        if self._model is not None and self._task is None and answer is not None:
-            self._task = asyncio.get_running_loop().create_task(
-                self._ask(self._model, said, _words(answer)), name="memory_context title"
-            )
+        if (model := self._model) is not None and not self._has_asked and answer is not None:
+            self._has_asked, words = True, _words(answer)
+            self._asking.start(lambda: self._ask(model, said, words))
         return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
     def summary(self, transcript: Transcript) -> str:
@@ -105,11 +104,8 @@ class Titles:
     async def close(self) -> None:
         """Wait a little for the model, and let nothing run on."""
         self.ask_no_more()
-        task = self._task
-        if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
-            await asyncio.wait([task], timeout=_CLOSE_SECONDS)
-            task.cancel()
-            await asyncio.wait([task], timeout=_CLOSE_SECONDS)
+        await self._asking.wait(_CLOSE_SECONDS)
+        await self._asking.stop(_CLOSE_SECONDS)
 
     def _line(self, text: str, limit: int) -> str:
         return one_line(self._read(text), limit)

@@ -8,6 +8,8 @@ from weakref import WeakValueDictionary
 
 from autogen_core.models import ChatCompletionClient
 
+from ..runtime import Background
+
 __all__ = ["Line", "line_of"]
 
 
@@ -23,7 +25,7 @@ class Line:
     def __init__(self, client: ChatCompletionClient, loop: asyncio.AbstractEventLoop) -> None:
         self.client, self.loop = client, loop
         self.background = asyncio.Lock()
-        self.call: asyncio.Future[Any] | None = None
+        self.call = Background[Any]("memory_context background question")
         self.is_idle = asyncio.Event()
         self.is_idle.set()
         self._decisions = 0
@@ -33,8 +35,7 @@ class Line:
         """Keep background questions from the client, and give up the one that is asked."""
         self._decisions += 1
         self.is_idle.clear()
-        if self.call is not None:
-            self.call.cancel()
+        self.call.cancel()
         try:
             yield
         finally:

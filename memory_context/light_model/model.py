@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Any, Literal, TypeVar, cast
 
 from autogen_core import CancellationToken
@@ -21,6 +20,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from pydantic import BaseModel
 
 from ..errors import LightModelError
+from ..runtime import Breaker, attempt
 from .answers import content_at_limit, response_format, validated
 from .line import Line, line_of
 
@@ -92,15 +92,12 @@ class LightModel:
         self._timeout_seconds = timeout_seconds
         self._retry_seconds = retry_seconds
         self._answer_limit_tokens = answer_limit_tokens
-        self._failures_allowed = failures_allowed
+        self._breaker = Breaker(retry_seconds, failures_allowed=failures_allowed)
         self._is_background = is_background
         self._line: Line | None = None
-        self._failures_in_a_row = 0
-        self._open_until: float | None = None
         self._has_warned = False
         self._takes_cap = True
         self._usage = LightModelUsage()
-        self._given_up: set[asyncio.Task[CreateResult]] = set()  # the event loop itself holds tasks weakly
 
     @property
     def usage(self) -> LightModelUsage:
@@ -110,7 +107,7 @@ class LightModel:
     @property
     def is_available(self) -> bool:
         """Whether a question would reach the client now: the breaker is closed, or it is time for a trial."""
-        return self._open_until is None or monotonic() >= self._open_until
+        return not self._breaker.is_open
 
     async def ask(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
         """Return the model's answer, validated.
@@ -128,8 +125,8 @@ class LightModel:
         """
         if not self.is_available:
             raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
-        if self._open_until is not None:
-            self._open_until, self._has_warned = None, False  # the trial; one more failure opens the breaker again
+        if self._breaker.state == "trial":
+            self._has_warned = False
         try:
             answer = await (self._ask_behind if self._is_background else self._ask_first)(messages, answer_type)
         except _CrowdedOutError:
@@ -140,7 +137,8 @@ class LightModel:
         except LightModelError as error:
             self._fail(error, is_timeout=False)
             raise
-        self._failures_in_a_row, self._has_warned = 0, False
+        self._breaker.worked()
+        self._has_warned = False
         return answer
 
     def _line_now(self) -> Line:
@@ -161,12 +159,11 @@ class LightModel:
             async with line.background:
                 while not line.is_idle.is_set():
                     await line.is_idle.wait()
-                call = line.call = asyncio.ensure_future(self._call(messages, answer_type))
+                call = line.call.start(lambda: self._call(messages, answer_type))
                 try:
                     await asyncio.wait((call,))
                 finally:
-                    line.call = None
-                    call.cancel()
+                    line.call.cancel()
                 if not call.cancelled():
                     return call.result()
         raise _CrowdedOutError(f"given up for decisions {BACKGROUND_ATTEMPTS} times")
@@ -178,15 +175,13 @@ class LightModel:
             LightModelError: The client raised or did not answer in time, or its answer is unusable.
         """
         token = CancellationToken()
-        task = asyncio.ensure_future(self._create(messages, answer_type, token))
+        task = None
         try:
-            # not wait_for, which would wait for the end of a task that swallows its cancellation
-            done, _ = await asyncio.wait((task,), timeout=self._timeout_seconds)
-        except asyncio.CancelledError:
-            self._give_up(task, token)
-            raise
-        if not done:
-            self._give_up(task, token)
+            task = await attempt(self._create(messages, answer_type, token), self._timeout_seconds)
+        finally:
+            if task is None:
+                _cancel(token)
+        if task is None:
             raise _TimeoutExceededError(f"no answer within {self._timeout_seconds:g} s")
         if task.cancelled():
             raise LightModelError("the client cancelled the call")
@@ -238,21 +233,6 @@ class LightModel:
             return answer_type
         return True if info.get("json_output") else None
 
-    def _give_up(self, task: "asyncio.Task[CreateResult]", token: CancellationToken) -> None:
-        """Cancel a call in both ways and do not wait for its end."""
-        self._given_up.add(task)
-        task.add_done_callback(self._forget)
-        task.cancel()
-        try:
-            token.cancel()
-        except Exception as error:  # a callback of the client's
-            _logger.debug("cancelling a call of the light model raised %s", type(error).__name__)
-
-    def _forget(self, task: "asyncio.Task[CreateResult]") -> None:
-        self._given_up.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio does not complain of an error nobody is waiting for
-
     def _count(self, result: object) -> None:
         usage = cast(object, getattr(result, "usage", None))
         prompt = getattr(usage, "prompt_tokens", 0)
@@ -265,10 +245,7 @@ class LightModel:
 
     def _fail(self, error: LightModelError, *, is_timeout: bool) -> None:
         self._usage = replace(self._usage, failures=self._usage.failures + 1)
-        self._failures_in_a_row += 1
-        if is_timeout or self._failures_in_a_row >= self._failures_allowed:
-            self._failures_in_a_row = self._failures_allowed  # of a trial the first failure counts
-            self._open_until = monotonic() + self._retry_seconds
+        self._breaker.failed(at_once=is_timeout)
         if not self._has_warned:
             self._has_warned = True
             _logger.warning("the light model gave no usable answer (%s); going on by rules", error)
@@ -280,6 +257,13 @@ class _TimeoutExceededError(LightModelError):
 
 class _CrowdedOutError(LightModelError):
     """No failure of the client's."""
+
+
+def _cancel(token: CancellationToken) -> None:
+    try:
+        token.cancel()
+    except Exception as error:  # a callback of the client's
+        _logger.debug("cancelling a call of the light model raised %s", type(error).__name__)
 
 
 def _is_openai(client: ChatCompletionClient) -> bool:

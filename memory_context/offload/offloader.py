@@ -6,6 +6,7 @@ the policy says: what cannot be stored now stays inline and is tried again with 
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
 from ..outages import outages_of
 from ..policy import ContextPolicy
+from ..runtime import Background, Breaker, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Repeated, Transcript
 from .hints import told_of
@@ -27,7 +29,6 @@ __all__ = ["Offloader", "restore_texts"]
 
 _logger = logging.getLogger("memory_context")
 
-_OFF_LOOP_CHARACTERS = 20_000
 _RESTORE_SECONDS = 5.0
 _STORING = "storing content"
 _WRITE_SECONDS = 10.0  # more than a store that is closed waits
@@ -74,8 +75,8 @@ class Offloader:
         self._waiting: dict[int, Entry] = {
             entry.position: entry for entry in transcript.entries() if self._large_parts(entry)
         }
-        self._attempt: asyncio.Task[bool] | None = None
-        self._closed_until = 0.0
+        self._storing = Background[bool]("memory_context offload")
+        self._breaker = Breaker(policy.store_retry_seconds)
         self._outages = outages_of(memory.memory_store)
         self.transactions = 0
         self._buffers = memory.memory_store.unwritten
@@ -85,7 +86,7 @@ class Offloader:
     @property
     def is_store_away(self) -> bool:
         """Whether the store failed, or was too slow, a moment ago."""
-        return time.monotonic() < self._closed_until
+        return self._breaker.is_open
 
     def add(self, entry: Entry) -> None:
         """Take on an entry; `settle` does the rest."""
@@ -116,9 +117,8 @@ class Offloader:
                 raise StoreUnavailableError("the store did not take it")
         finally:
             self._summariser = summariser
-            if is_last and (attempt := self._running_attempt()) is not None:
-                attempt.cancel()
-                await asyncio.wait([attempt], timeout=1.0)
+            if is_last:
+                await self._storing.stop()
 
     @property
     def extra_seconds(self) -> float:
@@ -142,7 +142,7 @@ class Offloader:
         extra_seconds = self.extra_seconds
         timeout_seconds += extra_seconds
         deadline = time.monotonic() + timeout_seconds
-        if self._running_attempt() is not None:  # it may be one on a dead connection: after it comes a fresh one
+        if self._storing.running() is not None:  # it may be one on a dead connection: after it comes a fresh one
             await self._store_within(timeout_seconds)
         if self._waiting and (left := deadline - time.monotonic()) > 0:
             await self._store_within(left)
@@ -203,33 +203,23 @@ class Offloader:
         """Run attempts one after another until nothing waits, one failed, or the time is over."""
         deadline = time.monotonic() + timeout_seconds
         while self._waiting:
-            attempt = self._running_attempt() or self._new_attempt()
-            done, _ = await asyncio.wait([attempt], timeout=max(deadline - time.monotonic(), 0))
-            if not done:
+            try:
+                has_stored = await self._storing.result(self._try_to_store, max(deadline - time.monotonic(), 0))
+            except StoreUnavailableError:  # somebody else stopped the attempt
+                return
+            except asyncio.TimeoutError:
                 # the attempt goes on; if it succeeds later, its decisions come then
-                self._closed_until = time.monotonic() + self._policy.store_retry_seconds
+                self._breaker.failed()
                 self._outages.failed(
                     _STORING, "content was not stored within %.1f s; it stays inline for now", timeout_seconds
                 )
                 return
-            if attempt.cancelled() or not attempt.result():
+            if not has_stored:
                 return
 
-    def _running_attempt(self) -> asyncio.Task[bool] | None:
-        attempt = self._attempt
-        if attempt is None or attempt.done() or attempt.get_loop() is not asyncio.get_running_loop():
-            return None
-        return attempt
-
-    def _new_attempt(self) -> asyncio.Task[bool]:
+    async def _try_to_store(self) -> bool:
+        """Store what waits and record it; False if the store failed, which is logged."""
         entries = list(self._waiting.values())
-        self._attempt = asyncio.get_running_loop().create_task(
-            self._try_to_store(entries), name="memory_context offload"
-        )
-        return self._attempt
-
-    async def _try_to_store(self, entries: Sequence[Entry]) -> bool:
-        """Store what waits in these entries and record it; False if the store failed, which is logged."""
         await self._leave_repeats(entries)
         packed = await self._packed(entries)
         try:
@@ -241,11 +231,11 @@ class Offloader:
                 _logger.warning("storing %d contents at once failed, trying one by one: %s", len(packed), error)
                 await self._store_one_by_one(packed)
         except StoreError as error:
-            self._closed_until = time.monotonic() + self._policy.store_retry_seconds
+            self._breaker.failed()
             self._outages.failed(_STORING, "content stays inline for now: %s", error)
             return False
         self._outages.worked(_STORING)
-        self._closed_until = 0.0
+        self._breaker.worked()
         for entry in entries:
             self._waiting.pop(entry.position, None)
         if not self._waiting:
@@ -267,7 +257,7 @@ class Offloader:
             return [repeated(text, sources) for _, _, text, sources in work]
 
         size = sum(len(text) + sum(len(one.text) for one in sources) for _, _, text, sources in work)
-        found = await asyncio.to_thread(compare_all) if size > _OFF_LOOP_CHARACTERS else compare_all()
+        found = await in_thread_if_large(size, compare_all)
         for (entry, part, _, _), keys in zip(work, found, strict=True):
             if keys is not None:
                 self._transcript.decide(Repeated(entry.position, part.address, tuple(keys)))
@@ -293,9 +283,8 @@ class Offloader:
                     self._keep_inline(entry, part, error)
             return packed
 
-        if self._compactors.may_wait or sum(len(text) for _, _, text, _ in work) > _OFF_LOOP_CHARACTERS:
-            return await asyncio.to_thread(pack_all)
-        return pack_all()
+        size = math.inf if self._compactors.may_wait else sum(len(text) for _, _, text, _ in work)
+        return await in_thread_if_large(size, pack_all)
 
     def _told(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint] | None:
         """Return what the compactor is told of a result; None for any other part."""

@@ -4,14 +4,15 @@ The choice is recorded, and shows when the part is compacted, which the budget a
 model takes the place of what the compactor chose; `recording` says when.
 """
 
-import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..compaction import Compactors, Hint, Result
 from ..policy import ContextPolicy
 from ..references import MemoryRef
+from ..runtime import in_thread_if_large
 from ..tokens import TokenCounter
 from ..transcript import PartId, Retained, Transcript
 from .hints import told_of
@@ -23,8 +24,6 @@ from .summaries import Summariser
 __all__ = ["Retainer"]
 
 _logger = logging.getLogger("memory_context")
-
-_OFF_LOOP_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True)
@@ -67,12 +66,9 @@ class Retainer:
     async def settle(self) -> None:
         """Choose for every result that was answered since, long ones off the event loop; then record summaries."""
         choices = self._choices()
-        characters = sum(len(choice.result.content) for choice in choices)
-        if choices and (self._compactors.may_wait or characters > _OFF_LOOP_CHARACTERS):
-            retained = await asyncio.to_thread(self._chosen, choices)
-        else:
-            retained = self._chosen(choices)
-        for one in retained:
+        may_wait = choices and self._compactors.may_wait
+        size = math.inf if may_wait else sum(len(choice.result.content) for choice in choices)
+        for one in await in_thread_if_large(size, self._chosen, choices):
             # another task may have cleared, compacted or chosen meanwhile
             if self._is_open((one.position, one.address)):
                 self._transcript.decide(one)

@@ -35,6 +35,7 @@ from ..light_model import LightModel
 from ..memory import AgentMemory
 from ..messages import Address
 from ..policy import ContextPolicy
+from ..runtime import Background
 from ..transcript import Entry, Part, PartId
 
 __all__ = ["Summariser", "SummaryReady", "summary_model"]
@@ -133,7 +134,8 @@ class Summariser:
         self._light_model = light_model
         self._decisions = decisions
         self._waiting: deque[_Job] = deque()
-        self._running: dict[asyncio.Task[None], _Job] = {}
+        self._asking = Background[None]("memory_context summary")
+        self._job: _Job | None = None  # under way
         self._deadlines: dict[PartId, float] = {}
         self._made: dict[str, tuple[str, int]] = {}  # by key: the same content again is not summarised again
         self._ready: list[SummaryReady] = []
@@ -193,9 +195,7 @@ class Summariser:
     async def close(self) -> None:
         """Wait a little for what is being asked, give up the rest, and write what is not written yet."""
         self._waiting.clear()
-        loop = asyncio.get_running_loop()
-        if here := [task for task in self._running if task.get_loop() is loop]:
-            await asyncio.wait(here, timeout=_CLOSE_SECONDS)
+        await self._asking.wait(_CLOSE_SECONDS)
         self.forget()
         if self._unsaved:
             with suppress(asyncio.TimeoutError):
@@ -203,12 +203,10 @@ class Summariser:
 
     def forget(self) -> None:
         """Give up what waits and what is under way."""
-        tasks, self._running = list(self._running), {}
+        self._asking.cancel()
+        self._job = None
         self._waiting.clear()
         self._deadlines.clear()
-        for task in tasks:
-            with suppress(RuntimeError):  # its event loop may have ended
-                task.cancel()
 
     # --- in the background
 
@@ -217,37 +215,32 @@ class Summariser:
         return self._refusals < REFUSALS_ALLOWED and all(guard is None or guard.is_available for guard in guards)
 
     def _jobs(self) -> Iterable[_Job]:
-        return (*self._running.values(), *self._waiting)
+        return (*([self._job] if self._job else []), *self._waiting)
 
     def _go_on(self) -> None:
-        """Begin what waits, as far as there is room; first of all what broke off when its event loop ended."""
+        """Begin what waits, one at a time; first of all what broke off when its event loop ended."""
         try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # none runs here
+            is_asking = self._asking.running() is not None
+        except RuntimeError:  # no event loop runs here
             return
-        for task in [task for task in self._running if task.get_loop() is not loop]:
-            self._put_back(self._running.pop(task))
-        if self._waiting and not self._running:
-            job = self._waiting.popleft()
-            task = loop.create_task(self._work(job), name="memory_context summary")
-            self._running[task] = job
-            task.add_done_callback(self._end)
+        if not is_asking:
+            if (job := self._job) is not None:
+                self._job = None
+                if not job.is_done:
+                    self._waiting.appendleft(job)
+                else:
+                    self._close_places(job)
+            if self._waiting:
+                self._job = self._waiting.popleft()
+                self._asking.start(self._ask_all)
 
-    def _end(self, task: "asyncio.Task[None]") -> None:
-        job = self._running.pop(task, None)
-        if job is None:  # was given up
-            return
-        if task.cancelled():  # with its event loop: what comes next goes on with it
-            self._put_back(job)
-        else:
+    async def _ask_all(self) -> None:
+        while (job := self._job) is not None:
+            await self._work(job)
+            if self._job is not job:  # was given up
+                return
             self._close_places(job)
-            self._go_on()
-
-    def _put_back(self, job: _Job) -> None:
-        if job.is_done:
-            self._close_places(job)
-        else:
-            self._waiting.appendleft(job)
+            self._job = self._waiting.popleft() if self._waiting else None
 
     def _close_places(self, job: _Job) -> None:
         for place in job.places:

@@ -8,7 +8,6 @@ change is a decision, so the bill can be made again from the archive.
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
@@ -18,6 +17,7 @@ from autogen_core.tools import ToolSchema
 from ..errors import MemoryContextError
 from ..memory import AgentMemory, MemoryCriteria
 from ..policy import ContextPolicy
+from ..runtime import Breaker
 from ..tokens import TokenCounter
 from ..transcript import Offered, Standing, Transcript
 from .forget import ForgetMemoryTool
@@ -71,7 +71,7 @@ class PromptHead:
         self._policy = policy
         self._counter = counter
         self._instructions_tokens = self._own_tools_tokens = self._system_tokens = 0
-        self._look_at = 0.0
+        self._breaker = Breaker(policy.store_retry_seconds)
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
         """Note that the agent has memory tools: from the start, or as its workbench offers them."""
@@ -94,14 +94,14 @@ class PromptHead:
     async def look(self, memory: AgentMemory, standing: Standing) -> None:
         """Look once whether the user has memory, if late tools depend on it; waits no longer than a step may."""
         is_decided = not self.tools or not self._are_late or standing.offered.reason
-        if is_decided or self.user_has_memory is not None or time.monotonic() < self._look_at:
+        if is_decided or self.user_has_memory is not None or self._breaker.is_open:
             return
         try:
             first = MemoryCriteria(limit=1, oldest_first=True)
             found = await asyncio.wait_for(memory.query(first), self._policy.store_timeout_seconds)
             self.user_has_memory = any(item.session_id != memory.session_id for item in found)
         except (MemoryContextError, asyncio.TimeoutError) as error:
-            self._look_at = time.monotonic() + self._policy.store_retry_seconds
+            self._breaker.failed()
             _logger.debug("whether the user has memory is not known yet: %s", str(error) or "no answer in time")
 
     def record(self, transcript: Transcript) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..light_model import LightModel
 from ..memory import AgentMemory
 from ..messages import source_of
 from ..policy import ContextPolicy
+from ..runtime import Background
 from ..tokens import TokenCounter
 from ..transcript import Entry, Expanded, Transcript
 from .deciding import EXPANSIONS_LIMIT, decide
@@ -81,7 +81,9 @@ class Expander:
         self._reader = Reader(transcript, memory, policy, open_fold, is_store_away)
         self._asked: list[Entry] = []  # the user's words since the last view
         self._said: list[Entry] = []  # words of agents since the last view that name keys
+        self._deciding = Background[TurnAnswer]("memory_context decision")
         self._decision: asyncio.Task[TurnAnswer] | None = None  # about the user's words
+        self._expanding = Background[Expanded | None]("memory_context expansion")
         self._task: asyncio.Task[Expanded | None] | None = None  # all that is begun: waits for the decision, then reads
         self._composed: Expanded | None = None  # what of it is finished
         self._views_waiting = 0
@@ -97,7 +99,7 @@ class Expander:
             self._cancel()
         elif self._may_name(entry) and self._names(entry):
             self._said.append(entry)
-            self._task = _cancelled(self._task)  # a question under way is about the user's words and goes on
+            self._give_up_expansion()  # a question under way is about the user's words and goes on
 
     def begin(self) -> None:
         """Start to decide what the messages need that no view has followed yet."""
@@ -150,19 +152,25 @@ class Expander:
         return self._task if _is_usable(self._task) else None
 
     def _start(self) -> asyncio.Task[Expanded | None]:
-        self._task = _cancelled(self._task)
+        self._give_up_expansion()
         self._composed = None
         if not self._views_waiting:  # a view does not wait the longer for what comes while it waits
             waits = self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
             self._reader.deadline = time.monotonic() + waits
-        loop = asyncio.get_running_loop()
         if self._asked and not _is_usable(self._decision):
-            self._decision = loop.create_task(self._decided(tuple(self._asked)), name="memory_context decision")
-        self._task = loop.create_task(self._expand_safely(), name="memory_context expansion")
+            asked = tuple(self._asked)
+            self._decision = self._deciding.start(lambda: self._decided(asked))
+        self._task = self._expanding.start(self._expand_safely)
         return self._task
 
+    def _give_up_expansion(self) -> None:
+        self._expanding.cancel()
+        self._task = None
+
     def _cancel(self) -> None:
-        self._task, self._decision = _cancelled(self._task), _cancelled(self._decision)
+        self._give_up_expansion()
+        self._deciding.cancel()
+        self._decision = None
 
     def _calls(self) -> int:
         return self._light_model.usage.calls if self._light_model else 0
@@ -205,7 +213,10 @@ class Expander:
         return self._composed
 
     async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> Expanded | None:
-        answer = await asyncio.shield(self._decision) if asked and self._decision else TurnAnswer()
+        answer, decision = TurnAnswer(), self._decision
+        if asked and decision:
+            await asyncio.wait([decision])
+            answer = decision.result()
         entries = sorted((*asked, *said), key=lambda entry: entry.position)
         request = "\n".join(ends_of(text_of(entry), _REQUEST_CHARACTERS) for entry in entries)
         found: list[Found] = []
@@ -306,10 +317,3 @@ def _is_usable(task: "asyncio.Task[Any] | None") -> bool:
     if task is None or task.cancelled():
         return False
     return task.done() or task.get_loop() is asyncio.get_running_loop()
-
-
-def _cancelled(task: "asyncio.Task[Any] | None") -> None:
-    """Cancel a task, if there is one."""
-    if task is not None:
-        with suppress(RuntimeError):  # its event loop may have ended
-            task.cancel()

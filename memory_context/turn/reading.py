@@ -1,6 +1,5 @@
 """Reading what a turn needs from the store: in time or not at all, and not again at once after the store failed."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -12,6 +11,7 @@ from ..errors import ItemDamagedError, MemoryContextError, StoreUnavailableError
 from ..memory import AgentMemory, MemoryItem, SearchHit
 from ..outages import outages_of
 from ..policy import ContextPolicy
+from ..runtime import Breaker, attempt, begin
 from ..store import SECRET_TYPE, at_most
 from ..transcript import Entry, Opened, Transcript
 from .offer import offered_references, visible_texts
@@ -67,16 +67,16 @@ class Reader:
         self._memory = memory
         self._policy = policy
         self._open_fold = open_fold
-        self._closed_until = 0.0
+        self._breaker = Breaker(policy.store_retry_seconds)
 
     @property
     def is_open(self) -> bool:
         """Whether the store may be asked: it has not just failed, here or where it was to store something."""
-        return time.monotonic() >= self._closed_until and not self._is_store_away()
+        return not self._breaker.is_open and not self._is_store_away()
 
     def fail(self, why: str) -> None:
         """Ask the store for nothing for a while."""
-        self._closed_until = time.monotonic() + self._policy.store_retry_seconds
+        self._breaker.failed()
         outages_of(self._memory.memory_store).failed(
             _READING, "what this message asks for is not all brought back: %s", why
         )
@@ -149,28 +149,15 @@ class Reader:
             if self.is_open:  # not the store's fault
                 _logger.warning("what this message asks for is not all brought back: deciding took too long")
             return None
-        # not wait_for, which would wait for the end of a call whose cancellation hangs with the store
         with at_most(self._policy.store_timeout_seconds):
-            task = asyncio.ensure_future(call)
+            task = begin(call)
         self.is_waiting = True
         try:
-            done, _ = await asyncio.wait([task], timeout=left)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
+            if await attempt(task, left) is None:
+                raise StoreUnavailableError("the store did not answer in time")
         finally:
             self.is_waiting = False
-        if not done:
-            task.cancel()
-            task.add_done_callback(_forget)
-            raise StoreUnavailableError("the store did not answer in time")
         return task.result()
-
-
-def _forget(task: "asyncio.Future[Any]") -> None:
-    """Take note of an error nobody waits for."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> Piece:
