@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_context import MemoryRef
 
-__all__ = ["LINK", "chips", "excerpt", "fenced", "find_references", "linked", "titled"]
+__all__ = ["LINK", "chips", "excerpt", "fenced", "find_references", "labelled", "linked", "titled"]
 
 LINK = "#memory/"
 """What the address of a link to an item begins with; `public/links.js` opens it in the side panel."""
@@ -22,6 +22,7 @@ _ARGUMENT = re.compile(r"[A-Za-z_]\w*=(\S.*?)(?=, | [A-Za-z_]\w*=|$)")  # as des
 _PATH = re.compile(r"[\w.@+-]*(?:/[\w.@+-]+)+")
 _MARKS = re.compile(r"^#+ |[*`~]|(?<!\w)_+|_+(?!\w)|\]\([^)]*\)?|!?\[")  # of Markdown
 _TITLE_CHARACTERS = 72
+_LABEL_CHARACTERS = 48
 _IN_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
@@ -71,15 +72,28 @@ def titled(description: str) -> tuple[str, str]:
     """Return what a person calls an item, such as its file's name, and the rest of its description."""
     asked = _ARGUMENT.match(description)
     if asked:
-        title = asked[1].rpartition("/")[2] if _PATH.fullmatch(asked[1]) else asked[1]
+        title = _file_name(asked[1])
         rest = description[asked.end() :].strip(" ,")
     else:
         title, rest = description, ""
-    title = _MARKS.sub("", title).strip() or description
-    if len(title) > _TITLE_CHARACTERS:
-        title = title[:_TITLE_CHARACTERS].rpartition(" ")[0].rstrip(" ,.;:-") or title[:_TITLE_CHARACTERS]
-        title += "…"
-    return title, _MARKS.sub("", rest)
+    return _shortened(_MARKS.sub("", title).strip() or description, _TITLE_CHARACTERS), _MARKS.sub("", rest)
+
+
+def labelled(thing: str, tool: str) -> str:
+    """Return the title of a step: the thing that a tool works on, if any, and the tool in words."""
+    words = tool.replace("_", " ")
+    thing = _shortened(_file_name(" ".join(thing.split())), _LABEL_CHARACTERS)
+    return f"{thing} · {words}" if thing else words.capitalize()
+
+
+def _file_name(text: str) -> str:
+    return text.rpartition("/")[2] if _PATH.fullmatch(text) else text
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return (text[:most].rpartition(" ")[0].rstrip(" ,.;:-") or text[:most]) + "…"
 
 
 def chips(refs: Iterable[MemoryRef]) -> dict[str, Any]:

@@ -29,13 +29,12 @@ from memory_context.transcript import Expanded
 
 from .chats import LiveChat
 from .failures import UNANSWERED
-from .references import chips, excerpt, fenced, find_references, linked
+from .references import chips, excerpt, fenced, find_references, labelled, linked, titled
 
 __all__ = ["TurnDisplay", "run_turn"]
 
 _HEED_SECONDS = 1.0  # between asking a run to end and ending it
 _ENTRIES_SEARCHED = 8  # a result is the newest entry, unless several agents work in one context
-_LABEL_CHARACTERS = 48
 _INPUT_CHARACTERS = 2400
 _ICONS = {  # of Lucide
     "read_file": "file-text",
@@ -152,7 +151,7 @@ class TurnDisplay:
         await self._finish()
         for call in calls:
             arguments = _arguments(call)
-            step = _step(_label(call.name, arguments), _ICONS.get(call.name, "wrench"), show_input="json")
+            step = _step(self._label(call.name, arguments), _ICONS.get(call.name, "wrench"), show_input="json")
             given = json.dumps(arguments, indent=1, ensure_ascii=False)
             step.input = given if len(given) <= _INPUT_CHARACTERS else f"{given[:_INPUT_CHARACTERS]} …"
             step.start = utc_now()
@@ -212,14 +211,21 @@ class TurnDisplay:
             self.answer = message
 
     async def _show_opened(self, items: list[tuple[str, str]], context: MemoryContext) -> None:
-        step = _step("its memory", "database", show_input=False)
-        step.start = step.end = utc_now()
-        step.output = "\n".join(f"- `{key}` {why}" for key, why in items)
         known = self._known()
         refs = [known[key] for key, _ in items if key in known]
+        thing = titled(refs[0].description)[0] if len(items) == len(refs) == 1 else f"{len(items)} items"
+        step = _step(labelled(thing, "opened again"), "database", show_input=False)
+        step.start = step.end = utc_now()
+        step.output = "\n".join(f"- `{key}` {why}" for key, why in items)
         if refs:
             step.elements = [cl.CustomElement(name="References", props=chips(refs), display="inline")]
         await step.send()
+
+    def _label(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Return what a tool is called with first, as a person calls it, and what is done with it."""
+        first = next((value for value in arguments.values() if isinstance(value, str)), "")
+        ref = self._known().get(first)
+        return labelled(titled(ref.description)[0] if ref else first, name)
 
     def _known(self) -> dict[str, MemoryRef]:
         """Return what this chat refers to, by key."""
@@ -261,12 +267,3 @@ def _arguments(call: FunctionCall) -> Mapping[str, Any]:
     except ValueError:
         found = call.arguments
     return found if isinstance(found, dict) else {"arguments": found}
-
-
-def _label(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return a tool's name and what it is called with first, in a line."""
-    first = next((value for value in arguments.values() if isinstance(value, str)), "")
-    line = " ".join(f"{name} {first}".split())
-    if len(line) <= _LABEL_CHARACTERS:
-        return line
-    return f"{line[:_LABEL_CHARACTERS].rpartition(' ')[0] or line[:_LABEL_CHARACTERS]}…"

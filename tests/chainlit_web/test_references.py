@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_context import MemoryRef
-from samples.chainlit_web.references import LINK, chips, excerpt, fenced, find_references, linked, titled
+from samples.chainlit_web.references import LINK, chips, excerpt, fenced, find_references, labelled, linked, titled
 
 REF = MemoryRef("npm_install_k3f9x2", "npm install *output*, 500 lines", 2340)
 
@@ -57,6 +57,19 @@ def test_references_are_found_once_and_in_order() -> None:
 )
 def test_a_title_is_what_a_person_calls_the_item(description: str, title: str, rest: str) -> None:
     assert titled(description) == (title, rest)
+
+
+@pytest.mark.parametrize(
+    ("thing", "tool", "label"),
+    [
+        ("store/pool.py", "read_file", "pool.py · read file"),
+        ("raise\nTimeoutError", "search_code", "raise TimeoutError · search code"),
+        ("word " * 30, "store_memory", "word " * 8 + "word… · store memory"),
+        ("", "list_files", "List files"),
+    ],
+)
+def test_the_title_of_a_step_begins_with_what_the_tool_works_on(thing: str, tool: str, label: str) -> None:
+    assert labelled(thing, tool) == label
 
 
 def test_an_excerpt_says_how_much_is_left_out() -> None:

@@ -34,7 +34,7 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await ada.answered(1)
 
     # the step has the beginning of what the tool returned, and its reference opens the whole
-    await page.get_by_role("button", name="read_file context.py").click()
+    await page.get_by_role("button", name="context.py · read file", exact=True).click()
     chip = page.locator(".mc-chip").first
     await expect(chip).to_have_text(re.compile(r"^context\.py[\d,]+ tokens$"))
     await chip.click()
@@ -67,7 +67,7 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await ada.answered(1)
     await ada.say("read policy.py", 2)
     # it saw only a reference, and looked up what it needed
-    await expect(page.get_by_role("button", name="retrieve_memory")).to_have_count(2)
+    await expect(page.get_by_role("button", name="retrieve memory")).to_have_count(2)
     await ada.show("view")
     await expect(page.locator(".mc-segments .mc-key")).to_have_count(2)  # also that of before the restart
     await ada.show("stored")
@@ -83,7 +83,7 @@ async def test_a_large_result_opens_by_its_reference_lasts_and_is_forgotten(
     await first.get_by_role("button", name="Forget it").click()
     await expect(items).to_have_count(1)
     await expect(page.get_by_role("status").filter(has_text="forgotten")).to_have_text("1 item is forgotten.")
-    await page.get_by_role("button", name="read_file context.py").click()
+    await page.get_by_role("button", name="context.py · read file", exact=True).click()
     await page.locator(".mc-chip").first.click()
     await expect(page.locator(".mc-problem")).to_contain_text("was forgotten on")
 

@@ -1,6 +1,7 @@
 """The page in a real browser: what people see, hear and press; nothing in a message can become part of it."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -152,6 +153,8 @@ async def test_everything_can_be_read_and_has_a_name(visit: Visit, scheme: Any):
     assert await page.evaluate(CONTRAST) == []
     await say(page, A_FILE)
     await answers(page, 1)
+    done = await page.locator("summary").last.inner_text()
+    assert re.fullmatch(r"pool\.py · read file · [\d,]+ tokens, stored", done.strip())
     await page.locator("summary").last.click()
     await page.locator(".steps .chip").first.click()  # what is stored opens, page by page
     item = page.locator("#item")
@@ -379,6 +382,8 @@ async def test_an_answer_that_the_server_cannot_confirm_is_marked(visit: Visit):
     marked = page.locator(".message", has=page.locator(".unverified"))
     assert await marked.locator(".text").all_inner_texts() == ["I deleted it."]
     assert await marked.locator(".unverified").inner_text() == "Not confirmed"
+    await marked.locator(".unverified summary").click()
+    await marked.get_by_text("the server cannot confirm that the assistant said it").wait_for()
 
 
 async def test_nothing_moves_when_an_answer_is_finished(visit: Visit):

@@ -128,7 +128,7 @@ export class MessagesView {
     const discard = () => this.#store.discard(id);
     meta.replaceChildren(
       ...[
-        unverified && element("span", { class: "unverified", title: UNVERIFIED }, icon("warning"), "Not confirmed"),
+        unverified && unconfirmed(),
         told && element("span", { class: "state" }, state === "queued" && icon("clock"), told),
         state === "failed" && element("button", { type: "button", class: "quiet", onclick: again }, "Try again"),
         (state === "failed" || state === "queued") &&
@@ -168,6 +168,12 @@ export class MessagesView {
   }
 }
 
+/** The mark of an answer that only a browser knows of; it opens, so that it explains itself on a touch screen too. */
+function unconfirmed() {
+  const ontoggle = ({ target }) => target.scrollIntoView({ block: "nearest" });
+  return element("details", { class: "unverified", ontoggle }, element("summary", {}, icon("warning"), "Not confirmed"), UNVERIFIED);
+}
+
 /** What the agent did on its way to the answer, in one line that opens. */
 function drawSteps(place, steps, isAtWork) {
   if (steps.length === 0) {
@@ -186,14 +192,25 @@ function drawSteps(place, steps, isAtWork) {
   }
 }
 
-function inOneLine(step) {
-  return `${step.name} · ${textOf(step)}`;
+/** What it works on and the tool in words, such as "pool.py · read file"; of a small result, what it says. */
+function inOneLine({ kind, name, summary }) {
+  const words = inWords(name);
+  const stored = kind === "result" && STORED.exec(summary);
+  if (stored) return `${titleOf(stored[2])} · ${words} · ${Number(stored[3]).toLocaleString("en")} tokens, stored`;
+  const given = kind === "call" ? argumentsOf(summary) : null;
+  if (given === null) return `${words} · ${summary}`;
+  const first = Object.values(given).find((value) => typeof value === "string");
+  return first ? `${titleOf(first)} · ${words}` : words;
+}
+
+function inWords(name) {
+  return name.replaceAll("_", " ");
 }
 
 function altogether(steps) {
   const results = steps.filter(({ kind }) => kind === "result");
   if (results.length === 1) return inOneLine(results[0].summary.includes("[MemoryRef: ") ? results[0] : steps[0]);
-  const names = [...new Set(steps.map(({ name }) => name))];
+  const names = [...new Set(steps.map(({ name }) => inWords(name)))];
   return `${results.length || steps.length} steps: ${names.join(", ")}`;
 }
 
@@ -203,16 +220,19 @@ function contentOf(step) {
   return stored ? [reference(stored[1], stored[2], Number(stored[3]))] : [textOf(step)];
 }
 
-/** A call by its arguments, a large result by what it is of. */
+/** A call by its arguments, a result by what it says. */
 function textOf({ kind, summary }) {
-  const stored = STORED.exec(summary);
-  if (kind === "result" && stored) return `${titleOf(stored[2])}, ${Number(stored[3]).toLocaleString("en")} tokens, stored`;
-  if (kind !== "call") return summary;
+  const given = kind === "call" ? argumentsOf(summary) : null;
+  if (given === null) return summary;
+  const told = ([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`;
+  return Object.entries(given).map(told).join(", ");
+}
+
+function argumentsOf(summary) {
   try {
-    const given = Object.entries(JSON.parse(summary));
-    return given.map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
+    return JSON.parse(summary);
   } catch {
-    return summary; // cut short
+    return null; // cut short
   }
 }
 
