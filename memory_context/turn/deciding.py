@@ -45,6 +45,7 @@ async def decide(
     *,
     prompt_template: str | None = None,
     prompt_limit_tokens: int = 2000,
+    masks_credentials: bool = True,
 ) -> TurnAnswer:
     """Return what this turn needs: items to expand, and what to search for if the request is ambiguous.
 
@@ -57,6 +58,7 @@ async def decide(
         counter: Counts the prompt's tokens.
         prompt_template: See `TurnPrompt`; None for the default.
         prompt_limit_tokens: The most tokens the prompt takes.
+        masks_credentials: Whether credentials are masked in the prompt.
 
     Raises:
         ValueError: The template or the limit is unusable.
@@ -72,7 +74,9 @@ async def decide(
     relevant = [expansion.key for expansion in by_rules.expansions]
     # in a thread, since counting 2,000 tokens of hard text takes milliseconds, and the counter may have to load
     messages = await asyncio.to_thread(
-        lambda: TurnPrompt(counter, prompt_template, prompt_limit_tokens).messages(turn, relevant)
+        lambda: TurnPrompt(counter, prompt_template, prompt_limit_tokens, masks_credentials=masks_credentials).messages(
+            turn, relevant
+        )
     )
     try:
         answer = await light_model.ask(messages, LightAnswer)

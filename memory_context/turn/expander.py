@@ -272,6 +272,7 @@ class Expander:
             self._counter,
             prompt_template=self._policy.expansion.prompt,
             prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
+            masks_credentials=self._policy.mask_credentials,
         )
         if answer.decided_by == "model":
             self._answer = answer

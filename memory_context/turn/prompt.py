@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ..credentials import masked
 from ..tokens import TokenCounter, cut_to_tokens
 from .requests import OfferedReference, TurnRequest
 
@@ -52,6 +53,7 @@ _REFUSED = re.compile("[\x00\ud800-\udfff]")
 _OVERHEAD_TOKENS = 40  # of two messages, their sources, and seams between texts counted apart
 _REQUEST_SHARE, _ANSWER_SHARE = 0.5, 0.4
 _CUT = "\n[…]\n"
+_LONGEST_CREDENTIAL = 16_384  # characters: of a private key
 _KEYS_LIMIT = 100
 _NONE = "(none)"
 
@@ -119,17 +121,26 @@ class TurnPrompt:
         template: Text with the fields {request}, {last_answer} and {references}; None for the default. Other braces
             are text. A field may be missing or repeated.
         limit_tokens: The most tokens the messages take, by the counter.
+        masks_credentials: Whether credentials in what is said and described are masked.
 
     Raises:
         ValueError: A field is unknown, or the template leaves less than 200 tokens of the limit.
     """
 
-    def __init__(self, counter: TokenCounter, template: str | None = None, limit_tokens: int = 2000) -> None:
+    def __init__(
+        self,
+        counter: TokenCounter,
+        template: str | None = None,
+        limit_tokens: int = 2000,
+        *,
+        masks_credentials: bool = True,
+    ) -> None:
         template = PROMPT if template is None else template
         check_template(template)
         if limit_tokens < LEAST_PROMPT_TOKENS:
             raise ValueError(f"prompt_limit_tokens={limit_tokens!r} is too small: use at least {LEAST_PROMPT_TOKENS}")
         self._counter = counter
+        self._masked = masked if masks_credentials else str
         self._template = _clean(template)
         self._room_tokens = limit_tokens - counter.count(_INSTRUCTIONS) - counter.count(template) - _OVERHEAD_TOKENS
         if self._room_tokens < 200:
@@ -165,11 +176,15 @@ class TurnPrompt:
     def _cut(self, text: str, limit_tokens: int) -> str:
         """Return the head and the tail of a text, as data; the work depends on the limit."""
         reach = limit_tokens * 8  # characters; longer ones are cut before anything looks at them
-        if len(text) <= 2 * reach:
-            text = _data(text)
+        read = reach + _LONGEST_CREDENTIAL  # masked before the cut, which could leave half of one
+        is_short = len(text) <= 2 * read
+        head = self._masked(text if is_short else text[:read])
+        tail = head if is_short else self._masked(text[-read:])
+        if is_short and len(head) <= 2 * reach:
+            text = _data(head)
             if not self._counter.is_over(text, limit_tokens):
                 return text.strip()
-        head, tail = _data(text[:reach]), _data(text[-reach:])
+        head, tail = _data(head[:reach]), _data(tail[-reach:])
         half = (limit_tokens - 6) // 2  # 6 for the mark and the seams
         start = cut_to_tokens(head, half, self._counter)
         end = cut_to_tokens(tail, half, self._counter, side="end")
@@ -182,18 +197,17 @@ class TurnPrompt:
         offered.sort(key=lambda one: (rank.get(one.ref.key, len(rank)), one.messages_ago))
         lines: list[str] = []
         for reference in offered:
-            line = _line(reference)
+            line = self._line(reference)
             limit_tokens -= self._counter.count(line + "\n") + 1
             if limit_tokens < 0:
                 break
             lines.append(line)
         return "\n".join(lines)
 
-
-def _line(reference: OfferedReference) -> str:
-    ref = reference.ref
-    ago = "1 message ago" if reference.messages_ago == 1 else f"{reference.messages_ago} messages ago"
-    return _data(f"{ref.key} - {ref.description} - {ref.token_count} tokens - {ago}")
+    def _line(self, reference: OfferedReference) -> str:
+        ref = reference.ref
+        ago = "1 message ago" if reference.messages_ago == 1 else f"{reference.messages_ago} messages ago"
+        return _data(f"{ref.key} - {self._masked(ref.description)} - {ref.token_count} tokens - {ago}")
 
 
 def _data(text: str) -> str:

@@ -174,6 +174,26 @@ async def test_no_part_of_a_credential_is_embedded(database_url: str):
     assert not [line for line in key.split("\n")[1:-1] for text in embedded if line in text or line[:20] in text]
 
 
+@pytest.mark.parametrize("masks", [True, False])
+async def test_decision_prompt_has_no_credential(store: MemoryStore, masks: bool):
+    """Neither of the request, also where it is cut, nor of the last answer or a description; unless masks are off."""
+    light, key = Light(), private_key(90)
+    policy = ContextPolicy(recall=RecallPolicy(enabled=False), mask_credentials=masks)
+    context = MemoryContext("alice", "coder", "s1", store, model_client=light, policy=policy)
+    await context.store("a note", f"a note with OPENAI_API_KEY={KEY}")
+    await add_step(context, ENVIRONMENT, name="run_shell")
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content=f"I set OPENAI_API_KEY={KEY}.", source="coder"))
+    filler = "the survey of the harbour goes on\n" * 900
+    request = f"Use postgres://app:{PASSWORD}@db/app.\n{filler[:1_500]}{key}\n{filler}{key}\nWhat is SETTING_7?"
+    await context.add_message(UserMessage(content=request, source="user"))
+    await context.get_messages()
+    (prompt,) = light.prompts
+    assert "What is SETTING_7?" in prompt
+    assert bool(leaks(prompt)) is not masks
+    assert any(line[:20] in prompt for line in key.split("\n")[1:-1]) is not masks
+
+
 async def test_light_model_reads_and_writes_no_credential(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Neither in the result that it sums up nor in the talk that it names; what it writes is masked too."""
     light = Light()
