@@ -155,7 +155,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         renderer = view.Renderer(self.policy, self.token_counter)
         self._budget = view.Budget(self.policy, self.token_counter, renderer, tag)
         self._meter = Meter(transcript, self.policy)
-        self._expander.agent_has_tools = bool(self._prompt_head.tools)
+        self._expander.agent_has_tools = self._offloader.agent_has_tools = bool(self._prompt_head.tools)
 
     # --- the chat context ---------------------------------------------------------------------------------------
 

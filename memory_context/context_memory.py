@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autogen_core.tools import ToolSchema
 
     from .memory import AgentMemory, SearchHit
+    from .offload import Offloader
     from .tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
     from .transcript import Transcript
     from .turn import Expander
@@ -49,6 +50,7 @@ class ContextMemory:
 
     _agent_memory: AgentMemory
     _transcript: Transcript
+    _offloader: Offloader
     _expander: Expander
 
     @cached_property
@@ -180,9 +182,12 @@ class ContextMemory:
         return workbench
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
-        """Note that the agent has memory tools: what it names in its answers is not opened any more."""
+        """Note that the agent has memory tools: what it names in its answers is not opened any more.
+
+        Results that come from now on do not name their keys when they are shown whole (`policy.name_first_views`).
+        """
         self._prompt_head.hand_out(names, are_late=are_late)
-        self._expander.agent_has_tools = True
+        self._expander.agent_has_tools = self._offloader.agent_has_tools = True
 
     def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
         """Have the bill count what else stands in each call of the agent: its system message, its own tools.

@@ -20,10 +20,12 @@ __all__ = [
     "ContextPolicy",
     "ExpansionPolicy",
     "FirstView",
+    "NamedFirstViews",
     "RecallPolicy",
 ]
 
 FirstView = Literal["full", "excerpt", "placeholder"]
+NamedFirstViews = Literal["auto", "always", "never"]
 CompactionMode = Literal["plugin", "model", "auto"]
 
 _LEAST_VIEW_TOKENS = 1000
@@ -159,6 +161,9 @@ class ContextPolicy(BaseModel):
             user message is always whole. In effect at most a quarter of the budget for a result.
         document_first_view_limit_tokens: The same for a document (prose, a page, a mail), which is meant to be read. In
             effect at most half of the budget.
+        name_first_views: Results that name their memory key in a line above them when they are shown whole: `auto` if
+            results are compacted and the agent was given no memory tools to find the key with, `always`, or `never`.
+            The line counts towards the limits above. A result that was shown keeps its line, or stays without one.
         token_budget: The most tokens `get_messages` returns, all sections included; None is unlimited.
         reserved_tokens: Part of the budget kept free for what the context does not see: system prompt, tool schemas.
         fold_to_ratio: A fold takes the view down to this share of the budget, not just under it, so that folds are
@@ -183,6 +188,7 @@ class ContextPolicy(BaseModel):
     first_view_by_tool: dict[str, FirstView] = {}
     first_view_limit_tokens: int = Field(default=4000, ge=200)
     document_first_view_limit_tokens: int = Field(default=12_000, ge=200)
+    name_first_views: NamedFirstViews = "auto"
     token_budget: int | None = 100_000
     reserved_tokens: int = Field(default=0, ge=0)
     fold_to_ratio: float = Field(default=0.6, gt=0, lt=1)
@@ -220,6 +226,11 @@ class ContextPolicy(BaseModel):
         if not self.compaction.enabled:
             return "full"
         return self._named_for(tool) or self.first_view
+
+    def names_first_view(self, agent_has_tools: bool) -> bool:
+        """Return whether a result that is shown whole names its memory key."""
+        is_needed = self.compaction.enabled and not agent_has_tools
+        return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
 
     def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
         """Return what one result of a tool may take in its first view and be shown whole.

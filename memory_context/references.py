@@ -9,7 +9,7 @@ import hashlib
 import re
 from base64 import b32encode
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .escaping import to_utf8
 
@@ -63,6 +63,10 @@ class MemoryRef:
         return f"[MemoryRef: {self.key} - {self.description} - {self.token_count} tokens]"
 
     __str__ = render
+
+    def headline(self) -> str:
+        """Return the line above a content that is shown whole: the placeholder's form without the description."""
+        return replace(self, description="shown whole below").render()
 
     @classmethod
     def parse(cls, text: str) -> "MemoryRef | None":

@@ -104,7 +104,7 @@ async def _seen(
             remarks.append("what the context would open for the waiting request is decided when it goes on")
     shown = _shown(after)
     told = report(transcript, before, after, policy.token_budget)
-    return _Seen(told, await _texts_of(shown, memory) if with_texts else None, is_now, remarks)
+    return _Seen(told, await _texts_of(shown, memory, transcript) if with_texts else None, is_now, remarks)
 
 
 async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "ContextPolicy") -> "tuple[Transcript, View]":
@@ -138,18 +138,23 @@ def _shown(view: "View") -> "list[tuple[Segment, str]]":
     return shown
 
 
-async def _texts_of(shown: "Sequence[tuple[Segment, str]]", memory: "AgentMemory") -> list[str]:
+async def _texts_of(
+    shown: "Sequence[tuple[Segment, str]]", memory: "AgentMemory", transcript: "Transcript"
+) -> list[str]:
     """Return the text of each segment; what only the store has is read there."""
     missing = {one.keys[0] for one, text in shown if one.state == "full" and one.keys and not text}
     contents = await memory.retrieve_contents(missing) if missing else {}
-    return [_text_of(one, text, contents) for one, text in shown]
+    return [_text_of(one, text, contents, transcript) for one, text in shown]
 
 
-def _text_of(segment: "Segment", text: str, contents: Mapping[str, str]) -> str:
+def _text_of(segment: "Segment", text: str, contents: Mapping[str, str], transcript: "Transcript") -> str:
     if text or not segment.keys:
         return text
-    if segment.state == "full":
-        return contents.get(segment.keys[0], f"({segment.keys[0]} was forgotten since)")
+    if segment.state == "full" and segment.part is not None:
+        content = contents.get(segment.keys[0], f"({segment.keys[0]} was forgotten since)")
+        stored = transcript[segment.position].part(segment.part[1]).stored
+        names_key = segment.tokens > segment.full_tokens
+        return f"{stored.refs[0].headline()}\n{content}" if stored and names_key else content
     return f"(of {', '.join(segment.keys)}, {segment.tokens:,} tokens; what it said is not archived any more)"
 
 

@@ -154,7 +154,7 @@ class _Watcher:
         if isinstance(decision, Shown):
             self._add_call(transcript, self._renderer.render(transcript))
         elif isinstance(decision, Offloaded):
-            self._restore_excerpt(transcript, decision)
+            self._restore_first_view(transcript, decision)
         elif isinstance(decision, Folded):
             self._mark = "fold"
         elif isinstance(decision, Withdrawn) or (isinstance(decision, PlannedCompaction) and decision.is_planned):
@@ -162,8 +162,11 @@ class _Watcher:
         elif isinstance(decision, Expanded):
             self.lost_expansions += bool(decision.opened) and not decision.tokens
 
-    def _restore_excerpt(self, transcript: Transcript, decision: Offloaded) -> None:
-        """Have a result shown by as much as its excerpt took, whose text is dropped by the time it is archived."""
+    def _restore_first_view(self, transcript: Transcript, decision: Offloaded) -> None:
+        """Have a result shown as it was first: by as much as its excerpt took, or whole below its key.
+
+        The texts of both may be dropped by the time they are archived.
+        """
         if decision.position < transcript.first:
             return
         part = transcript[decision.position].part(decision.address)
@@ -177,6 +180,9 @@ class _Watcher:
             self.assumed_excerpts += 1
         if 0 < tokens < part.tokens:  # else it was shown whole
             part.stored = replace(stored, excerpt="", excerpt_tokens=tokens)
+            transcript[decision.position].touch()
+        elif tokens > part.tokens:
+            part.stored = replace(stored, headline=stored.refs[0].headline())
             transcript[decision.position].touch()
 
     def _add_call(self, transcript: Transcript, view: View) -> None:

@@ -16,6 +16,8 @@ _TASK_CHARACTERS = 16_000
 
 _EXCERPT_OVERHEAD_TOKENS = 115
 """Room in a first view for the status, the placeholder and the line above an excerpt."""
+_HEADLINE_TOKENS = 80
+"""The most that the line above a first view takes: a key has up to 64 characters."""
 _FACTS_SHARE_OF_EXCERPT = 0.15
 """Of an excerpt's room: names in what is left out say more for their tokens than further lines would."""
 
@@ -30,6 +32,7 @@ def told_of(
     *,
     is_answered: bool,
     known: KnownText | None,
+    names_key: bool = False,
 ) -> tuple[Result, Hint]:
     """Return a result, or the output of code, as compactors take it, and what is known of the agent's work.
 
@@ -43,6 +46,7 @@ def told_of(
         is_answered: Whether facts are wanted, for good; else an excerpt, if the part is too long to be shown whole,
             and beside it facts about the rest.
         known: What facts need not say; None if that does not matter.
+        names_key: Whether a first view that is whole has a line above it, which counts towards its limit.
     """
     result = _result_of(transcript, entry, part, text)
     first_view = policy.first_view_of(result.source)
@@ -52,8 +56,10 @@ def told_of(
     if not is_answered:
         if first_view == "excerpt":
             excerpt_limit = min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
-        elif part.tokens > policy.whole_limit_tokens(result.source, lambda: _is_document(text)):
-            excerpt_limit = policy.excerpt_limit_tokens
+        else:
+            first_tokens = part.tokens + (_HEADLINE_TOKENS if names_key else 0)
+            if first_tokens > policy.whole_limit_tokens(result.source, lambda: _is_document(text)):
+                excerpt_limit = policy.excerpt_limit_tokens
     if excerpt_limit:
         facts_limit = min(policy.compaction.facts_limit_tokens, int(excerpt_limit * _FACTS_SHARE_OF_EXCERPT))
         excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)

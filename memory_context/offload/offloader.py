@@ -49,6 +49,7 @@ class Offloader:
 
     Attributes:
         transactions: How many transactions stored something.
+        agent_has_tools: Whether the agent has memory tools, by which it finds the key of what it was shown whole.
     """
 
     write_order = 0
@@ -78,7 +79,7 @@ class Offloader:
         self._storing = Background[bool]("memory_context offload")
         self._breaker = Breaker(policy.store_retry_seconds)
         self._outages = outages_of(memory.memory_store)
-        self.transactions = 0
+        self.transactions, self.agent_has_tools = 0, False
         self._buffers = memory.memory_store.unwritten
         if self._waiting:
             self._buffers.hold(self)
@@ -290,9 +291,8 @@ class Offloader:
         """Return what the compactor is told of a result; None for any other part."""
         if not part.is_result:
             return None
-        return told_of(
-            self._transcript, entry, part, text, self._policy, self._counter, is_answered=False, known=self._known
-        )
+        work, names_key = (self._transcript, entry, part, text, self._policy, self._counter), self._names_keys
+        return told_of(*work, is_answered=False, known=self._known, names_key=names_key)
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
         """Store packed parts in one transaction and record it.
@@ -307,8 +307,15 @@ class Offloader:
         self.transactions += 1
         for entry, part, pieces in packed:
             kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
-            self._transcript.decide(Offloaded(entry.position, part.address, kept))
+            named = await self._packer.named(entry, part, kept, pieces[0].content) if self._names_keys else kept
+            if entry.position < self._transcript.standing.shown:
+                named = kept  # a view showed it without, and the prompt cache has that
+            self._transcript.decide(Offloaded(entry.position, part.address, named))
             self._have_summarised(entry, part, pieces[0].content)
+
+    @property
+    def _names_keys(self) -> bool:
+        return self._policy.names_first_view(self.agent_has_tools)
 
     def _have_summarised(self, entry: Entry, part: Part, text: str) -> None:
         if self._summariser is None or part.stored is None or not self._summariser.wants(part):

@@ -16,7 +16,7 @@ from ..messages import calls_of, long_strings, replace_strings, results_of, sour
 from ..policy import ContextPolicy
 from ..references import QUOTATION, MemoryRef, shorten
 from ..store import Origin
-from ..tokens import TokenCounter
+from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Part, Stored
 from .result_types import result_type
 
@@ -104,6 +104,15 @@ class Packer:
         passages = _excerpt_text(piece.content, piece.survives, ref)
         shown = f"Excerpt, {self._counter.count(passages):,} of its {part.tokens:,} tokens:"
         return self.stored(refs, compacted, f"{compacted}\n{shown}\n{passages}")
+
+    async def named(self, entry: Entry, part: Part, stored: Stored, content: str) -> Stored:
+        """Return what is kept of a part so that it names its key if it is a result that is shown whole."""
+        is_compacted = self._policy.first_view_of(entry.tool_of(part.address)) == "placeholder"
+        if not part.is_result or stored.excerpt is not None or is_compacted:
+            return stored
+        named = replace(stored, headline=stored.refs[0].headline())
+        (tokens,) = await count_off_loop(self._counter, [named.below_headline(content)])
+        return replace(named, excerpt_tokens=tokens)
 
     def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:
         """Return a record with its texts counted."""

@@ -43,7 +43,7 @@ class SummaryRecorder:
         if position < standing.start or standing.is_folded(position) or place in standing.compacted:
             return False
         part = self._transcript[position].part(address)
-        return part.stored is not None and part.stored.excerpt_tokens in (0, part.tokens)
+        return part.stored is not None and not 0 < part.stored.excerpt_tokens < part.tokens
 
     def is_held(self, part: PartId) -> bool:
         """Whether a part is not to be compacted yet, as its summary is still to come."""

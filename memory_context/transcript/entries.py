@@ -52,7 +52,9 @@ class Stored:
             memory tool, whose content is stored already.
         compacted: What is shown once the part is consumed, placeholder included.
         excerpt: What is shown first when the part is too long to be shown in full; None if it is not, or no more.
-        excerpt_tokens: What that takes, or took.
+        excerpt_tokens: What that takes, or took; of a part shown whole with a headline, what both take.
+        headline: The line above a part that is shown whole, which names its key; empty for none, or when the part is
+            shown whole no more.
     """
 
     refs: tuple[MemoryRef, ...]
@@ -60,6 +62,11 @@ class Stored:
     compacted_tokens: int
     excerpt: str | None = None
     excerpt_tokens: int = 0
+    headline: str = ""
+
+    def below_headline(self, text: str) -> str:
+        """Return a text as it is shown whole: below the headline, if there is one."""
+        return f"{self.headline}\n{text}" if self.headline else text
 
     @property
     def facts_tokens(self) -> int:

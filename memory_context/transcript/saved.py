@@ -209,10 +209,11 @@ def _replay(
 
 def _decision_to_json(decision: Decision, transcript: Transcript, chosen: Container[PartId]) -> dict[str, Any]:
     if isinstance(decision, Offloaded):
-        # the log has no excerpt; the part has it as long as it is needed
+        # the log has neither excerpt nor headline; the part has them as long as they are needed
         stored = transcript[decision.position].part(decision.address).stored
         if stored is not None:
-            kept = replace(decision.stored, excerpt=stored.excerpt, excerpt_tokens=stored.excerpt_tokens)
+            excerpt, tokens, headline = stored.excerpt, stored.excerpt_tokens, stored.headline
+            kept = replace(decision.stored, excerpt=excerpt, excerpt_tokens=tokens, headline=headline)
             if (decision.position, decision.address) in chosen:  # what stays is saved there
                 kept = replace(kept, compacted="", compacted_tokens=0)
             decision = Offloaded(decision.position, decision.address, kept)

@@ -180,7 +180,7 @@ class Transcript:
         """Let a decision take effect again that was taken when there were `at` entries."""
         self._apply(decision)
         if isinstance(decision, Offloaded):  # its texts are with the part, and only as long as they are shown
-            decision = replace(decision, stored=_without_excerpt(decision.stored))
+            decision = replace(decision, stored=_without_first_view(decision.stored))
         elif isinstance(decision, Expanded):
             self._expanded_in_log[decision.place] = len(self.log)
         self.log.append((at, decision))
@@ -287,7 +287,7 @@ class Transcript:
         if entry.position < self.standing.start or self.standing.is_folded(entry.position):
             self._drop_stored_texts(entry, [part])
         elif part.is_result and entry.position < self.standing.consumed:
-            part.stored = _without_excerpt(part.stored)  # stored late: the agent has read it whole
+            part.stored = _without_first_view(part.stored)  # stored late: the agent has read it whole
             self.standing.answered_whole.add((entry.position, part.address))
         self.standing.note_facts(entry.position, part)
 
@@ -341,7 +341,7 @@ class Transcript:
         # only the strings in them are stored, not how a call's arguments are written
         entry.drop_texts(part.address for part in stored if part.address.kind != "arguments")
         for part in stored:
-            part.stored = _without_excerpt(part.stored) if part.stored else None
+            part.stored = _without_first_view(part.stored) if part.stored else None
 
     def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
         for place in places:
@@ -364,8 +364,8 @@ class Transcript:
             self._drop_stored_texts(entry, entry.measured)
 
 
-def _without_excerpt(stored: Stored) -> Stored:
-    return replace(stored, excerpt=None)  # what it took stays known
+def _without_first_view(stored: Stored) -> Stored:
+    return replace(stored, excerpt=None, headline="")  # what it took stays known
 
 
 def _is_told(entry: Entry) -> bool:

@@ -58,6 +58,9 @@ def text_in_view(
             return "placeholder", part.stored.compacted, part.stored.compacted_tokens
         if part.stored.excerpt is not None:
             return "excerpt", part.stored.excerpt, part.stored.excerpt_tokens
+        if part.stored.headline:
+            content = entry.text(part.address)  # None in a transcript that is read without the store
+            return "full", content and part.stored.below_headline(content), part.stored.excerpt_tokens
     return "full", None, part.tokens
 
 

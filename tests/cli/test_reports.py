@@ -211,7 +211,9 @@ def test_explain_now_shows_the_view_of_a_session_that_goes_on(
     assert everything(server, database_url) == before
     assert seen["remarks"] == []
     view = asyncio.run(go_on(context))
-    assert seen["segments"][-1]["text"] == report("owls") == view[-1][0].content
+    shown = seen["segments"][-1]
+    named = f"[MemoryRef: {shown['keys'][0]} - shown whole below - 3001 tokens]\n{report('owls')}"
+    assert shown["text"] == named == view[-1][0].content
     assert context.resume_report.is_complete
     assert json.loads(command("sessions", "show", "s", "--json")[1])["transcripts"][0]["branch"] == ""
 

@@ -227,7 +227,12 @@ async def test_an_agent_sees_what_its_own_compactor_keeps(store: MemoryStore):
         calls(("survey", {"topic": "owls"}), ("measure", {"topic": "bats"})), calls(("survey", {"topic": "eels"})), "."
     )
     context = MemoryContext(
-        "alice", "coder", None, store, policy=ContextPolicy(cache=ALWAYS_PAYS), compactors=compactors
+        "alice",
+        "coder",
+        None,
+        store,
+        policy=ContextPolicy(cache=ALWAYS_PAYS, name_first_views="never"),
+        compactors=compactors,
     )
     agent = AssistantAgent(
         "coder",

@@ -108,6 +108,7 @@ operations = st.one_of(
     st.tuples(st.just("look")),
     st.tuples(st.just("look")),
     st.tuples(st.just("clear")),
+    st.tuples(st.just("hand out tools")),
     st.tuples(st.just("save and load")),
 )
 histories = st.lists(operations, max_size=25)
@@ -186,6 +187,7 @@ def any_policy(seed: int) -> ContextPolicy:
             write_price_ratio=rng.choice([1.0, 1.25]),
             least_prefix_tokens=rng.choice([0, 1024]),
         ),
+        name_first_views=rng.choice(["auto", "always", "never"]),
     )
 
 
@@ -242,6 +244,7 @@ policies = st.builds(
         write_price_ratio=st.sampled_from([1.0, 1.25]),
         least_prefix_tokens=st.sampled_from([0, 1024]),
     ),
+    name_first_views=st.sampled_from(["auto", "auto", "always", "never"]),
 )
 
 
@@ -391,6 +394,12 @@ class Life:
     async def orphan_result(self, text: str) -> None:
         result = FunctionExecutionResult(content=text, name="ghost", call_id=f"nowhere{len(self.added)}")
         await self.add(FunctionExecutionResultMessage(content=[result]))
+
+    async def hand_out_tools(self) -> None:
+        """The agent is given memory tools from here on; nothing that was shown changes."""
+        before = await self.context.get_messages()
+        self.context.tools()
+        assert same(await self.context.get_messages(), before)
 
     async def clear(self) -> None:
         await self.context.clear()

@@ -7,9 +7,12 @@ import pytest
 from autogen_core.models import AssistantMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context.policy import NamedFirstViews
 from memory_context.tokens import default_token_counter
 
-from .steps import add_step
+from ..conftest import Server, database_of
+from .histories import whole_tokens
+from .steps import NEVER_PAYS, add_step
 
 counter = default_token_counter()
 SENTENCE = "The old library by the river opens again, and its readers find {} shelves of books in it. "
@@ -27,6 +30,7 @@ def log(tokens: int) -> str:
 
 async def shown_first(store: MemoryStore, content: str, name: str = "fetch_page", **policy) -> str:
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30, **policy))
+    context.tools()
     await add_step(context, content, name=name)
     return (await context.get_messages())[-1].content[0].content
 
@@ -35,6 +39,7 @@ async def test_document_is_shown_whole_once_and_then_compacted(store: MemoryStor
     """Also when a saved state is loaded before it is answered."""
     page = prose(11_500)
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    context.tools()
     await add_step(context, page, name="fetch_page")
     view = await context.get_messages()
     assert view[-1].content[0].content == page
@@ -102,6 +107,7 @@ async def test_tool_whose_results_are_placeholders_at_once_leaves_others_as_they
     """Its facts stand below the placeholder from the first view on, and stay."""
     policy = ContextPolicy(store_timeout_seconds=30, first_view_by_tool={"survey": "placeholder"})
     context = MemoryContext("alice", "coder", None, store, policy=policy)
+    context.tools()
     await add_step(context, "".join(f"bird_{number:03}_east is seen\n" for number in range(200)))
     await add_step(context, prose(1_000), name="fetch_page")
     view = await context.get_messages()
@@ -110,6 +116,87 @@ async def test_tool_whose_results_are_placeholders_at_once_leaves_others_as_they
     assert view[3].content[0].content == prose(1_000)
     await context.add_message(AssistantMessage(content="Seen.", source="coder"))
     assert (await context.get_messages())[:3] == view[:3]
+
+
+async def named_in(context: MemoryContext, content: str) -> str:
+    """Return a content below the line that names its key."""
+    stored = await context.agent_memory.retrieve_contents({item.key for item in await context.agent_memory.query()})
+    (key,) = (key for key, text in stored.items() if text == content)
+    return f"[MemoryRef: {key} - shown whole below - {counter.count(content)} tokens]\n{content}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "tools", "is_named"),
+    [
+        ("auto", "", True),
+        ("auto", "tools", False),
+        ("auto", "workbench", False),
+        ("always", "tools", True),
+        ("never", "", False),
+    ],
+)
+async def test_whole_first_view_names_its_key_where_the_agent_has_no_tools(
+    store: MemoryStore, setting: NamedFirstViews, tools: str, is_named: bool
+):
+    """Whatever the content begins with, its tokens are counted with the line."""
+    policy = ContextPolicy(store_timeout_seconds=30, name_first_views=setting)
+    context = MemoryContext("alice", "coder", None, store, policy=policy)
+    if tools:
+        getattr(context, tools)()
+    contents = [beginning + prose(1_000) for beginning in ("", "\n\n", "]/]", "\u0301")]
+    await add_step(context, *contents, name="fetch_page")
+    view = await context.get_messages()
+    expected = [await named_in(context, content) if is_named else content for content in contents]
+    assert [result.content for result in view[-1].content] == expected
+    assert context.stats.view_tokens == sum(whole_tokens(message, policy) for message in view)
+
+
+async def test_line_that_names_a_key_counts_towards_the_limit(store: MemoryStore):
+    """A result that fits alone is shown by its excerpt, which names the key as well."""
+    context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_timeout_seconds=30))
+    await add_step(context, log(3_980), name="run_shell")
+    assert "Excerpt, " in (await context.get_messages())[-1].content[0].content
+    assert await shown_first(store, log(3_980), name="run_shell") == log(3_980)
+
+
+async def test_results_that_were_shown_keep_their_bytes_when_tools_are_handed_out_later(store: MemoryStore):
+    """Also after an answer, in a saved state, which does not hold the content, and from the archive."""
+    policy = ContextPolicy(store_timeout_seconds=30, cache=NEVER_PAYS)
+    context = MemoryContext("alice", "coder", "s1", store, policy=policy)
+    await add_step(context, prose(1_000), name="fetch_page")
+    first = await context.get_messages()
+    context.tools()
+    assert await context.get_messages() == first
+    await add_step(context, log(1_000), name="run_shell")
+    view = await context.get_messages()
+    assert view[: len(first)] == first
+    assert first[-1].content[0].content == await named_in(context, prose(1_000))
+    assert view[-1].content[0].content == log(1_000)
+    state = await context.save_state()
+    assert SENTENCE.format(7) not in json.dumps(state)
+    await context.archive()
+    for session in ("", "s1"):
+        again = MemoryContext("alice", "coder", session or None, store, policy=policy)
+        again.workbench()
+        if not session:
+            await again.load_state(state)
+        assert await again.get_messages() == view
+
+
+async def test_result_that_was_shown_before_it_could_be_stored_gets_no_line(server: Server, database_url: str):
+    """The prompt cache has it without one."""
+    name = database_of(database_url)
+    async with MemoryStore(database_url) as store:
+        context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(store_retry_seconds=0))
+        server.execute("ALTER DATABASE {name} ALLOW_CONNECTIONS false", name=name)
+        server.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'")
+        await add_step(context, prose(1_000), name="fetch_page")
+        first = await context.get_messages()
+        assert first[-1].content[0].content == prose(1_000)
+        server.execute("ALTER DATABASE {name} ALLOW_CONNECTIONS true", name=name)
+        await context.save_state()
+        assert context.transcript.standing.has_items
+        assert await context.get_messages() == first
 
 
 def test_policy_with_views_by_tool_can_be_hashed_and_dumped():

@@ -38,7 +38,7 @@ def retained(context: MemoryContext) -> list[Retained]:
 
 
 def context_of(store: MemoryStore, compactors: Compactors | None = None, **policy) -> MemoryContext:
-    policy = {"cache": ALWAYS_PAYS} | policy
+    policy = {"cache": ALWAYS_PAYS, "name_first_views": "never"} | policy
     return MemoryContext("alice", "coder", None, store, policy=ContextPolicy(**policy), compactors=compactors)
 
 
@@ -166,7 +166,7 @@ async def test_when_nothing_can_be_chosen_the_placeholder_stays(store: MemorySto
 
 async def test_without_compaction_it_is_the_unbounded_context_within_the_budget(store: MemoryStore):
     """Message for message, however large and however often answered; every large part is stored all the same."""
-    context = context_of(store, compaction=CompactionPolicy(enabled=False))
+    context = context_of(store, compaction=CompactionPolicy(enabled=False), name_first_views="auto")
     real = UnboundedChatCompletionContext()
     for i, topic in enumerate(("owls", "bats", "eels", "newts")):
         before = context.transcript.end
