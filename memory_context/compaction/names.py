@@ -49,7 +49,8 @@ _URL = rf"https?://(?:{_IN_A_RUN}|\({_IN_A_RUN}{{0,80}}\)|\[credential\**\])+"
 _RUN = re.compile(rf"{_URL}|{_IN_A_RUN}+\(?")
 _BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")  # no name goes on behind it
 _LAST_BREAK = re.compile(rf".*{_BREAK.pattern}", re.DOTALL)
-_FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63})[\"']\s{0,20}:")
+_FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63}|[0-9]{1,2}[A-Za-z]{4,40})[\"']\s{0,20}:(\s{0,20}[{\[])?")
+_NUMBERED_FIELD = re.compile(r"(?=.*[A-Za-z]{4})[A-Za-z]*[0-9]{1,2}[A-Za-z]*")  # address1, 52WeekChange
 _WITHOUT_SPACES = "⺀"  # from here on scripts are written without spaces
 _MASK = "***"  # what stands for a credential, and no glob
 _EDGES = ".,:-/(*#=!?&%~^"  # punctuation around a name, unless one of these says otherwise
@@ -200,16 +201,22 @@ def _cut(line: str) -> Iterator[str]:
 def _fields(text: str) -> Counter[str]:
     """Return how often each name of a field stands in front of its value, as in JSON.
 
-    One that could be an id (it has a digit or a hyphen) is a field's if it repeats.
+    One that could be an id (it has a digit or a hyphen) is a field's if it repeats. One with a small number is a
+    field's, too, if it holds no object and most keys are plain words.
     """
     fields: Counter[str] = Counter()
+    holding: set[str] = set()
     for match in _FIELD.finditer(text):
         start = match.start()
         if text[max(start - _LONGEST_LINE, 0) : start].rstrip()[-1:] in ("", "{", ",", "[", "("):
             fields[match[1]] += 1
+            if match[2]:
+                holding.add(match[1])
     once = [name for name, count in fields.items() if count == 1 and not name.replace("_", "a").isalpha()]
+    are_plain = 4 * len(once) <= len(fields)
     for name in once:
-        del fields[name]
+        if name in holding or not are_plain or not _NUMBERED_FIELD.fullmatch(name):
+            del fields[name]
     return fields
 
 

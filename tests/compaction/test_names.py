@@ -211,6 +211,16 @@ def test_field_names_of_json_are_no_names():
     assert set(ranked(one)) == {"order_17", "src/app.py", "created_at"}
 
 
+def test_field_name_with_a_number_is_no_name_among_plain_fields():
+    """Unless it holds an object, or most keys are of its kind: then it is an id."""
+    plain = {"city": "Cupertino", "sector": "Technology", "currency": "USD", "beta": 1.2, "open": True, "state": "CA"}
+    numbered = {"address1": "One Park Way", "52WeekChange": 0.1}
+    assert ranked(json.dumps(plain | numbered)) == []
+    assert ranked(json.dumps(plain | {"server17": {"is_up": True}})) == ["server17"]
+    assert set(ranked(json.dumps({"server17": "up", "server18": "down"}))) == {"server17", "server18"}
+    assert ranked(json.dumps(plain | {"run_5f3a": "done"})) == ["run_5f3a"]
+
+
 def test_name_in_code_stays_a_name_beside_its_key():
     assert "form_class" in ranked('context = {"form_class": form_class}')
     assert "admin_user" in ranked('if name == "admin_user":\n    pass')
