@@ -52,9 +52,8 @@ class Stored:
             memory tool, whose content is stored already.
         compacted: What is shown once the part is consumed, placeholder included.
         excerpt: What is shown first when the part is too long to be shown in full; None if it is not, or no more.
-        excerpt_tokens: What that takes, or took; of a part shown whole with a headline, what both take.
-        headline: The line above a part that is shown whole, which names its key; empty for none, or when the part is
-            shown whole no more.
+        excerpt_tokens: What that takes, or took; of a part shown whole below a headline, what both take.
+        headline: The line above a part that is shown whole, which names its key; empty for none, or no more.
     """
 
     refs: tuple[MemoryRef, ...]
