@@ -13,10 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked
-from memory_context.store.index_rows import IndexedItem, index_item, vector_literal
+from memory_context.store.index_rows import IndexedItem, index_item
 from memory_context.store.indexer import model_of
 
 __all__ = ["ITEM_PASSAGES", "Filler", "new_content"]
@@ -125,7 +126,7 @@ class Filler:
         await self._write(
             "agent_memory_embeddings",
             (
-                (user_id, model, memory_id, chunk.number, vector_literal(vector))
+                (user_id, model, memory_id, chunk.number, HalfVector(vector).to_text())
                 for (memory_id, chunk), vector in zip(chunks, vectors, strict=True)
                 if vector is not None
             ),

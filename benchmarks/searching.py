@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from benchmarks.comparing import compare, timed
@@ -29,7 +30,6 @@ from memory_context import AgentMemory, MemoryStore
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked
 from memory_context.store import ReadScope
 from memory_context.store import search as store_search
-from memory_context.store.index_rows import vector_literal
 from memory_context.store.indexer import model_of
 from memory_context.store.scope import scope_params
 from memory_context.store.search import PassageSearch, QueryVector
@@ -126,7 +126,7 @@ async def _measure_user(
 
     async def raw() -> float:
         vector = await _vector(embedder, query_from(rng))
-        return await timed(_fetch(connection, vector_literal(vector.values)))
+        return await timed(_fetch(connection, HalfVector(list(vector.values)).to_text()))
 
     compared = await compare("search", search, raw, rounds)
     is_approximate = own > store_search.EXACT_UP_TO_PASSAGES
@@ -155,7 +155,7 @@ async def _recalls(
         vector = await _vector(embedder, query_from(rng))
         nearest, exact = [await _by_meaning(store, user, vector, approximate) for approximate in (True, False)]
         ours.append(len(set(nearest[:DEPTH]) & set(exact[:DEPTH])) / min(DEPTH, len(exact)))
-        literal = vector_literal(vector.values)
+        literal = HalfVector(list(vector.values)).to_text()
         found = {row[0] for row in await _fetch(connection, literal)}
         await connection.execute("SET enable_indexscan = off")
         raws.append(len(found & {row[0] for row in await _fetch(connection, literal)}) / DEPTH)
@@ -171,7 +171,7 @@ async def _by_meaning(
         "user_id": user,
         "limit": store_search.CANDIDATES,
         "per_item": store_search.PASSAGES_AN_ITEM,
-        "embedding": vector_literal(vector.values),
+        "embedding": HalfVector(list(vector.values)),
         "embedding_model": vector.model,
         **scope_params(ReadScope()),
     }

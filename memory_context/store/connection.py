@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import psycopg
 from psycopg import AsyncConnection, waiting
 from psycopg.abc import PQGen
+from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PollingStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
@@ -109,12 +110,17 @@ class Connection(AsyncConnection[DictRow]):
         """Stay silent: a program may end, or drop its event loop, without closing the store."""
 
 
-async def connect(params: Mapping[str, str], seconds: float) -> Connection:
+async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap | None = None) -> Connection:
     """Open a connection within so many seconds, which also count for what is run on it (see `Connection.allow`).
 
     It behaves the same behind PgBouncer. There a server connection serves many clients: no prepared statements, no
     `options` at start-up, no setting that outlives a transaction. Preparing would make an insert of one item take
     0.42 ms instead of 0.67: not worth a setting that somebody has to know of.
+
+    Args:
+        params: What libpq takes.
+        seconds: How long.
+        adapters: How Python's types become those of this database; None for the driver's own.
 
     Raises:
         psycopg.Error: It could not be opened.
@@ -123,7 +129,7 @@ async def connect(params: Mapping[str, str], seconds: float) -> Connection:
     defaults = {"connect_timeout": str(_CONNECT_SECONDS), "fallback_application_name": "memory_context", **_LIVENESS}
     conninfo = make_conninfo(**{**defaults, **params, "client_encoding": "UTF8"})
     opening = asyncio.ensure_future(
-        Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row)
+        Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row, context=adapters)
     )
     opening.add_done_callback(_retrieve)
     try:

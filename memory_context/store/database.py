@@ -7,8 +7,10 @@ It belongs to no event loop: it keeps one pool for each loop that uses it, since
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
+from psycopg.adapt import AdaptersMap
 from psycopg.rows import DictRow
 
 from memory_context.errors import StoreError, StoreUnavailableError
@@ -54,6 +56,7 @@ class Database:
         self.write_transactions = 0
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
+        self._adapters: AdaptersMap | None = None
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
@@ -97,6 +100,7 @@ class Database:
             self._sweep()
             pool = self._pools[loop] = ConnectionPool(self._pool_size, self.limits.slot_seconds)
         if self._login is not None:
+            pool.adapters = self._adapters
             return pool, self._login
         # One task for all who wait, and not theirs: a caller with little patience does not undo the start of the
         # server, which takes seconds in a new folder.
@@ -114,7 +118,8 @@ class Database:
             )
         if preparation.cancelled():
             raise StoreUnavailableError(f"{where} was closed while it was being opened")
-        self._login = login = preparation.result()
+        login, pool.adapters = preparation.result()
+        self._login, self._adapters = login, pool.adapters
         return pool, login
 
     async def started(self) -> None:
@@ -173,7 +178,7 @@ class Database:
                 pool.abandon()
 
 
-def _retrieve(task: "asyncio.Task[dict[str, str]]") -> None:
+def _retrieve(task: "asyncio.Task[Any]") -> None:
     if not task.cancelled():
         task.exception()  # everyone who waited may have gone; asyncio would report it as never retrieved
 

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pgvector import HalfVector
+
 from memory_context.credentials import masked
 from memory_context.embeddings import Embedder, embed_checked
 from memory_context.escaping import escape, unescape
 
 from .database import Database
-from .index_rows import strings_literal, vector_literal
 from .pool import Statement
 from .sqlfiles import load_queries
 
@@ -45,7 +46,7 @@ async def write_embeddings(
         "embedding_model": model,
         "chunk_content_ids": [chunk["content_id"] for chunk, _ in made],
         "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
-        "embeddings": await asyncio.to_thread(lambda: strings_literal(vector_literal(one) for _, one in made)),
+        "embeddings": await asyncio.to_thread(lambda: [HalfVector(one) for _, one in made]),
     }
     await database.write(user_id, Statement(_QUERIES["insert_embeddings"], params), kind="batch")
     return len(made)

@@ -13,7 +13,7 @@ from memory_context.indexing import Chunk, chunks_of, terms_of
 
 from .rows import content_of
 
-__all__ = ["IndexedItem", "index_claimed", "index_item", "strings_literal", "vector_literal"]
+__all__ = ["IndexedItem", "index_claimed", "index_item", "strings_literal"]
 
 _MOST_OCCURRENCES = 255
 _MOST_LENGTH_CODE = 255
@@ -151,11 +151,6 @@ def _integers(values: Iterable[int]) -> str:
 def strings_literal(values: Iterable[str]) -> str:
     """Return an array of strings that Postgres `text` takes, each in quotation marks, so that none means anything."""
     return "{" + ",".join(['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]) + "}"
-
-
-def vector_literal(vector: Sequence[float]) -> str:
-    """Return a vector as pgvector reads it."""
-    return "[" + ",".join([f"{value:.5g}" for value in vector]) + "]"
 
 
 def _length_code(length: int) -> int:

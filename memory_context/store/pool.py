@@ -21,6 +21,7 @@ from itertools import count
 
 import psycopg
 from psycopg import AsyncCursor
+from psycopg.adapt import AdaptersMap
 from psycopg.generators import send
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
@@ -44,10 +45,12 @@ class ConnectionPool:
 
     Attributes:
         preparation: The task that makes the database ready, shared by all who wait for it in this loop.
+        adapters: How connections write the types of this database, known once it is ready.
     """
 
     def __init__(self, size: int, slot_seconds: float) -> None:
-        self.preparation: asyncio.Task[dict[str, str]] | None = None
+        self.preparation: asyncio.Task[tuple[dict[str, str], AdaptersMap]] | None = None
+        self.adapters: AdaptersMap | None = None
         self._slots = asyncio.Semaphore(size)
         self._slot_seconds = slot_seconds
         self._open: set[Connection] = set()
@@ -83,7 +86,7 @@ class ConnectionPool:
         try:
             connection = self._take_idle()
             if connection is None:
-                connection = await connect(params, deadline - time.monotonic())
+                connection = await connect(params, deadline - time.monotonic(), self.adapters)
                 self._open.add(connection)
             left = deadline - time.monotonic()
             connection.allow(left, bytes_per_second=bytes_per_second)

@@ -3,21 +3,32 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any, cast
+
+import psycopg
+from pgvector.psycopg.halfvec import register_halfvec_info
+from psycopg.adapt import AdaptersMap
+from psycopg.types import TypeInfo
 
 from memory_context.errors import SchemaError, StoreUnavailableError
 
-from .connection import dedicated
+from .connection import Connection, dedicated
 from .failures import driver_errors
 from .limits import StoreLimits
 from .location import OWNER_URL_ENV, Location, read_url
 from .logins import ensure_pool_login, fetch_login, refuse_unsafe
 from .migrations import is_usable, migrate
+from .sqlfiles import load_queries
 
 __all__ = ["is_set_up", "prepare", "reach_server"]
 
+_QUERIES = load_queries("schema")
 
-async def prepare(location: Location, limits: StoreLimits, *, only_pre: bool | None = None) -> dict[str, str]:
-    """Make the database ready and return the parameters of the login that the pool uses.
+
+async def prepare(
+    location: Location, limits: StoreLimits, *, only_pre: bool | None = None
+) -> tuple[dict[str, str], AdaptersMap]:
+    """Make the database ready; return the parameters of the login that the pool uses, and how it writes vectors.
 
     Safe to run again, and in many processes at once. Looking at the database is bounded by `opening_seconds`, an
     embedded server's start by `start_seconds`, each migration by `migration_seconds`.
@@ -44,7 +55,8 @@ async def prepare(location: Location, limits: StoreLimits, *, only_pre: bool | N
             login = await fetch_login(connection)
             if login.is_owner:
                 await migrate(connection, params, where, limits, only_pre=only_pre)
-                return await ensure_pool_login(connection, params, where, limits.migration_seconds)
+                params = await ensure_pool_login(connection, params, where, limits.migration_seconds)
+                return params, await _vector_adapters(connection)
             if not login.has_schema:
                 raise SchemaError(
                     f"the schema memory_context is missing and login {login.name!r} may not create it: give the URL "
@@ -56,7 +68,19 @@ async def prepare(location: Location, limits: StoreLimits, *, only_pre: bool | N
                     f"the schema memory_context is older than this version and login {login.name!r} may not change "
                     f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"
                 )
-            return params
+            return params, await _vector_adapters(connection)
+
+
+async def _vector_adapters(connection: Connection) -> AdaptersMap:
+    """Return the driver's adapters and that of this database's `halfvec`: two bytes a number instead of a text.
+
+    Once per database: for each connection it would take a round trip.
+    """
+    adapters = AdaptersMap(psycopg.adapters)
+    row = await (await connection.execute(_QUERIES["fetch_vector_type"])).fetchone()
+    if row is not None:
+        register_halfvec_info(cast(Any, adapters), TypeInfo("halfvec", row["oid"], row["array_oid"]))
+    return adapters
 
 
 async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pgvector import HalfVector
+
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.escaping import escape, unescape
@@ -19,7 +21,6 @@ from memory_context.outages import outages_of
 
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
-from .index_rows import vector_literal
 from .indexer import Indexer, model_of
 from .pool import Statement
 from .recall import RecallCheck
@@ -142,7 +143,7 @@ class PassageSearch:
             "terms": list(terms),
             "limit": CANDIDATES,
             "per_item": PASSAGES_AN_ITEM,
-            "embedding": None if vector is None else vector_literal(vector.values),
+            "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
         }
         counts = _COUNTS_WITHIN if scope.is_narrow else _COUNTS

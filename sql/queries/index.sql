@@ -163,8 +163,8 @@ ORDER BY chunk.content_id, chunk.chunk_number;
 -- name: insert_embeddings :exec
 -- Embeddings of one model; passages that were erased meanwhile, or are being erased, are left out.
 INSERT INTO memory_context.agent_memory_embeddings (user_id, embedding_model, content_id, chunk_number, embedding)
-SELECT %(user_id)s, %(embedding_model)s, made.content_id, made.chunk_number, made.embedding::halfvec
-FROM unnest(%(chunk_content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(embeddings)s::text[])
+SELECT %(user_id)s, %(embedding_model)s, made.content_id, made.chunk_number, made.embedding
+FROM unnest(%(chunk_content_ids)s::bigint[], %(chunk_numbers)s::integer[], %(embeddings)b::halfvec[])
     AS made (content_id, chunk_number, embedding)
 JOIN memory_context.agent_memory_chunks AS chunk
     ON chunk.user_id = %(user_id)s AND chunk.content_id = made.content_id AND chunk.chunk_number = made.chunk_number

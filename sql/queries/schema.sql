@@ -13,6 +13,10 @@ SELECT
         WHERE nspname = 'memory_context' AND relname = 'schema_migrations'
     ) AS has_schema;
 
+-- name: fetch_vector_type :one
+-- The type of embeddings: extensions give their types numbers of their own in each database.
+SELECT oid, typarray AS array_oid FROM pg_type WHERE oid = to_regtype('halfvec');
+
 -- name: fetch_database :one
 -- What a person asks first about a database: which server it is, and how large it has become.
 SELECT current_setting('server_version') AS server_version, pg_database_size(current_database()) AS database_bytes;

@@ -76,7 +76,7 @@ async def test_passages_are_masked_and_vectors_spelled_off_the_event_loop(
 
         return call
 
-    for name in ("masked", "vector_literal"):
+    for name in ("masked", "HalfVector"):
         monkeypatch.setattr(embedding_rows, name, watched(getattr(embedding_rows, name)))
     await store.insert_memories("alice", [_memory("k", "the ship is called Ida")])
     await store.flush_index()
