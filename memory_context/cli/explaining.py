@@ -196,7 +196,7 @@ def _print_segments(segments: "Iterable[Segment]") -> None:
             one.kind,
             one.source,
             f"{one.tokens:,}",
-            f"{one.full_tokens:,}" if one.full_tokens != one.tokens else "",
+            f"{one.full_tokens:,}" if one.full_tokens > one.tokens else "",
             one.why or " ".join(one.keys),
         )
         for one in segments
@@ -207,7 +207,7 @@ def _print_segments(segments: "Iterable[Segment]") -> None:
 
 def _head(segment: "Segment") -> str:
     size = f"{segment.tokens:,} tokens"
-    if segment.full_tokens != segment.tokens:
+    if segment.full_tokens > segment.tokens:
         size += f" of {segment.full_tokens:,}"
     beside = segment.why or " ".join(segment.keys)
     said = (f"message {segment.position + 1}", segment.source, segment.kind, segment.state, size)

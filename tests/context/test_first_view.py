@@ -200,6 +200,11 @@ async def test_result_that_was_shown_before_it_could_be_stored_gets_no_line(serv
 
 
 def test_policy_with_views_by_tool_can_be_hashed_and_dumped():
+    named = ContextPolicy(name_first_views="always")
+    context = MemoryContext("alice", memory_store=MemoryStore("postgresql://nowhere"), policy=named)
+    assert MemoryContext.load_component(context.dump_component()).policy == named
+    with pytest.raises(ValueError, match="'auto', 'always' or 'never'"):
+        ContextPolicy.model_validate({"name_first_views": True})
     policy = ContextPolicy(first_view_by_tool={"fetch_page": "full"})
     assert ContextPolicy.model_validate_json(policy.model_dump_json()) == policy
     assert hash(policy) == hash(ContextPolicy(first_view_by_tool={"fetch_page": "full"})) != hash(ContextPolicy())
