@@ -23,7 +23,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from typing_extensions import Self
 
-from . import archive, compaction, memory, offload, store, transcript, turn, view
+from . import archive, compaction, light_model, memory, offload, store, transcript, turn, view
 from .context_config import MemoryContextConfig, arguments_of, config_of
 from .context_guard import StepGuard
 from .context_memory import ContextMemory
@@ -95,8 +95,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self.memory_store = memory_store or store.MemoryStore.default()
         self._compactors = compactors or compaction.Compactors()
         self.light_model_client = model_client
-        self._light_model = None if model_client is None else turn.decision_model(model_client, self.policy)
-        self._summary_model = None if model_client is None else offload.summary_model(model_client, self.policy)
+        self._light_models = light_model.LightModelGuards(model_client, self.policy)
         self._uses_default_store = memory_store is None
         if self._uses_default_store:
             self.memory_store.join(self)
@@ -107,7 +106,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             self.policy,
             self._go_on,
             self._settle,
-            self._summary_model,
+            self._light_models,
             is_new=session_id is None,
             begins_anew=not resume,
         )
@@ -140,7 +139,8 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         )
         transcript.on_decision = self._agent_memory.trail.note_decision
         compact = (self.policy, self.token_counter, self._compactors)
-        self._summariser = offload.Summariser(self._agent_memory, self.policy, self._summary_model, self._light_model)
+        models = self._light_models
+        self._summariser = offload.Summariser(self._agent_memory, self.policy, models.summaries, models.decisions)
         self._offloader = offload.Offloader(transcript, self._agent_memory, *compact, self._summariser)
         self._retainer = offload.Retainer(transcript, *compact, self._summariser)
         self._expander = turn.Expander(
@@ -148,7 +148,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             self._agent_memory,
             self.policy,
             self.token_counter,
-            self._light_model,
+            models.decisions,
             lambda key: view.folded_text(transcript, tag, key),
             lambda offloader=self._offloader: offloader.is_store_away,  # not self: a dropped context is gone at once
         )
@@ -341,9 +341,8 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
 
     @property
     def stats(self) -> ContextStats:
-        """What the context did since it was made or a state was loaded, in tokens and transactions."""
-        usages = [None if model is None else model.usage for model in (self._light_model, self._summary_model)]
-        stats = self._meter.stats(self._transcript, self._offloader.transactions, *usages)
+        """What the context did since it was made or a state was loaded; the light model's calls are the session's."""
+        stats = self._meter.stats(self._transcript, self._offloader.transactions, self._session.light_model_bill)
         return replace(stats, archive_transactions=self._session.archiver.transactions)
 
     # --- life cycle ---------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """What a context did, in numbers."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from .light_model import LightModelUsage
+from .light_model import LightModelBill
 from .notebooks import html_table
 from .policy import ContextPolicy
 from .transcript import (
@@ -58,13 +58,15 @@ class ContextStats:
         shortenings: Parts shortened because not even the newest step fitted whole.
         expansions: Items opened: named, matched, chosen by the light model or brought by AutoGen's Memory protocol.
         recalls: Requests that brought passages of the user's memory.
-        light_model_calls: Calls of the light model since the context was made.
-        light_model_failures: Questions that got no usable answer from it.
-        light_model_tokens: What it was sent and answered, as it reports.
+        light_model: Calls of the light model by kind, in the session, those before a resume included. Its tokens are
+            in no other sum here but the following ones, which repeat parts of it.
+        light_model_calls: Its calls for decisions.
+        light_model_failures: Of these, those without a usable answer.
+        light_model_tokens: What it read and wrote for them, as far as the client reports it.
         summaries: Results that are, or will be compacted to, a summary by the light model.
-        summary_calls: Calls of it for summaries; not among `light_model_calls`.
+        summary_calls: Its calls for summaries.
         summary_failures: Of these, those without a usable answer.
-        summary_tokens: What it was sent and answered for them.
+        summary_tokens: What it read and wrote for them, as far as the client reports it.
         write_transactions: Transactions that stored something.
         archive_transactions: Transactions that archived the session.
     """
@@ -93,6 +95,7 @@ class ContextStats:
     shortenings: int = 0
     expansions: int = 0
     recalls: int = 0
+    light_model: LightModelBill = field(default_factory=LightModelBill)
     light_model_calls: int = 0
     light_model_failures: int = 0
     light_model_tokens: int = 0
@@ -233,14 +236,12 @@ class Meter:
         self,
         transcript: Transcript,
         write_transactions: int,
-        light_model: LightModelUsage | None = None,
-        summary_model: LightModelUsage | None = None,
+        light_model: LightModelBill | None = None,
     ) -> ContextStats:
-        """Return the sums, with what the transcript's decisions and the light model's usage tell."""
+        """Return the sums, and what the transcript's decisions tell; also of the light model unless that is given."""
         decisions = [decision for _, decision in transcript.log[self._log_start :]]
         opened = [[one.reason for one in decision.opened] for decision in decisions if isinstance(decision, Expanded)]
-        usage = light_model or LightModelUsage()
-        summarising = summary_model or LightModelUsage()
+        bill = light_model or transcript.standing.light_model
         return ContextStats(
             views=self._views,
             raw_tokens=_raw_tokens(transcript),
@@ -268,13 +269,14 @@ class Meter:
             shortenings=sum(isinstance(decision, Shortened) for decision in decisions),
             expansions=sum(reason != "recalled" for reasons in opened for reason in reasons),
             recalls=sum("recalled" in reasons for reasons in opened),
-            light_model_calls=usage.calls,
-            light_model_failures=usage.failures,
-            light_model_tokens=usage.prompt_tokens + usage.completion_tokens,
+            light_model=bill,
+            light_model_calls=bill.decisions.calls,
+            light_model_failures=bill.decisions.failures,
+            light_model_tokens=bill.decisions.tokens,
             summaries=sum(isinstance(decision, Retained) and decision.by == "model" for decision in decisions),
-            summary_calls=summarising.calls,
-            summary_failures=summarising.failures,
-            summary_tokens=summarising.prompt_tokens + summarising.completion_tokens,
+            summary_calls=bill.summaries.calls,
+            summary_failures=bill.summaries.failures,
+            summary_tokens=bill.summaries.tokens,
             write_transactions=write_transactions,
         )
 

@@ -69,7 +69,7 @@ async def main(folder: Path, questions: tuple[str, ...]) -> None:
         print(
             f"\n{stats.views} calls read {stats.view_tokens_total:,} tokens; keeping everything would have been "
             f"{stats.raw_tokens_total:,}. Items stored: {stats.offloads}. "
-            f"The light model took {stats.light_model_tokens + stats.summary_tokens:,} tokens."
+            f"The light model's are not among them: {stats.light_model}."
         )
         await agent.close()
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from ..errors import StoreError, StoreUnavailableError
 from ..identifiers import checked_identifier
-from ..light_model import LightModel
+from ..light_model import LightModelBill, LightModelGuards
 from ..policy import ContextPolicy
 from ..store import MemoryStore, within
 from ..tokens import TokenCounter
@@ -53,7 +53,7 @@ class Session:
         policy: How it is archived, whose words name it, how long a store that failed is left alone.
         go_on: A method that lets the context go on with what the archive has.
         settle: A method that stores what waits to be stored, before a batch is written; False if that has to wait.
-        model: Names the session; None for the first words of the user.
+        light_models: Name the session; what they are used for is recorded in its transcript.
         is_new: Whether nothing can be in the archive.
         begins_anew: Whether it goes on without what is there.
 
@@ -71,7 +71,7 @@ class Session:
         policy: ContextPolicy,
         go_on: Callable[[TakenUp], Awaitable[None]],
         settle: Callable[[], Awaitable[bool]],
-        model: LightModel | None,
+        light_models: LightModelGuards,
         *,
         is_new: bool,
         begins_anew: bool,
@@ -90,8 +90,12 @@ class Session:
             archive.resume_timeout_seconds,
             policy.store_retry_seconds,
         )
+        self._light_models = light_models
+        light_models.tell(self.record_light_model)
         self._titles = Titles(
-            policy.user_sources, model if archive.titles else None, masks_credentials=policy.mask_credentials
+            policy.user_sources,
+            light_models.titles if archive.titles else None,
+            masks_credentials=policy.mask_credentials,
         )
         self.archiver = Archiver(conversations, archive, settle, self._titles, self._keep_until_archived)
         self.progress = Progress(line=None) if begins_anew and not is_new else Progress()
@@ -108,7 +112,22 @@ class Session:
 
     async def settle(self) -> bool:
         """Return whether its history is there; read it at first use. Never raises because of the store."""
-        return await self._resumption.settle(self.archiver.identity)
+        has_history = await self._resumption.settle(self.archiver.identity)
+        self.record_light_model()
+        return has_history
+
+    @property
+    def light_model_bill(self) -> LightModelBill:
+        """The light model's calls in the session so far, those before a resume included."""
+        return self._light_models.bill(self.archiver.transcript.standing.light_model)
+
+    def record_light_model(self) -> None:
+        """Record the light model's calls in the transcript; not before the history is there, whose sums they add to."""
+        transcript, bill = self.archiver.transcript, self.light_model_bill
+        if not self.is_pending and bill != transcript.standing.light_model:
+            self._light_models.take_recorded()
+            transcript.decide(bill)
+            self.archiver.note()
 
     async def require_history(self) -> None:
         """Return once the history is there, if the policy requires it.
@@ -178,6 +197,7 @@ class Session:
 
     async def leave(self, seconds: float) -> None:
         """Archive what is not archived yet, if that is done in so many seconds. Never raises."""
+        self.record_light_model()
         try:
             await asyncio.wait_for(self.flush(), seconds)
         except (StoreError, asyncio.TimeoutError) as error:
@@ -188,6 +208,7 @@ class Session:
         """Do as `leave`, and let nothing run on. Never raises."""
         ends_at = time.monotonic() + seconds
         await self._titles.close()
+        self._light_models.tell(None)  # what is cancelled now ends later
         await self.leave(max(ends_at - time.monotonic(), _LEAST_SECONDS))
         await self.archiver.stop()
         self._buffers.release(self)

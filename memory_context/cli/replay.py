@@ -4,8 +4,8 @@ The archive has every message with its tokens and every decision in its order, a
 is rendered again where the archive says that one was handed out. Nothing is written, and no content is read.
 
 Not in an archive, and therefore assumed or left out: the prices of the session's policy, and whether results were shown
-by their placeholders from the first view on (the defaults are assumed); the light model's calls. Archives of earlier
-versions do not say either how long an excerpt was, or a text that was withdrawn again: `Replay.reservations` tells.
+by their placeholders from the first view on (the defaults are assumed). Archives of earlier versions do not say either
+how long an excerpt was, or a text that was withdrawn again: `Replay.reservations` tells.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Replay:
 
     Attributes:
         calls: Its model calls; the last one need not have been made if the view was only looked at.
-        stats: The sums over them, and the decisions. What the light model did is not in it.
+        stats: The sums over them, and the decisions, and the light model's calls.
         transcript: The messages and decisions, without the texts that only the store has.
         views: What the last two calls were shown; empty ones if there were none.
         assumed_excerpts: Results whose first excerpt is counted with its limit.

@@ -88,8 +88,8 @@ class _Bill:
     def as_dict(self) -> dict[str, Any]:
         stats = self.replay.stats
         sums = asdict(stats)
-        for unknown in _NOT_ARCHIVED:
-            del sums[unknown]
+        for name in _LEFT_OUT:
+            del sums[name]
         return {
             "session": self.info.session_id,
             "agent": self.agent,
@@ -104,10 +104,11 @@ class _Bill:
         }
 
 
-_NOT_ARCHIVED = (
+_LEFT_OUT = (  # `light_model` has the first six; transactions are not archived
     *("light_model_calls", "light_model_failures", "light_model_tokens"),
     *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
 )
+_APART = "; in none of the other figures"
 
 
 async def _bill_of(store: "MemoryStore", user: str | None, session: str, agent: str | None) -> _Bill:
@@ -146,6 +147,7 @@ def _print_bill(bill: _Bill) -> None:
             ),
             ("cost", f"{stats.relative_cost:.2f} of keeping everything, by the prices of a prompt cache"),
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
+            ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
             ("largest view", f"{stats.peak_view_tokens:,} tokens"),
             ("offloads", f"{stats.offloads:,}"),
             ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
@@ -157,7 +159,7 @@ def _print_bill(bill: _Bill) -> None:
     say(
         "Sent and kept are tokens of messages; the costs and what was saved count the tools, instructions and system "
         "prompt that are named. A cached token costs 0.1, any other 1.25. "
-        "Computed from the archive with the default settings; the light model's own calls are not archived."
+        "Computed from the archive with the default settings."
     )
     for reservation in bill.replay.reservations:
         say(f"Note: {reservation}.")
@@ -286,6 +288,8 @@ def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], Kin
 
 
 def _print_bills(bills: Sequence[_Bill], sessions: int) -> None:
+    from ..light_model import LightModelBill
+
     rows = [
         (
             bill.info.session_id,
@@ -312,6 +316,8 @@ def _print_bills(bills: Sequence[_Bill], sessions: int) -> None:
             f"cost {cost / raw_cost:.2f} of keeping everything, {view_cost / raw_view_cost:.2f} of messages alone"
         )
     typer.echo(f"\n{of_all}: {sum(one.saved_tokens for one in stats):,} tokens saved, {relative}")
+    light_model = sum((one.light_model for one in stats), LightModelBill())
+    typer.echo(f"light model: {light_model}{_APART if light_model.total.calls else ''}")
 
 
 def _share(part: int, whole: int) -> str:

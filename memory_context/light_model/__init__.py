@@ -1,6 +1,5 @@
-"""One guarded call of a small model, for decisions that have a stand-in."""
+"""One guarded call of a small model, for decisions that have a stand-in, and the bill of those calls."""
 
-from .answers import ANSWER_LIMIT_CHARACTERS
-from .model import LightModel, LightModelUsage
+import lazy_loader
 
-__all__ = ["ANSWER_LIMIT_CHARACTERS", "LightModel", "LightModelUsage"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

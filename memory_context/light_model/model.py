@@ -11,9 +11,9 @@ Decisions come first: a small server often has one slot, and an agent waits for 
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, cast
+from weakref import WeakMethod
 
 from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
@@ -22,9 +22,10 @@ from pydantic import BaseModel
 from ..errors import LightModelError
 from ..runtime import Breaker, attempt
 from .answers import content_at_limit, response_format, validated
+from .bill import LightModelUsage
 from .line import Line, line_of
 
-__all__ = ["BACKGROUND_ATTEMPTS", "LightModel", "LightModelUsage"]
+__all__ = ["BACKGROUND_ATTEMPTS", "LightModel"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -35,23 +36,6 @@ BACKGROUND_ATTEMPTS = 5
 
 _CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
 _OPENAI_CLIENTS = "autogen_ext.models.openai"
-
-
-@dataclass(frozen=True)
-class LightModelUsage:
-    """What the light model was used for since it was made.
-
-    Attributes:
-        calls: Calls of the client; one repeated without the token cap counts twice.
-        failures: Questions that got no usable answer, those refused by the open breaker not counted.
-        prompt_tokens: As the client reports them; calls that were given up report none.
-        completion_tokens: As the client reports them.
-    """
-
-    calls: int = 0
-    failures: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 class LightModel:
@@ -68,6 +52,9 @@ class LightModel:
         answer_limit_tokens: Cap on the answer (`max_tokens`); a client that refuses the argument is asked without.
         failures_allowed: Failures in a row that open the breaker.
         is_background: Whether nobody waits for the answers: each question waits for the decisions of the same client.
+
+    Attributes:
+        on_use: A method called after each question, answered or not; None for none.
     """
 
     def __init__(
@@ -98,6 +85,7 @@ class LightModel:
         self._has_warned = False
         self._takes_cap = True
         self._usage = LightModelUsage()
+        self.on_use: WeakMethod[Callable[[], None]] | None = None
 
     @property
     def usage(self) -> LightModelUsage:
@@ -137,6 +125,9 @@ class LightModel:
         except LightModelError as error:
             self._fail(error, is_timeout=False)
             raise
+        finally:
+            if (note := self.on_use and self.on_use()) is not None:
+                note()
         self._breaker.worked()
         self._has_warned = False
         return answer
@@ -213,7 +204,7 @@ class LightModel:
             json_output, arguments = None, {"response_format": response_format(json_output)}
         if self._takes_cap:
             cap = {"max_tokens": self._answer_limit_tokens, **arguments}
-            self._usage = replace(self._usage, calls=self._usage.calls + 1)
+            self._usage += LightModelUsage(calls=1, unreported_calls=1)
             try:
                 return await self._client.create(
                     messages, json_output=json_output, extra_create_args=cap, cancellation_token=token
@@ -221,7 +212,7 @@ class LightModel:
             except Exception as error:
                 if token.is_cancelled() or not _is_about_the_cap(error):
                     raise
-        self._usage = replace(self._usage, calls=self._usage.calls + 1)
+        self._usage += LightModelUsage(calls=1, unreported_calls=1)
         others: dict[str, Any] = {"extra_create_args": arguments} if arguments else {}
         result = await self._client.create(messages, json_output=json_output, cancellation_token=token, **others)
         self._takes_cap = False  # only now: the error may have spoken of max_tokens and meant something else
@@ -234,17 +225,15 @@ class LightModel:
         return True if info.get("json_output") else None
 
     def _count(self, result: object) -> None:
+        """Count the tokens of a call; some clients report zeros for what they were not told."""
         usage = cast(object, getattr(result, "usage", None))
-        prompt = getattr(usage, "prompt_tokens", 0)
-        completion = getattr(usage, "completion_tokens", 0)
-        self._usage = replace(
-            self._usage,
-            prompt_tokens=self._usage.prompt_tokens + (prompt if isinstance(prompt, int) else 0),
-            completion_tokens=self._usage.completion_tokens + (completion if isinstance(completion, int) else 0),
-        )
+        prompt, completion = getattr(usage, "prompt_tokens", 0), getattr(usage, "completion_tokens", 0)
+        if isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0:
+            reported = LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
+            self._usage += reported
 
     def _fail(self, error: LightModelError, *, is_timeout: bool) -> None:
-        self._usage = replace(self._usage, failures=self._usage.failures + 1)
+        self._usage += LightModelUsage(failures=1)
         self._breaker.failed(at_once=is_timeout)
         if not self._has_warned:
             self._has_warned = True

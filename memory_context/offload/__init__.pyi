@@ -1,7 +1,7 @@
 from .offloader import Offloader, restore_texts
 from .recording import SummaryRecorder
 from .retaining import Retainer
-from .summaries import Summariser, SummaryReady, summary_model
+from .summaries import Summariser, SummaryReady
 
 __all__ = [
     "Offloader",
@@ -10,5 +10,4 @@ __all__ = [
     "SummaryReady",
     "SummaryRecorder",
     "restore_texts",
-    "summary_model",
 ]

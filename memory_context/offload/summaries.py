@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from autogen_core.models import ChatCompletionClient, LLMMessage, SystemMessage, UserMessage
+from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel, ConfigDict
 
 from ..compaction import (
@@ -38,7 +38,7 @@ from ..policy import ContextPolicy
 from ..runtime import Background
 from ..transcript import Entry, Part, PartId
 
-__all__ = ["Summariser", "SummaryReady", "summary_model"]
+__all__ = ["Summariser", "SummaryReady"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -49,7 +49,6 @@ REFUSALS_ALLOWED = 3
 """Answers in a row that are no summary; then the model is asked no more: it cannot do it."""
 _CLOSE_SECONDS = 1.0
 _STORE_SECONDS = 5.0
-_ANSWER_OVERHEAD_TOKENS = 100  # of JSON, and of quotes that are escaped in it
 
 
 @dataclass(frozen=True)
@@ -90,27 +89,13 @@ class _Job:
     is_done: bool = False
 
 
-def summary_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightModel:
-    """Return the guard for calls that summarise: they take longer and answer more than decisions do.
-
-    It has a breaker of its own: who is too slow for twelve thousand tokens may still decide in time.
-    """
-    return LightModel(
-        client,
-        timeout_seconds=policy.compaction.summary_timeout_seconds,
-        retry_seconds=policy.expansion.retry_seconds,
-        answer_limit_tokens=2 * policy.compaction.summary_limit_tokens + _ANSWER_OVERHEAD_TOKENS,
-        is_background=True,
-    )
-
-
 class Summariser:
     """Has large results of one transcript summarised.
 
     Args:
         memory: Where the items are; their summaries are written beside them.
         policy: What is large, and how long a summary may be.
-        light_model: Summarises (see `summary_model`); None for never.
+        light_model: Summarises; None for never.
         decisions: The guard of the same client's decisions: while its breaker is open, nothing is asked here either.
 
     Attributes:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from autogen_core.models import LLMMessage
 
+from ..light_model import LightModelBill
 from ..messages import Address, results_of, source_of, text_at, with_texts
 from ..references import MemoryRef
 
@@ -397,4 +398,5 @@ Decision = (
     | Redelivered
     | Repeated
     | Offered
+    | LightModelBill
 )

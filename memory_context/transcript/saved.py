@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..escaping import escape_json, unescape_json
+from ..light_model import LightModelBill
 from ..messages import Address, message_from_json, message_to_json, with_texts
 from .entries import (
     Cleared,
@@ -100,7 +101,7 @@ def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decisio
         (at, decision)
         for number, (at, decision) in enumerate(log)
         # a message may have come, and been stored, before the clear
-        if isinstance(decision, (Offloaded, Offered, Retained)) or number > cleared
+        if isinstance(decision, (Offloaded, Offered, Retained, LightModelBill)) or number > cleared
     ]
     return _last_choices(kept, first)
 
@@ -108,11 +109,13 @@ def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decisio
 def _last_choices(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
     """Leave out what concerns entries before `first`, and choices that were replaced by later ones."""
     last = {(one.position, one.address): one for _, one in log if isinstance(one, Retained)}
+    bill = next((one for _, one in reversed(log) if isinstance(one, LightModelBill)), None)
     return [
         (at, one)
         for at, one in log
         if not (isinstance(one, (Offloaded, Retained, Repeated)) and one.position < first)
         and (not isinstance(one, Retained) or one is last[one.position, one.address])
+        and (not isinstance(one, LightModelBill) or one is bill)
     ]
 
 
@@ -177,7 +180,7 @@ def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
     if isinstance(decision, Redelivered) and decision.again_at is not None:
         moved = replace(decision, position=decision.position + shift, again_at=decision.again_at + shift)
         return moved if moved.position >= first else None
-    if isinstance(decision, Offered):
+    if isinstance(decision, (Offered, LightModelBill)):
         return decision
     return replace(decision, upto=decision.upto + shift) if isinstance(decision, Shown) else None
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from autogen_core.models import UserMessage
 
+from ..light_model import LightModelBill
 from .entries import Entry, Expanded, Folded, Offered, Part, PartId, RetainedBy, Shortened
 
 __all__ = ["Standing"]
@@ -36,6 +37,7 @@ class Standing:
         spoken: For each source of words that carry no result: the position of its latest message.
         first_spoken: Position of the first such message.
         offered: What stands before the view in each call; a clear changes nothing of it.
+        light_model: The light model's calls in the session; a clear changes nothing of it either.
         has_items: Whether something was stored as an item.
     """
 
@@ -60,6 +62,7 @@ class Standing:
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
     offered: Offered = field(default_factory=Offered)
+    light_model: LightModelBill = field(default_factory=LightModelBill)
     has_items: bool = False
 
     def is_folded(self, position: int) -> bool:

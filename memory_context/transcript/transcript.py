@@ -12,6 +12,7 @@ from itertools import chain
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
+from ..light_model import LightModelBill
 from ..messages import Pairing, calls_of, copy_message, results_of, source_of
 from .entries import (
     Cleared,
@@ -219,6 +220,8 @@ class Transcript:
             standing.repeated.add((decision.position, decision.address))
         elif isinstance(decision, Offered):
             standing.offered = decision
+        elif isinstance(decision, LightModelBill):
+            standing.light_model = decision
         elif decision.again_at is not None:
             standing.redelivered.add(decision.position)
             if standing.first_spoken == decision.position:
@@ -354,9 +357,8 @@ class Transcript:
 
     def _clear(self, position: int) -> None:
         self._withdraw([*self.standing.expanded])
-        offered = self.standing.offered
-        self.standing = Standing.at(position)
-        self.standing.offered = offered
+        before, self.standing = self.standing, Standing.at(position)
+        self.standing.offered, self.standing.light_model = before.offered, before.light_model
         for entry in self.entries():
             self.standing.hear(entry)
         self.pairing.forget_open_calls(before=position)

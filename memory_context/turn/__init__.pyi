@@ -1,4 +1,4 @@
-from .deciding import EXPANSIONS_LIMIT, decide, decision_model
+from .deciding import EXPANSIONS_LIMIT, decide
 from .expander import Expander
 from .memories import replacing_memories
 from .opening import Piece, fenced
@@ -20,7 +20,6 @@ __all__ = [
     "check_template",
     "decide",
     "decide_by_rules",
-    "decision_model",
     "fenced",
     "named_keys",
     "replacing_memories",

@@ -8,34 +8,21 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from autogen_core.models import ChatCompletionClient
-
 from ..errors import LightModelError
 from ..light_model import LightModel
-from ..policy import ContextPolicy
 from ..references import shorten
 from ..tokens import TokenCounter
 from .prompt import LightAnswer, TurnPrompt
 from .requests import Expansion, TurnAnswer, TurnRequest
 from .rules import decide_by_rules
 
-__all__ = ["EXPANSIONS_LIMIT", "decide", "decision_model"]
+__all__ = ["EXPANSIONS_LIMIT", "decide"]
 
 EXPANSIONS_LIMIT = 8
 """The most items one decision brings back; how much of them is shown is a matter of their token limit."""
 
 _QUERY_LIMIT_CHARACTERS = 300
 _QUERY_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-
-
-def decision_model(client: ChatCompletionClient, policy: ContextPolicy) -> LightModel:
-    """Return the guard for calls that decide about a turn."""
-    return LightModel(
-        client,
-        timeout_seconds=policy.expansion.timeout_seconds,
-        retry_seconds=policy.expansion.retry_seconds,
-        answer_limit_tokens=policy.expansion.answer_limit_tokens,
-    )
 
 
 async def decide(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_context import MemoryStore, StoreError, choose_light_model
+from memory_context.light_model import LightModelBill
 from memory_context.store import ReadScope
 
 from ..places import import_root
@@ -77,9 +78,7 @@ async def _tell(display: Display, token_budget: int | None, out: Path | None) ->
         calls = [*on.recorder.calls, *(Call(**call) for call in result["calls"])]
         await show_recall(display, policy, calls[-1].number + 1)
         kept = await _read_back(on, result["write_transactions"])
-        stats = on.context.stats
-        light_calls = stats.light_model_calls + stats.summary_calls
-        _close(display, on.recorder.calls, kept, light_calls, stats.light_model_tokens + stats.summary_tokens)
+        _close(display, on.recorder.calls, kept, on.context.stats.light_model)
     from .chart import draw_chart  # matplotlib takes its time, which nobody waits for at the beginning
 
     draw_chart(calls, folder / CHART)
@@ -178,7 +177,7 @@ async def _read_back(on: Stage, other_transactions: int) -> Kept:
     return Kept(len(keys), store.write_transactions + other_transactions, len(large), exact)
 
 
-def _close(display: Display, calls: list[Call], kept: Kept, light_calls: int, light_tokens: int) -> None:
+def _close(display: Display, calls: list[Call], kept: Kept, light_model: LightModelBill) -> None:
     raw, view = sum(call.raw_tokens for call in calls), sum(call.view_tokens for call in calls)
     display.heading("What it came to")
     display.table(
@@ -188,7 +187,7 @@ def _close(display: Display, calls: list[Call], kept: Kept, light_calls: int, li
             ("largest view, tokens", *(f"{size:,}" for size in _largest(calls))),
             ("relative cost of input", "1.00", f"{cost_share(calls):.2f}"),
             ("folds", "-", f"{max(call.folds for call in calls)}"),
-            ("light model: calls, tokens", "-", f"{light_calls:,}, {light_tokens:,}"),
+            ("light model: calls, tokens", "-", f"{light_model.total.calls:,}, {light_model.total.tokens:,}"),
             ("items stored", "-", f"{kept.items:,}"),
             ("write transactions", "-", f"{kept.write_transactions:,}"),
             ("large results, exact when read back", "-", f"{kept.exact:,} of {kept.large:,}"),
@@ -198,7 +197,8 @@ def _close(display: Display, calls: list[Call], kept: Kept, light_calls: int, li
         "Tokens of messages (o200k_base) in the first process, without system prompt and tool schemas. The "
         "memory's own five tools are not in it: they take 600 tokens of each call more. Cost: a "
         "token in the head that stands unchanged since the call before counts 0.1, any other "
-        f"1.25; a head under {LEAST_CACHED_TOKENS:,} tokens counts as new.",
+        f"1.25; a head under {LEAST_CACHED_TOKENS:,} tokens counts as new. Light model: {light_model}, in none of the "
+        "other figures.",
         style="grey62",
     )
 

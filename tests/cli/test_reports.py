@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore
+from memory_context import ContextPolicy, ContextStats, MemoryContext, MemoryStore
 from memory_context.cli.replay import replay
 from memory_context.store import Archived
 
 from ..agents.scripted import report
 from ..archive.talking import say
 from ..conftest import Server, database_of
+from ..context.lights import Light, choose
 from ..context.steps import add_step
 from .lived import SESSION, Command, Lived, a_database, command_of, everything, live
 
@@ -48,9 +49,9 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
     """To the token and the hundredth of a price, over excerpts, an opened item, folds: if it was archived in time."""
     policy = ContextPolicy(token_budget=2_000)
 
-    async def work() -> tuple[Archived, dict[str, object]]:
+    async def work() -> tuple[Archived, ContextStats]:
         async with MemoryStore(database_url) as store:
-            context = MemoryContext("alice", "coder", "s", store, policy=policy)
+            context = MemoryContext("alice", "coder", "s", store, model_client=Light(choose()), policy=policy)
             for number in range(8):
                 await say(context, f"Survey number {number}. " + "Mind every feather. " * 20)
                 await add_step(context, report(f"owls {number}", 200 + 100 * number))
@@ -59,10 +60,10 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
                 newest = (await context.agent_memory.query())[0]
                 await say(context, f"And the 17th finding of {newest.key}?")
             await context.close()
-            return await store.conversations.read("alice", "s", "coder"), asdict(context.stats)
+            return await store.conversations.read("alice", "s", "coder"), context.stats
 
-    archived, counted = asyncio.run(work())
-    made = replay(archived, policy)
+    archived, stats = asyncio.run(work())
+    made, counted = replay(archived, policy), asdict(stats)
     again = asdict(made.stats)
     assert {name: again[name] for name in COUNTED_AGAIN} == {name: counted[name] for name in COUNTED_AGAIN}
     assert made.reservations == []
@@ -70,6 +71,15 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
     assert counted["expansions"]
     assert len(made.calls) == counted["views"]
     assert {call.mark for call in made.calls} >= {"", "fold"}
+    assert made.stats.light_model == stats.light_model
+    assert re.search(r" calls \(\d+ decisions, \d+ summaries, 1 title\), .*; tokens of ", str(stats.light_model))
+    command = command_of(capsys, database_url)
+    for asked in (["s"], []):
+        _, out, err = command("stats", *asked)
+        told = re.escape(f"{stats.light_model}; in none of the other figures")
+        assert re.search(rf"light model:? +{told}", " ".join(out.split()))
+        assert "not archived" not in err
+    assert json.loads(command("stats", "s", "--json")[1])["light_model"] == counted["light_model"]
 
 
 def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Command, lived: Lived):
@@ -78,13 +88,14 @@ def test_a_bill_of_a_session_says_what_it_sent_and_what_that_saved(command: Comm
     assert {name: bill[name] for name in COUNTED_AGAIN} == {name: getattr(lived.stats, name) for name in COUNTED_AGAIN}
     assert bill["saved_tokens"] == lived.stats.saved_tokens
     assert bill["events"]["retrieved"] == 1
-    assert "summary_calls" not in bill, "the light model is not archived, so nothing is said of it"
+    assert bill["light_model"]["decisions"]["calls"] == 0, "the rules decided"
     _, out, err = command("stats", SESSION, "--calls")
     assert "look-ups      1: 1 retrieved" in out
+    assert "light model   no calls" in out
     assert f"cost          {lived.stats.relative_cost:.2f} of keeping everything" in out
     assert f"of messages   {lived.stats.relative_view_cost:.2f} without tools" in out
     assert "tokens of memory tools and instructions (offered: offload), " in out
-    assert len(out.splitlines()) == 15 + 3 + lived.stats.views
+    assert len(out.splitlines()) == 16 + 3 + lived.stats.views
     assert "Note" not in err
 
 
