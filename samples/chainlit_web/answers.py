@@ -1,19 +1,23 @@
 """A question and its answer on the page: the turn, what it cost, or why there is none and a button to try again."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import chainlit as cl
 from chainlit.data import get_data_layer
+from chainlit.element import ElementDict
+from chainlit.types import ThreadDict
 
 from memory_context import MemoryContextError
 
-from .chats import Chats
+from .chats import Chats, LiveChat
 from .failures import remove_unanswered, show_failure
 from .plans import Plan
 from .tabs import in_every_tab
 from .turns import run_turn
 
-__all__ = ["answer_again", "answer_question"]
+__all__ = ["answer_again", "answer_question", "refresh_meter"]
 
 _METER_TURNS = 40
 
@@ -28,15 +32,15 @@ async def answer_question(
         try:
             async with chats.hold(user_id, cl.context.session.thread_id, plan) as chat:
                 if chat.turns is None:
-                    chat.turns = await _turns_of_thread(chat.key.session_id)
+                    chat.go_on_from(await _props_of_meter(chat.key.session_id))
                 before = chat.totals
                 try:
                     display = await run_turn(chat, question.content, is_retry=is_retry)
                 finally:
                     spent = chat.totals.since(before)
-                    chat.turns = [*chat.turns, *([spent] if spent["calls"] else [])][-_METER_TURNS:]
+                    chat.turns = [*(chat.turns or []), *([spent] if spent["calls"] else [])][-_METER_TURNS:]
                 if display.answer is not None and chat.turns:
-                    meter = cl.CustomElement(name="TokenMeter", props={"turns": chat.turns}, display="inline")
+                    meter = cl.CustomElement(name="TokenMeter", props=chat.meter(), display="inline")
                     await meter.send(for_id=display.answer.id)
         except Exception as error:
             await show_failure(question, error)
@@ -54,13 +58,27 @@ async def answer_again(chats: Chats, user_id: str, plan: Plan, question: cl.Mess
         await cl.context.emitter.task_end()
 
 
-async def _turns_of_thread(thread_id: str) -> list[dict[str, float]]:
-    """Return the turns before, as the newest meter of the archived thread shows them."""
+def refresh_meter(thread: ThreadDict, chat: LiveChat) -> None:
+    """Have the newest meter of a thread that is loaded tell what the light model did since it was shown."""
+    meter = _newest_meter(thread)
+    if meter is not None:
+        if chat.turns is None:
+            chat.go_on_from(meter.get("props") or {})
+        meter["props"] = chat.meter()
+
+
+async def _props_of_meter(thread_id: str) -> Mapping[str, Any]:
+    """Return what the newest meter of the archived thread shows."""
     layer = get_data_layer()
     try:
         thread = await layer.get_thread(thread_id) if layer else None
     except MemoryContextError:
-        return []
-    meters = {one.get("forId"): one for one in (thread or {}).get("elements") or [] if one.get("name") == "TokenMeter"}
-    shown = [meters[step["id"]] for step in (thread or {}).get("steps") or [] if step["id"] in meters]
-    return [*(shown[-1].get("props") or {}).get("turns", [])] if shown else []
+        return {}
+    meter = _newest_meter(thread) if thread else None
+    return (meter and meter.get("props")) or {}
+
+
+def _newest_meter(thread: ThreadDict) -> ElementDict | None:
+    meters = {one.get("forId"): one for one in thread.get("elements") or [] if one.get("name") == "TokenMeter"}
+    shown = [meters[step["id"]] for step in thread.get("steps") or [] if step["id"] in meters]
+    return shown[-1] if shown else None

@@ -11,12 +11,15 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from autogen_agentchat.base import ChatAgent
 from autogen_core.models import AssistantMessage, UserMessage
+from pydantic import TypeAdapter
 
 from memory_context import MemoryContext, SessionGoneError
+from memory_context.light_model import LightModelBill
 from memory_context.sessions import SessionCache, SessionKey
 
 from .agents import Agents
@@ -26,6 +29,7 @@ from .ui_hook import BuiltAgent
 __all__ = ["Chats", "LiveChat", "Said", "Totals"]
 
 _IDLE_SECONDS = 300
+_BILLS: TypeAdapter[dict[str, LightModelBill]] = TypeAdapter(dict[str, LightModelBill])
 _logger = logging.getLogger(__name__)
 
 
@@ -58,11 +62,13 @@ class LiveChat:
         plan: What it is made of.
         built: The agent that answers, with its contexts.
         turns: What the newest turns came to, for all tabs; None until somebody has looked in the archive.
+        bills: The light model's calls by agent, as the meter showed them: also of agents that answer no more.
     """
 
     def __init__(self, key: SessionKey, agents: Agents, plan: Plan) -> None:
         self.key = key
         self.turns: list[dict[str, float]] | None = None
+        self.bills: dict[str, LightModelBill] = {}
         self.plan = plan
         self._agents = agents
         self.built = agents.build(plan, key.user_id, key.session_id)
@@ -83,6 +89,21 @@ class LiveChat:
             sum(one.cost for one in stats),
             sum(one.raw_cost for one in stats),
         )
+
+    def meter(self) -> dict[str, Any]:
+        """Return the props of `public/elements/TokenMeter.jsx`."""
+        self.bills |= {name: context.stats.light_model for name, context in self.contexts.items()}
+        total = sum(self.bills.values(), LightModelBill())
+        return {
+            "turns": self.turns,
+            "bills": {name: asdict(bill) for name, bill in self.bills.items()},
+            "light_model": str(total) if total.total.calls else "",
+        }
+
+    def go_on_from(self, meter: Mapping[str, Any]) -> None:
+        """Take over what the newest meter of the archived thread shows; {} if there is none."""
+        self.turns = [*meter.get("turns", [])]
+        self.bills = _BILLS.validate_python(meter.get("bills", {}))
 
     async def become(self, plan: Plan, said: Sequence[Said] = ()) -> None:
         """Go on by another plan: with other settings, or another agent, who is told what was said before.

@@ -15,7 +15,7 @@ from chainlit.types import ThreadDict
 from memory_context import MemoryContextError
 from memory_context.access import BodyLimits, BoundedJson, Gate, GateRules
 
-from .answers import answer_again, answer_question
+from .answers import answer_again, answer_question, refresh_meter
 from .failures import RETRY, offer_retry
 from .pages import OwnPages
 from .panel_hooks import NAMED_BY_ACTION
@@ -107,8 +107,8 @@ async def come_back(thread: ThreadDict) -> None:
     if catch_up():
         return  # the chat is at work, so its history is there
     try:
-        async with chats.hold(current_user(), current_thread(), plan):
-            pass
+        async with chats.hold(current_user(), current_thread(), plan) as chat:
+            refresh_meter(thread, chat)
     except ComponentError as error:
         await keep_plan(Plan(policy=plan.policy))
         await cl.context.emitter.send_toast(

@@ -22,8 +22,10 @@ from samples.chainlit_web.plans import Plan
 from samples.chainlit_web.script import ScriptedModel
 from samples.chainlit_web.ui_hook import ComponentError
 
-from ..chainlit.conftest import Message, get_context  # first: it has Chainlit write elsewhere than into the checkout
+# first: it has Chainlit write elsewhere than into the checkout
+from ..chainlit.conftest import MemoryDataLayer, Message, data, get_context
 from ..chainlit.conftest import chat as chainlit_session
+from ..context.lights import Light, choose
 from ..model_service import FAILURES, model_service
 
 NOTES = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"name": "notes"}}
@@ -103,6 +105,62 @@ async def test_what_a_turn_is_said_to_cost_is_what_its_context_counted(chats: Ch
     stats = chat.contexts["reader"].stats
     assert chat.totals[:3] == (stats.views, stats.view_tokens_total, stats.raw_tokens_total)
     assert 0 < chat.totals.seen_tokens < chat.totals.raw_tokens
+
+
+class Layer(MemoryDataLayer):
+    """Tells when a token meter is kept with its thread."""
+
+    def __init__(self, memory_store: MemoryStore) -> None:
+        super().__init__(memory_store)
+        self.has_meter = asyncio.Event()
+
+    async def create_element(self, element: Any) -> None:
+        await super().create_element(element)
+        if element.name == "TokenMeter":
+            self.has_meter.set()
+
+
+async def test_meter_names_the_light_models_calls_after_a_restart_and_with_another_agent(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By kind, with their tokens; a call that ends after the answer is told when the page is loaded again."""
+    from samples.chainlit_web.answers import answer_question, refresh_meter
+
+    light = Light(choose())
+    told: list[str] = []
+    layer = Layer(store)
+    monkeypatch.setattr(data, "_data_layer", layer)
+    monkeypatch.setattr(data, "_data_layer_initialized", True)
+
+    async def ask(chats: Chats, plan: Plan) -> dict[str, Any]:
+        layer.has_meter.clear()
+        with chainlit_session("ada", THREAD):
+            question = Message(content="Do it like last time.", type="user_message")
+            await question.send()
+            await answer_question(chats, "ada", plan, question)
+        await asyncio.wait_for(layer.has_meter.wait(), 20)
+        thread: Any = await layer.get_thread(THREAD)
+        told.append(meter_of(thread)["props"]["light_model"])
+        return thread
+
+    def meter_of(thread: Any) -> Any:
+        return [one for one in thread["elements"] if one["name"] == "TokenMeter"][-1]
+
+    before, notes = Chats(Agents(store, ScriptedModel(0), light)), Plan("pasted", NOTES)
+    thread = await ask(before, Plan())
+    await before.close()  # asks for a title
+    chats = Chats(Agents(store, ScriptedModel(0), light))
+    async with chats.hold("ada", THREAD, Plan()) as chat:
+        refresh_meter(thread, chat)
+        told.append(meter_of(thread)["props"]["light_model"])
+        await chat.become(notes)
+    await ask(chats, notes)
+    await chats.close()
+    assert told == [
+        "1 call (1 decision), 100 tokens read and 10 written",
+        "2 calls (1 decision, 1 title), 200 tokens read and 20 written",
+        "3 calls (2 decisions, 1 title), 300 tokens read and 30 written",
+    ]
 
 
 async def test_settings_change_at_once_and_nothing_is_lost(chats: Chats) -> None:

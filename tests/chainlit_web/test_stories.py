@@ -175,5 +175,7 @@ async def test_people_see_nothing_of_each_other_and_only_operators_change_who_an
         service.may_go_on.set()
         await expect(whole).to_have_count(2)
         await expect(page.locator("#stop-button")).to_have_count(0)
-        await expect(page.locator(".mc-meter").last).to_contain_text("In 4 turns")
+        meter = page.locator(".mc-meter").last
+        await expect(meter).to_contain_text("In 4 turns")
+        await expect(meter).to_contain_text(re.compile(r"Light model, in none of these figures: \d+ calls? \("))
         await chainlit_server.stop()

@@ -37,6 +37,9 @@ export default function TokenMeter() {
           In {turns.length} turn{turns.length === 1 ? '' : 's'}: {number(Math.abs(saved))} tokens {saved >= 0 ? 'saved' : 'more'}, cost {cost.toFixed(2)} of keeping
           everything
         </span>
+        {props.light_model && (
+          <span className="mc-quiet">Light model, in none of these figures: {props.light_model}</span>
+        )}
       </div>
     </div>
   );
