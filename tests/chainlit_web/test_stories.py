@@ -165,7 +165,7 @@ async def test_people_see_nothing_of_each_other_and_only_operators_change_who_an
 
         # a page loaded again in mid-answer goes on with it, and a second tab shows it too; the meter goes on
         service.may_go_on.clear()
-        await page.locator("#chat-input").fill("and now?")
+        await page.locator("#chat-input").fill("And now do it like last time.")
         await page.locator("#chat-submit").click()
         half, whole = page.get_by_text("Half an", exact=True), page.get_by_text("Half an answer and the rest.")
         await expect(half).to_be_visible()
