@@ -163,9 +163,6 @@ class Entry:
         self.touch()
 
 
-# --- decisions ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Offloaded:
     """The content of a part is committed. In the log `stored` has no excerpt; the entry's part has it while fresh."""
@@ -205,10 +202,9 @@ class Arithmetic:
 class PlannedCompaction:
     """These parts are shown compacted from now on.
 
-    `reason` is `consumed` for results of the last view that were answered just now, which rewrites nothing that the
-    prompt cache has; `saves` when it reaches further back because that pays; `aged` when facts of many results add up
-    and the oldest lose theirs; `budget` when the view was too large;
-    `unavailable` for results that could not be fetched again after a load. (`late` was recorded by earlier versions.)
+    `reason` is `consumed` for results that were answered just now, which rewrites nothing cached; `saves` where going
+    further back pays; `aged` where the oldest facts make room; `budget` for a view that was too large; `unavailable`
+    for results that a load could not fetch. (`late` was recorded by earlier versions.)
     """
 
     parts: tuple[PartId, ...]
