@@ -6,10 +6,9 @@ Try: `policy=ContextPolicy(first_view="placeholder")`, and the model never sees 
 under 500 tokens, of which nothing is stored at all.
 """
 
-import asyncio
-
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+from runner import run
 
 from memory_context import MemoryContext
 
@@ -34,4 +33,4 @@ async def main() -> None:
         print(f"\nThe whole of it is the same, byte for byte: {await context.retrieve(key) == LOG}.")
 
 
-asyncio.run(main())
+run(main())

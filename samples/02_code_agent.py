@@ -9,13 +9,13 @@ Try: `python samples/02_code_agent.py <folder> <question>…` with a key, on cod
 `MemoryContext(…, policy=ContextPolicy(first_view_limit_tokens=1000))`, which shows the file by an excerpt.
 """
 
-import asyncio
 import sys
 from pathlib import Path
 
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from autogen_core.models import FunctionExecutionResultMessage
 from code_agent import CodeAgent, model_client_from_env
+from runner import run
 from scripted_model import ScriptedModel, call
 
 import memory_context
@@ -75,4 +75,4 @@ async def main(folder: Path, questions: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]) if sys.argv[1:] else FOLDER, tuple(sys.argv[2:]) or QUESTIONS))
+    run(main(Path(sys.argv[1]) if sys.argv[1:] else FOLDER, tuple(sys.argv[2:]) or QUESTIONS))

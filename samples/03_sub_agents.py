@@ -7,13 +7,13 @@ A key that is handed over in plain text opens where sharing allows it: nothing l
 Try: another sharing in `SHARINGS`; and an agent that gets `for_subagent` of the researcher's context.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.tools import AgentTool
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
+from runner import run
 from scripted_model import Call, Decision, ScriptedModel, call
 
 from memory_context import ItemNotFoundError, MemoryContext, MemoryCriteria, Sharing
@@ -89,4 +89,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -9,7 +9,6 @@ Try: `"sharing": "isolated"` for the writer, who is then told whom to ask; and, 
 model_client `{"provider": "autogen_ext.models.openai.OpenAIChatCompletionClient", "config": {"model": "gpt-4.1"}}`.
 """
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -17,8 +16,7 @@ from pathlib import Path
 from autogen_agentchat.base import Team
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_agentchat.teams import BaseGroupChat
-
-from memory_context import MemoryStore
+from runner import run
 
 HERE = Path(__file__).parent
 # code_agent.py and scripted_model.py lie beside this file: Python finds them, since it is started as a script
@@ -33,23 +31,22 @@ async def ask(team: Team, task: str) -> None:
 
 
 async def main() -> None:
-    async with MemoryStore.default():
-        description = json.loads((HERE / "04_team.json").read_text(encoding="utf-8"))
-        description["config"]["participants"][0]["config"]["code_root"] = str(HERE)  # wherever this was started
-        print("The team of the JSON file:\n")
-        team = BaseGroupChat.load_component(description)
-        await ask(team, "Which tools does a CodeAgent in code_agent.py have?")
+    description = json.loads((HERE / "04_team.json").read_text(encoding="utf-8"))
+    description["config"]["participants"][0]["config"]["code_root"] = str(HERE)  # wherever this was started
+    print("The team of the JSON file:\n")
+    team = BaseGroupChat.load_component(description)
+    await ask(team, "Which tools does a CodeAgent in code_agent.py have?")
 
-        dumped, state = team.dump_component().model_dump_json(), await team.save_state()
-        saved = json.dumps(state["agent_states"]["reader"]["agent_state"]["llm_context"])
-        read = (HERE / "code_agent.py").stat().st_size
-        print(f"\nThe reader read {read:,} bytes; what is saved of its context is {len(saved):,}.")
+    dumped, state = team.dump_component().model_dump_json(), await team.save_state()
+    saved = json.dumps(state["agent_states"]["reader"]["agent_state"]["llm_context"])
+    read = (HERE / "code_agent.py").stat().st_size
+    print(f"\nThe reader read {read:,} bytes; what is saved of its context is {len(saved):,}.")
 
-        print("\nAnother team, loaded from what the first one dumped, with its state:\n")
-        team = BaseGroupChat.load_component(json.loads(dumped))
-        await team.load_state(state)
-        await ask(team, "And what does it refuse?")
+    print("\nAnother team, loaded from what the first one dumped, with its state:\n")
+    team = BaseGroupChat.load_component(json.loads(dumped))
+    await team.load_state(state)
+    await ask(team, "And what does it refuse?")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

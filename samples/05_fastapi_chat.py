@@ -16,7 +16,6 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
-from typing import Any
 
 import httpx
 import uvicorn
@@ -24,9 +23,11 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import LLMMessage, UserMessage
 from code_agent import model_client_from_env
 from fastapi import FastAPI, Header
+from runner import run
 from scripted_model import ScriptedModel
 
 from memory_context import MemoryContext, MemoryStore, choose_light_model
+from memory_context.http_server import serve_until_stopped
 from memory_context.web import create_chat_router
 
 
@@ -84,7 +85,7 @@ async def served() -> AsyncIterator[httpx.AsyncClient]:
             await serving
 
 
-def request(text: str, session_id: str | None = None) -> dict[str, Any]:
+def request(text: str, session_id: str | None = None) -> dict[str, object]:
     """Return what a page posts. The page makes the ids, so that sending again changes nothing."""
     said_at = datetime.now(timezone.utc).isoformat()
     message = {"id": uuid.uuid4().hex, "text": text, "sender": "user", "timestamp": said_at}
@@ -113,8 +114,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    if "--serve" in sys.argv:
-        print("http://127.0.0.1:8000/docs (Ctrl+C ends it)", flush=True)
-        uvicorn.run(create_application(), port=8000, log_level="warning")
-    else:
-        asyncio.run(main())
+    if "--serve" not in sys.argv:
+        sys.exit(run(main()))
+    print("http://127.0.0.1:8000/docs (Ctrl+C ends it)", flush=True)
+    run(serve_until_stopped(uvicorn.Server(uvicorn.Config(create_application(), log_level="warning"))))

@@ -11,13 +11,13 @@ Try: `memory-context mcp --transport http --token-env TOKENS` with `TOKENS="alic
 `StreamableHttpServerParams("http://127.0.0.1:8001/mcp", headers={"Authorization": "Bearer <secret>"})` here.
 """
 
-import asyncio
 import os
 import sys
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
+from runner import run
 from scripted_model import Decision, ScriptedModel, call
 
 USER = "sample-mcp"
@@ -70,4 +70,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

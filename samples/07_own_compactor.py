@@ -9,11 +9,11 @@ Try: `@compactors.register(lambda result: result.content.startswith("order|"))`,
 `ROWS = 100`, which is short enough to be shown whole at first.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
+from runner import run
 from scripted_model import ScriptedModel, call
 
 from memory_context import Compacted, Compactors, MemoryContext
@@ -83,4 +83,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

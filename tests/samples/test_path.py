@@ -21,31 +21,49 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 NUMBERED = sorted(SAMPLES.glob("0[0-9]_*.py"))
 ONCE = ["02_code_agent", "03_sub_agents", "04_team", "05_fastapi_chat", "07_own_compactor", "08_production_postgres"]
 AGAIN = ONCE[:-1]  # the last one's server is new each time
+WITH_STORE = ["01_quickstart", *AGAIN, "06_mcp", "samples.demo", "samples.web_chat", "samples.chainlit_web"]
+
+Ended = tuple[str, str, str, int]
+"""A sample's name, what it printed on stdout and on stderr, and its exit code."""
 
 RUNNER = """
-import contextlib, io, json, runpy, sys
+import contextlib, io, json, os, runpy, sys, warnings
 folder, *names = sys.argv[1:]
 sys.path[0] = folder  # as for a script
+sys.path.append(os.path.dirname(folder))
 told = []
 for name in names:
+    if name == "UNUSABLE":
+        del os.environ["MEMORY_CONTEXT_URL"]
+        os.environ["MEMORY_CONTEXT_HOME"] = "/dev/null/x"
+        continue
+    is_module, code = name.startswith("samples."), 0
+    if name == "samples.chainlit_web":
+        warnings.simplefilter("ignore")  # Chainlit and what it imports
     sys.argv = [f"{folder}/{name}.py"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
-        runpy.run_path(sys.argv[0], run_name="__main__")
-    told.append((out.getvalue(), err.getvalue()))
+        try:
+            runpy.run_module(name, run_name="__main__") if is_module else runpy.run_path(sys.argv[0], None, "__main__")
+        except SystemExit as stop:
+            code = stop.code or 0
+            if isinstance(code, str):  # as the interpreter does
+                print(code, file=sys.stderr)
+                code = 1
+    told.append((out.getvalue(), err.getvalue(), code))
 print(json.dumps(told))
 """
 
 
 @pytest.fixture(scope="module")
-def runs(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
-    """What each sample printed, at first and when it was run again on the same database."""
+def told(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Ended]]:
+    """What each sample printed, on stdout and stderr, and how it ended: twice on a database, and without a store."""
     server.execute("CREATE DATABASE samples_path TEMPLATE {template}", template=template)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "MEMORY_"))}
     environment |= {"MEMORY_CONTEXT_URL": server.url("samples_path"), "PYTHONUTF8": "1", "NO_PROXY": "127.0.0.1"}
     environment.pop("PYTHONPATH", None)
-    names = [*ONCE, *AGAIN]
+    names = [*ONCE, *AGAIN, *WITH_STORE]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", RUNNER, str(SAMPLES), *names],
+        [sys.executable, "-W", "error", "-c", RUNNER, str(SAMPLES), *ONCE, *AGAIN, "UNUSABLE", *WITH_STORE],
         cwd=tmp_path_factory.mktemp("elsewhere"),
         env=environment,
         capture_output=True,
@@ -53,12 +71,29 @@ def runs(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
         timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    told: dict[str, list[str]] = {name: [] for name in ONCE}
-    for name, (out, err) in zip(names, json.loads(done.stdout), strict=True):
-        assert err == "", name
-        told[name].append(out)
-    yield told
+    yield [(name, *ended) for name, ended in zip(names, json.loads(done.stdout), strict=True)]
     server.execute("DROP DATABASE samples_path WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def runs(told: list[Ended]) -> dict[str, list[str]]:
+    """What each sample printed on a database, at first and when it was run again."""
+    printed: dict[str, list[str]] = {name: [] for name in ONCE}
+    for name, out, err, code in told[: len(ONCE) + len(AGAIN)]:
+        assert (err, code) == ("", 0), name
+        printed[name].append(out)
+    return printed
+
+
+@pytest.mark.parametrize("name", WITH_STORE)
+def test_sample_without_a_usable_store_says_what_to_do_in_one_line(told: list[Ended], name: str) -> None:
+    """And ends with exit code 1, without a traceback and before anything else is tried."""
+    ((_, out, err, code),) = [one for one in told[len(ONCE) + len(AGAIN) :] if one[0] == name]
+    (line,) = [one for one in f"{out}{err}".splitlines() if "MEMORY_CONTEXT_HOME" in one]
+    assert "store cannot be opened: the embedded Postgres in /dev/null/x cannot be used" in line
+    assert code == 1
+    assert "Traceback" not in out
+    assert err in (f"{line}\n", "")
 
 
 @pytest.mark.parametrize("name", AGAIN)

@@ -1,0 +1,25 @@
+"""Runs a numbered sample with the default store open; one that cannot be opened is said in one line."""
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from memory_context import MemoryStore, StoreError
+
+__all__ = ["run"]
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """Run a sample to its end; exit with 1 and what to do if the store cannot be opened."""
+
+    async def with_store() -> None:
+        async with MemoryStore.default():
+            await story
+
+    try:
+        asyncio.run(with_store())
+    except StoreError as error:
+        sys.exit(f"The store cannot be opened: {error}")
+    finally:
+        story.close()  # it may never have begun
