@@ -29,8 +29,8 @@ def serve(
     light_model: Annotated[
         str | None,
         typer.Option(
-            help="The model that decides beside the agent: a model at OPENAI_BASE_URL, own, or off. "
-            "[default: MEMORY_CONTEXT_LIGHT_MODEL, else own]"
+            help="The model that decides beside the agent: a model at OPENAI_BASE_URL, own (the assistant's, or the "
+            "model_client of the --agent module), or off. [default: MEMORY_CONTEXT_LIGHT_MODEL, else own]"
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",

@@ -37,10 +37,11 @@ class ServeOptions:
     """What `memory-context serve` was told.
 
     Attributes:
-        agent: `module:function` that makes an agent around a context; None for an assistant on `model`.
+        agent: `module:function` that makes an agent around a context; None for an assistant on `model`. The module's
+            `model_client`, if it has one, is the agent's own model.
         agent_ids: The ids it is registered under; the first answers where a request names none.
         model: The model of that assistant.
-        light_model: Decides beside the agents: a model at OPENAI_BASE_URL, `own` for that assistant's, or `off`; None
+        light_model: Decides beside the agents: a model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None
             for what MEMORY_CONTEXT_LIGHT_MODEL says, else `own`.
         host: Where to listen.
         port: Where to listen; 0 for any free one.
@@ -92,11 +93,10 @@ def serve(options: ServeOptions) -> None:
             "or set OPENAI_API_KEY (and OPENAI_BASE_URL for another server) for an assistant on --model"
         )
     try:
-        own = openai_client(options.model) if options.agent is None else None
+        build_agent, own = _assistant(options.model) if options.agent is None else _loaded(options.agent)
         light_model = choose_light_model(own, options.light_model)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    build_agent = _loaded(options.agent) if own is None else _assistant(own)
     current_user = user_dependency(options)
     asyncio.run(_serve(options, build_agent, current_user, light_model))
 
@@ -137,21 +137,25 @@ async def _serve(
         await store.close()
 
 
-def _loaded(agent: str | None) -> AgentBuilder:
-    module_name, _, function_name = (agent or "").partition(":")
+def _loaded(agent: str) -> tuple[AgentBuilder, ChatCompletionClient | None]:
+    """Return the function that makes agents, and the model client that its module names."""
+    module_name, _, function_name = agent.partition(":")
     if not module_name or not function_name:
         raise UsageError(f"--agent {agent!r}: use module:function, a function that takes a MemoryContext")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(import_module(module_name), function_name, None)
+        module = import_module(module_name)
     except ImportError as error:
         raise UsageError(f"--agent {agent!r}: {error}; it is looked for from this folder, too") from None
+    found, own = getattr(module, function_name, None), getattr(module, "model_client", None)
     if not callable(found):
         raise UsageError(f"--agent {agent!r}: {module_name} has no function {function_name!r}")
-    return cast(AgentBuilder, found)
+    return cast(AgentBuilder, found), own if isinstance(own, ChatCompletionClient) else None
 
 
-def _assistant(client: ChatCompletionClient) -> AgentBuilder:
+def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
+    client = openai_client(model)
+
     def build(context: MemoryContext) -> AssistantAgent:
         system_message = f"{_SYSTEM_MESSAGE}\n\n{context.instructions()}"
         context.note_agent(system_message=system_message)
@@ -165,7 +169,7 @@ def _assistant(client: ChatCompletionClient) -> AgentBuilder:
             max_tool_iterations=10,
         )
 
-    return build
+    return build, client
 
 
 # --- who asks

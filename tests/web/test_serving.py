@@ -19,9 +19,10 @@ from tests.conftest import REPOSITORY
 from .conftest import StartChat, message
 
 AGENT = '''
-import asyncio, os
+import asyncio, os, sys
 from pathlib import Path
 from autogen_agentchat.agents import AssistantAgent
+from autogen_ext.models.replay import ReplayChatCompletionClient
 from tests.web.conftest import Model
 
 HELD = Path(os.environ["HELD"])
@@ -35,7 +36,10 @@ class HeldModel(Model):
             print("asked", flush=True)
         return await super().create(messages, **settings)
 
+model_client = ReplayChatCompletionClient(["{}"])  # the light model, unless that is off
+
 def build(context):
+    assert context.light_model_client is (None if "off" in sys.argv else model_client)
     return AssistantAgent("assistant", model_client=HeldModel(), model_context=context, model_client_stream=True)
 '''
 
@@ -96,7 +100,8 @@ class Starter:
         while b"running on" not in (line := await process.stderr.readline()):  # type: ignore[union-attr]
             told += line
             assert line, told.decode()
-        assert b"Light model: none, the rules decide" in told
+        light_model = b"off, the rules decide" if "off" in arguments else b"the agent's own model"
+        assert b"Light model: " + light_model in told
         served = Served(process, line.decode().split("running on ")[1].split()[0])
         self.clients.append(served.client)
         return served
@@ -115,7 +120,7 @@ async def starter(tmp_path: Path, database_url: str) -> AsyncIterator[Starter]:
 
 
 async def test_a_server_that_is_killed_in_mid_answer_loses_and_doubles_nothing(starter: Starter, store: MemoryStore):
-    """Started again, the same request gets one answer, and every message stands there once and in order."""
+    """Started again, without a light model, the same request gets one answer; every message is there once, in order."""
     first = await starter.serve()
     hello = message("hello")
     answer = await first.say(hello)
@@ -128,7 +133,7 @@ async def test_a_server_that_is_killed_in_mid_answer_loses_and_doubles_nothing(s
     with pytest.raises(httpx.HTTPError):
         await asking
     starter.held.unlink()
-    second = await starter.serve()
+    second = await starter.serve("--light-model", "off")
     archived = {"session_id": session, "messages_batch": [hello, answer["message"], more]}  # what the page has
     await second.client.post("/api/chat/session/archive_messages", json=archived)
     one, other = await asyncio.gather(second.say(more, session=session), second.say(more, session=session))
