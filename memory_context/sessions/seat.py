@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from memory_context.errors import MemoryContextError, SessionGoneError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
+from memory_context.outages import OutageLog
 
 from .claims import Claims, SessionStates
 from .turns import Turns
@@ -92,6 +93,7 @@ class Seat(Generic[SessionT]):
         self._claims = claims
         self._states = states
         self._is_state_saved = True
+        self._outages = OutageLog()
 
     @property
     def leaves_at(self) -> float:
@@ -137,11 +139,14 @@ class Seat(Generic[SessionT]):
         """Keep the state, if states are kept and it is not; a failure is logged and made up for later."""
         if self.session is None or self._states is None or self._is_state_saved or self.is_lost or self.is_deleted:
             return
+        saving = f"saving the state of session {self.key.session_id!r}"
         try:
             await self._states.save(self.key, await self.session.save_state())
             self._is_state_saved = True
+            self._outages.worked(saving)
         except Exception as error:
-            _logger.warning("the state of session %r is not saved for now: %s", self.key.session_id, error)
+            text = "the state of session %r is not saved for now: %s"
+            self._outages.failed(saving, text, self.key.session_id, error)
 
     async def leave(self, *, is_handover: bool = False, is_last_chance: bool = False) -> bool:
         """Make durable what the object knows, close it and let go of the claim; False if it stays, as it must.
@@ -156,14 +161,16 @@ class Seat(Generic[SessionT]):
         session = self.session
         if session is not None and not self.is_deleted:
             await self.save_state()
+            archiving = f"archiving session {self.key.session_id!r}"
             try:
                 if session.is_dirty and not (self._has_state and (is_handover or self.is_lost)):
                     await session.archive()
+                self._outages.worked(archiving)
             except SessionGoneError as error:
                 _logger.info("nothing is kept of session %r: %s", self.key.session_id, error)
             except Exception as error:
                 if not is_last_chance:
-                    self._stay(error)
+                    self._stay(error, archiving)
                     return False
                 _logger.error("session %r ends without being archived: %s", self.key.session_id, error)
         await self.vacate()
@@ -191,15 +198,15 @@ class Seat(Generic[SessionT]):
     def _has_state(self) -> bool:
         return self._states is not None and self._is_state_saved
 
-    def _stay(self, error: Exception) -> None:
+    def _stay(self, error: Exception, archiving: str) -> None:
+        """Wait for the next attempt; an outage is a warning once, any other error each time and with its trace."""
         self.retry_at = time.monotonic() + self._retry_seconds
-        _logger.warning(
-            "session %r stays here and is archived later, the next attempt in %d s: %s",
-            self.key.session_id,
-            self._retry_seconds,
-            error,
-            exc_info=None if isinstance(error, StoreUnavailableError) else error,
-        )
+        text = "session %r stays here and is archived later, the next attempt in %d s: %s"
+        details = self.key.session_id, self._retry_seconds, error
+        if isinstance(error, StoreUnavailableError):
+            self._outages.failed(archiving, text, *details)
+        else:
+            _logger.warning(text, *details, exc_info=error)
         self._retry_seconds = min(2 * self._retry_seconds, _RETRY_SECONDS[1])
 
 

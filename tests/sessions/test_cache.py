@@ -1,6 +1,7 @@
 """The session cache alone: who has a session when, what is kept of it, and what happens when things fail."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -258,7 +259,8 @@ async def test_a_state_that_is_not_saved_is_saved_later(archive: Archive, caplog
     await use(cache, KEY)
     states.is_away = True
     await use(cache, KEY, "one")
-    assert "is not saved for now" in caplog.text
+    await use(cache, KEY)
+    assert caplog.text.count("is not saved for now") == 1
     states.is_away = False
     await use(cache, KEY)
     assert states.kept[KEY] == {"messages": ["one"]}
@@ -384,7 +386,8 @@ async def test_what_cannot_be_archived_stays_until_it_can(archive: Archive, capl
 async def test_wait_between_attempts_to_archive_doubles_up_to_a_limit(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And begins anew once something was archived; what is not archived yet never waits for hours."""
+    """And begins anew once something was archived. An outage is one warning, and one line when it is over."""
+    caplog.set_level(logging.DEBUG, "memory_context")
     seat = Seat(KEY, archive.make, LocalClaims(), None)
     waits = lambda: [record.args[1] for record in caplog.records if record.args]  # noqa: E731
     for away_for, expected in ((9, [5, 10, 20, 40, 80, 160, 300, 300, 300]), (1, [5])):
@@ -397,8 +400,10 @@ async def test_wait_between_attempts_to_archive_doubles_up_to_a_limit(
             assert not await seat.leave()
             assert before + waits()[-1] <= seat.retry_at <= time.monotonic() + waits()[-1]
         assert waits() == expected
+        assert [record.levelname for record in caplog.records] == ["WARNING", *["DEBUG"] * (away_for - 1)]
         archive.is_away = False
         assert await seat.leave()
+        assert caplog.records[-1].getMessage() == f"archiving session {KEY.session_id!r} again"
 
 
 async def test_too_many_sessions_are_refused(archive: Archive) -> None:
