@@ -88,3 +88,39 @@ SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
 WHERE place <= %(per_item)s
 ORDER BY distance
 LIMIT %(limit)s
+
+-- fragment: within_session(session_id)
+-- Whether a row is of the session that is asked for, if one is.
+(%(session_id)s::text IS NULL OR {in_session(session_id)})
+
+-- fragment: within_thread(thread_id)
+-- The same by the id of its thread, which has no sub-agents.
+(%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
+
+-- fragment: within_nothing()
+-- Rows that are of no session.
+%(session_id)s::text IS NULL
+
+-- fragment: has_live_parent()
+-- Whether what a row belongs to is there and was not deleted.
+EXISTS (
+    SELECT FROM memory_context.{parent} AS parent
+    WHERE parent.user_id = %(user_id)s AND parent.{session} = one.{session} AND parent.deleted_at IS NULL
+)
+
+-- fragment: is_session_gone()
+-- Whether the session of a given row was deleted here.
+EXISTS (
+    SELECT FROM memory_context.agent_sessions AS session
+    WHERE session.user_id = %(user_id)s AND session.session_id = given.session_id AND session.deleted_at IS NOT NULL
+)
+
+-- fragment: is_thread_gone()
+-- Whether the thread of a given row was deleted here, or another user has it.
+(
+    memory_context.ui_thread_owner(given.thread_id) <> %(user_id)s
+    OR EXISTS (
+        SELECT FROM memory_context.ui_threads AS thread
+        WHERE thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id AND thread.deleted_at IS NOT NULL
+    )
+)

@@ -297,6 +297,21 @@ CREATE FUNCTION memory_context.pending_users(after_user_id text, with_set_aside 
     ORDER BY user_id LIMIT least(at_most, 1000)
 $$;
 
+CREATE FUNCTION memory_context.row_counts(names text[]) RETURNS TABLE(name text, row_count bigint)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'memory_context'::regnamespace AND relkind = 'r' AND relname = ANY(names)
+    LOOP
+        EXECUTE format('SELECT count(*) FROM memory_context.%I', name) INTO row_count;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) RETURNS bytea
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -904,6 +919,8 @@ REVOKE ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id te
 GRANT ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_set_aside boolean, at_most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_set_aside boolean, at_most integer) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.row_counts(names text[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.row_counts(names text[]) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) FROM PUBLIC;
@@ -938,4 +955,4 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 ));
 
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
-    (1, '0001_initial', '75b158dbec947b8a4a65f4b0c6d40f6f1f0807fe9824e739040cdda4b415e33b');
+    (1, '0001_initial', '1cbf0afbe352fbfdbbd782dfaacbc6680a8072bd9182293cc7407bde3b3c13c5');

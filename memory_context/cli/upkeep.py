@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbedderName", "prune", "reindex", "status", "stop"]
 
 _FAILURES_SHOWN = 5
+_SHOWN = ("item", "session", "batch")  # by lines of their own
 _NO_EMBEDDER = "nothing here: WordLlama is not installed, so search goes by words alone"
 
 
@@ -79,6 +80,8 @@ def _described(found: "StoreStatus") -> list[tuple[str, object]]:
         fields.append(("embeddings", ", ".join(models) or "0"))
     if found.sessions is not None:
         fields.append(("sessions", f"{found.sessions:,}, archived in {found.batches or 0:,} batches"))
+    if others := [counted(n, kind) for kind, n in (found.rows or {}).items() if n and kind not in _SHOWN]:
+        fields.append(("others", ", ".join(others)))
     if found.jobs_pending is not None:
         waits = f"{counted(found.jobs_pending, 'item')} to do: memory-context reindex, or the next process does it"
         fields.append(("index", waits if found.jobs_pending else "up to date"))

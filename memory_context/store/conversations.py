@@ -21,7 +21,7 @@ from memory_context.identifiers import checked_identifier
 
 from .database import Database
 from .events import EventLog
-from .forgetting import BATCH_ITEMS, Progress, deletable_rows, forgetting, tally_of
+from .forgetting import BATCH_ITEMS, Progress, deletable_rows, deleted_rows, forgetting, tally_of
 from .limits import Kind, StoreLimits
 from .pool import Statement
 from .sessions import (
@@ -225,18 +225,18 @@ class ConversationArchive:
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # or they would be written after the deletion
         params = {"user_id": escape(user_id), "session_id": escape(session_id), "limit": BATCH_ITEMS}
-        deletions, count = deletable_rows(user_id, session_id)
+        deletions, counts = deletable_rows(user_id, session_id)
         statements = [
             *(Statement(_QUERIES[name], params) for name in _DELETE),
             Statement(_THREADS["update_thread_deleted"], params),
             *deletions,
             Statement(_QUERIES["select_session_item_ids"], params),
         ]
-        tally = await tally_of(self._database, user_id, count, progress)
+        tally = await tally_of(self._database, user_id, counts, progress)
         was_known = False
         while True:
-            *_, sessions, threads, history, events, steps, elements, items = await self._write(user_id, statements)
-            rows = sum(row["rows"] for (row,) in (history, events, steps, elements))
+            *_, sessions, threads = (results := await self._write(user_id, statements))[: -len(deletions) - 1]
+            rows, items = deleted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
                 kind: Kind = "call" if len(items) < BATCH_ITEMS else "batch"
                 await self._write(user_id, forgetting(user_id, items), kind)

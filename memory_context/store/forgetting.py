@@ -22,6 +22,7 @@ __all__ = [
     "Progress",
     "Tally",
     "deletable_rows",
+    "deleted_rows",
     "erase_user",
     "forget_memories",
     "forgetting",
@@ -40,8 +41,6 @@ _LOCK = ("lock_jobs", "lock_contents")  # what others lock in this order too, be
 _UNFIND = ("delete_names", "delete_index_jobs")
 _PASSES = 10
 BATCH_ITEMS = 1000
-BATCH_ROWS = {"history_limit": 500, "events_limit": 5000, "steps_limit": 2000, "elements_limit": 20}
-"""Rows of one batch; an element may have 50 MB."""
 
 
 class Tally:
@@ -111,29 +110,36 @@ def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
     return _statements(steps, params)
 
 
-def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement], Statement]:
-    """Return the statements that delete a batch of what was said, happened and was shown, and the one that counts it.
+def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement], list[Statement]]:
+    """Return the statements that delete a batch of the rows of each table that has no tombstones, and those that count.
 
     Args:
         user_id: Whose rows.
         session_id: Those of a session and its sub-agents; None for all.
 
     Returns:
-        Statements that each return how many `rows` it deleted; one that counts the `rows` of all tables and the items.
+        Statements that each return how many `rows` it deleted; some that count the `rows` there are, items included.
     """
-    session = None if session_id is None else escape(session_id)
-    params: dict[str, object] = {"user_id": escape(user_id), "session_id": session, **BATCH_ROWS}
-    said = [Statement(_SESSIONS[name], params) for name in ("delete_history", "delete_events")]
-    shown = [Statement(_THREADS[name], params) for name in ("delete_steps", "delete_elements")]
-    return [*said, *shown], Statement(_SESSIONS["count_deletable"], params)
+    from .tables import ITEMS, TABLES  # with the models of an export's lines, which take long to load
+
+    params = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
+    deleted = [table for table in TABLES if table.batch_rows is not None]
+    return (
+        [Statement(table.statement("delete_rows"), params) for table in deleted],
+        [Statement(table.statement("count_rows"), params) for table in (ITEMS, *deleted)],
+    )
 
 
-async def tally_of(database: Database, user_id: str, count: Statement, progress: Progress | None) -> Tally:
-    """Return a tally of the rows that a statement counts; nothing is counted if nobody wants to know."""
+def deleted_rows(results: Sequence[Sequence[DictRow]]) -> int:
+    """Return how many rows the statements of `deletable_rows` counted or deleted."""
+    return sum(row["rows"] for (row,) in results)
+
+
+async def tally_of(database: Database, user_id: str, counts: Sequence[Statement], progress: Progress | None) -> Tally:
+    """Return a tally of the rows that statements count; nothing is counted if nobody wants to know."""
     if progress is None:
         return Tally(None, 0)
-    ((counted,),) = await database.read(user_id, count, kind="batch")
-    return Tally(progress, counted["rows"])
+    return Tally(progress, deleted_rows(await database.read(user_id, *counts, kind="batch")))
 
 
 async def erase_user(database: Database, user_id: str, progress: Progress | None = None) -> int:
@@ -143,12 +149,12 @@ async def erase_user(database: Database, user_id: str, progress: Progress | None
     transaction. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
     """
     params: dict[str, object] = {"user_id": escape(user_id), "limit": BATCH_ITEMS}
-    deletions, count = deletable_rows(user_id, None)
-    tally = await tally_of(database, user_id, count, progress)
+    deletions, counts = deletable_rows(user_id, None)
+    tally = await tally_of(database, user_id, counts, progress)
     erased = 0
     for _ in range(_PASSES):
         erased += await _erase_items(database, user_id, params, tally)
-        while rows := _rows(await database.write(user_id, *deletions, kind="batch")):
+        while rows := deleted_rows(await database.write(user_id, *deletions, kind="batch")):
             tally.add(rows)
         *_, items, sessions, threads = await database.write(
             user_id,
@@ -182,11 +188,6 @@ async def _erase_items(database: Database, user_id: str, params: dict[str, objec
             tally.add(len(gone))
         if len(some) < BATCH_ITEMS:  # whoever goes on storing does not keep this from ending
             return erased
-
-
-def _rows(deleted: Sequence[Sequence[DictRow]]) -> int:
-    """Return how many rows the statements of `deletable_rows` deleted."""
-    return sum(row["rows"] for (row,) in deleted)
 
 
 def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:

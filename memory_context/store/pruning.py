@@ -1,6 +1,6 @@
 """Retention: what was neither stored, used nor archived in for a while goes, user by user, in small transactions.
 
-    user:  old items, 500 a transaction ─▶ old events ─▶ old sessions ─▶ what an interface showed of them
+    user:  old items, 500 a transaction ─▶ old rows of tables with an age ─▶ old sessions ─▶ what was shown of them
 
 Promises: what people said goes on request only; what they said of themselves (preferences, facts, secrets) is never
 pruned, unlike what a model, a tool or a file stored under these types; nor is an item of an active session, or one that
@@ -8,8 +8,9 @@ its archive refers to. A pruned item leaves a tombstone, as a forgotten one does
 called again; several at once only share the work.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -38,7 +39,6 @@ PRUNED_TYPES = (
 KEPT_TYPES = (*USER_TYPES, SECRET_TYPE)
 
 BATCH_ITEMS = 500
-BATCH_EVENTS = 5000
 BATCH_SESSIONS = 50  # each takes all that was said in it along
 
 
@@ -51,12 +51,14 @@ class PruneReport:
         events: Events of the audit trail.
         sessions: Sessions whose archive is gone.
         content_bytes: Bytes of the contents that went with their last items.
+        others: Rows of other tables with an age, by what they are called.
     """
 
     items: int = 0
     events: int = 0
     sessions: int = 0
     content_bytes: int = 0
+    others: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,14 @@ async def prune(
             await pruning.count(user_id)
             continue
         await pruning.items_of(user_id)
-        await pruning.events_of(user_id)
+        await pruning.aged_rows_of(user_id)
         if conversations:
             await pruning.sessions_of(user_id)
             await pruning.threads_of(user_id)
         pruning.users_done += 1
     pruning.tell()
-    return PruneReport(pruning.items, pruning.events, pruning.sessions, pruning.content_bytes)
+    events = pruning.rows.pop("event", 0)
+    return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, pruning.rows)
 
 
 class _Pruning:
@@ -131,16 +134,21 @@ class _Pruning:
             "claimed_types": list(claimed_types),
             "trusted_origins": list(TRUSTED_ORIGINS),
         }
+        from .tables import TABLES  # with the models of an export's lines, which take long to load
+
+        self._aged = [table for table in TABLES if table.age is not None]
         self._progress = progress
         self.users = self.users_done = 0
-        self.items = self.events = self.sessions = self.content_bytes = 0
+        self.items = self.sessions = self.content_bytes = 0
+        self.rows: Counter[str] = Counter()
 
     async def count(self, user_id: str) -> None:
         """Add up what pruning would take of a user, sessions included."""
         params = {**self._same, "user_id": escape(user_id)}
-        ((found,),) = await self._database.read(user_id, Statement(_QUERIES["count_prunable"], params))
+        counts = [Statement(table.statement("count_old_rows"), params) for table in self._aged]
+        (found,), *rows = await self._database.read(user_id, Statement(_QUERIES["count_prunable"], params), *counts)
+        self.rows.update({table.record: row["rows"] for table, (row,) in zip(self._aged, rows, strict=True)})
         self.items += found["items"]
-        self.events += found["events"]
         self.sessions += found["sessions"]
         self.content_bytes += found["content_bytes"]
         self.users_done += 1
@@ -175,17 +183,14 @@ class _Pruning:
             self.tell()
             params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
 
-    async def events_of(self, user_id: str) -> None:
-        """Delete a user's old events."""
-        params = {**self._same, "user_id": escape(user_id), "limit": BATCH_EVENTS}
-        while True:
-            (gone,) = await self._database.write(
-                user_id, Statement(_QUERIES["delete_old_events"], params), kind="batch"
-            )
-            if not gone:
-                return
-            self.events += len(gone)
-            self.tell()
+    async def aged_rows_of(self, user_id: str) -> None:
+        """Delete a user's old rows of the tables that say how old a row is."""
+        params = {**self._same, "user_id": escape(user_id)}
+        for table in self._aged:
+            delete = Statement(table.statement("delete_old_rows"), params)
+            while gone := (await self._database.write(user_id, delete, kind="batch"))[0][0]["rows"]:
+                self.rows[table.record] += gone
+                self.tell()
 
     async def sessions_of(self, user_id: str) -> None:
         """Delete a user's old sessions, with what was said in them; tombstones go, too, and are not counted."""
@@ -209,7 +214,9 @@ class _Pruning:
         """Say how far it is."""
         if self._progress is not None:
             self._progress(
-                PruneProgress(self.users_done, self.users, self.items, self.events, self.sessions, self.content_bytes)
+                PruneProgress(
+                    self.users_done, self.users, self.items, self.rows["event"], self.sessions, self.content_bytes
+                )
             )
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
-__all__ = ["Migration", "Part", "load_migrations", "load_queries", "part_of", "sql_folder"]
+__all__ = ["Migration", "Part", "expanded", "load_migrations", "load_queries", "part_of", "sql_folder"]
 
 Part = Literal["pre", "post"]
 
@@ -64,7 +64,7 @@ def load_queries(name: str) -> dict[str, bytes]:
     """
     _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
     return {
-        block: _expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode()
+        block: expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode()
         for block, text in zip(pieces[::2], pieces[1::2], strict=True)
     }
 
@@ -79,10 +79,12 @@ def _fragments() -> dict[str, tuple[str, str]]:
     }
 
 
-def _expanded(text: str) -> str:
+def expanded(text: str) -> str:
+    """Return a statement with the texts of `fragments.sql` in place of their names."""
+
     def fragment(use: re.Match[str]) -> str:
         word, its_text = _fragments()[use[1]]
-        return _expanded(re.sub(rf"(?<![\w.])(?<!%\(){word}\b", use[2], its_text) if word else its_text)
+        return expanded(re.sub(rf"(?<![\w.])(?<!%\(){word}\b", use[2], its_text) if word else its_text)
 
     return _USE.sub(fragment, text)
 

@@ -857,6 +857,20 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         ) AS job
 $$;
 
+-- How many rows some tables have, of all users together.
+CREATE FUNCTION memory_context.row_counts(names text[]) RETURNS TABLE (name text, row_count bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'memory_context'::regnamespace AND relkind = 'r' AND relname = ANY(names)
+    LOOP
+        EXECUTE format('SELECT count(*) FROM memory_context.%I', name) INTO row_count;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
 -- What is one of a kind in an installation. The key that signs its exports is made once; only the owner reads it, and no
 -- other installation knows it.
 CREATE TABLE memory_context.installation (

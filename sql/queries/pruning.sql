@@ -87,10 +87,6 @@ WITH active AS MATERIALIZED (
 SELECT
     item.items, item.content_bytes,
     (
-        SELECT count(*) FROM memory_context.agent_memory_events
-        WHERE user_id = %(user_id)s AND created_at < %(cutoff)s
-    ) AS events,
-    (
         SELECT count(*) FROM memory_context.agent_sessions AS session
         WHERE session.user_id = %(user_id)s AND session.last_activity_at < %(cutoff)s AND session.deleted_at IS NULL
             AND (position('/' IN session.session_id) = 0 OR NOT EXISTS (
@@ -98,17 +94,6 @@ SELECT
             ))
     ) AS sessions
 FROM item;
-
--- name: delete_old_events :many
--- A batch of what happened before a time.
-DELETE FROM memory_context.agent_memory_events
-WHERE user_id = %(user_id)s AND id IN (
-    SELECT id FROM memory_context.agent_memory_events
-    WHERE user_id = %(user_id)s AND created_at < %(cutoff)s
-    ORDER BY created_at
-    LIMIT %(limit)s
-)
-RETURNING id;
 
 -- name: delete_old_sessions :many
 -- A batch of sessions that nobody archived in since a time, with what was said in them. Those of sub-agents stay while a

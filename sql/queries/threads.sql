@@ -88,32 +88,6 @@ SET deleted_at = now(), name = NULL, tags = NULL, metadata = '{}'
 WHERE user_id = %(user_id)s AND thread_id = %(session_id)s AND deleted_at IS NULL
 RETURNING thread_id;
 
--- name: delete_steps :one
--- A batch of what was shown in a thread, or in all of a user, and how it was rated.
-WITH gone AS (
-    DELETE FROM memory_context.ui_steps
-    WHERE user_id = %(user_id)s AND step_id IN (
-        SELECT step_id FROM memory_context.ui_steps
-        WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
-        LIMIT %(steps_limit)s
-    )
-    RETURNING 1
-)
-SELECT count(*) AS rows FROM gone;
-
--- name: delete_elements :one
--- A batch of what was shown beside the steps of a thread, or of all of a user; each may be large.
-WITH gone AS (
-    DELETE FROM memory_context.ui_elements
-    WHERE user_id = %(user_id)s AND element_id IN (
-        SELECT element_id FROM memory_context.ui_elements
-        WHERE user_id = %(user_id)s AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
-        LIMIT %(elements_limit)s
-    )
-    RETURNING 1
-)
-SELECT count(*) AS rows FROM gone;
-
 -- name: upsert_step :many
 -- Keep a step of a thread of this user that was not deleted; else nothing. An update counts more than what it updates,
 -- whichever comes first. The thread's row is held by it, and moves to the front of its user's list.

@@ -1,25 +1,16 @@
--- Everything of a user that is not derived, as the lines of a file, and back. Each block runs in a transaction that began
--- with act_as. A page ends where its rows have enough bytes; each row tells its place (after_…), from which the next page
--- goes on. Whether a session is asked for: its own rows and those of its sub-agents (`<session>/...`).
+-- What an export and an import need beside the statements that all tables have alike (tables.sql). Each block runs in a
+-- transaction that began with act_as.
 
 -- name: set_transfer_scope :exec
 -- Times of a file are in UTC. Whoever takes its pages may be slow: a pipe that is full, a person who reads.
 SELECT set_config('TimeZone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true);
 
--- name: fetch_transfer_counts :one
--- How many rows of a user there are to export.
-SELECT
-    (
-        SELECT count(*) FROM memory_context.agent_memories
-        WHERE user_id = %(user_id)s AND NOT (is_active AND memory_type = 'user_secret')
-    )
-    + (SELECT count(*) FROM memory_context.agent_sessions WHERE user_id = %(user_id)s)
-    + (SELECT count(*) FROM memory_context.recent_conversation_history WHERE user_id = %(user_id)s)
-    + (SELECT count(*) FROM memory_context.agent_memory_events WHERE user_id = %(user_id)s)
-    + (SELECT count(*) FROM memory_context.ui_users WHERE user_id = %(user_id)s)
-    + (SELECT count(*) FROM memory_context.ui_threads WHERE user_id = %(user_id)s)
-    + (SELECT count(*) FROM memory_context.ui_steps WHERE user_id = %(user_id)s)
-    + (SELECT count(*) FROM memory_context.ui_elements WHERE user_id = %(user_id)s) AS records;
+-- name: count_items :one
+-- How many items there are; of a session those that are not forgotten.
+SELECT count(*) AS rows FROM memory_context.agent_memories
+WHERE user_id = %(user_id)s
+    AND CASE WHEN %(session_id)s::text IS NULL THEN NOT (is_active AND memory_type = 'user_secret')
+        ELSE is_active AND {in_session(session_id)} END;
 
 -- name: select_item_page :many
 -- Items in the order they were stored, tombstones included; of a session also those that its archive refers to. Secrets
@@ -31,12 +22,10 @@ WITH page AS (
         AND NOT (is_active AND memory_type = 'user_secret')
         AND (
             %(session_id)s::text IS NULL
-            OR session_id = %(session_id)s
-            OR (session_id >= %(session_id)s || '/' AND session_id < %(session_id)s || '0')
+            OR {in_session(session_id)}
             OR memory_key IN (
                 SELECT unnest(memory_keys) FROM memory_context.recent_conversation_history
-                WHERE user_id = %(user_id)s
-                    AND {in_session(session_id)}
+                WHERE user_id = %(user_id)s AND {in_session(session_id)}
             )
         )
     ORDER BY id
@@ -61,183 +50,6 @@ LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id
 WHERE sized.bytes_before < %(bytes_limit)s
 ORDER BY item.id;
-
--- name: select_session_page :many
--- Sessions, tombstones included. How many messages each has its batches say.
-SELECT
-    session.session_id AS after_session_id,
-    (
-        SELECT row_to_json(picked) FROM (
-            SELECT
-                session.session_id, session.agent_id, session.title, session.summary, session.created_at,
-                session.last_activity_at, session.deleted_at
-        ) AS picked
-    )::text AS record
-FROM memory_context.agent_sessions AS session
-WHERE session.user_id = %(user_id)s
-    AND session.session_id > %(after_session_id)s
-    AND (%(session_id)s::text IS NULL OR {in_session(session.session_id)})
-ORDER BY session.session_id
-LIMIT %(limit)s;
-
--- name: select_batch_page :many
--- What was said in sessions, both kinds. By the size as stored, compressed: to measure its text, all of a page would be
--- unpacked for each of its rows.
-WITH page AS (
-    SELECT session_id, kind, agent_id, branch, sequence, pg_column_size(message_batch) AS bytes
-    FROM memory_context.recent_conversation_history AS batch
-    WHERE user_id = %(user_id)s
-        AND NOT EXISTS (
-            SELECT FROM memory_context.agent_sessions AS session
-            WHERE session.user_id = %(user_id)s
-                AND session.session_id = batch.session_id
-                AND session.deleted_at IS NOT NULL
-        )
-        AND (session_id, kind, agent_id, branch, sequence)
-            > (%(after_session_id)s, %(after_kind)s, %(after_agent_id)s, %(after_branch)s, %(after_sequence)s)
-        AND (%(session_id)s::text IS NULL OR {in_session(session_id)})
-    ORDER BY session_id, kind, agent_id, branch, sequence
-    LIMIT %(limit)s
-), sized AS (
-    SELECT
-        session_id, kind, agent_id, branch, sequence,
-        sum(bytes) OVER (ORDER BY session_id, kind, agent_id, branch, sequence) - bytes AS bytes_before
-    FROM page
-)
-SELECT
-    batch.session_id AS after_session_id, batch.kind AS after_kind, batch.agent_id AS after_agent_id,
-    batch.branch AS after_branch, batch.sequence AS after_sequence,
-    (
-        SELECT row_to_json(picked) FROM (
-            SELECT
-                batch.session_id, batch.kind, batch.agent_id, batch.branch, batch.sequence, batch.begins_anew,
-                batch.message_count, batch.memory_keys, batch.message_ids, batch.start_timestamp, batch.end_timestamp,
-                batch.archived_at, encode(batch.batch_sha256, 'hex') AS batch_sha256, batch.message_batch
-        ) AS picked
-    )::text AS record
-FROM sized
-JOIN memory_context.recent_conversation_history AS batch
-    ON batch.user_id = %(user_id)s
-    AND batch.session_id = sized.session_id
-    AND batch.kind = sized.kind
-    AND batch.agent_id = sized.agent_id
-    AND batch.branch = sized.branch
-    AND batch.sequence = sized.sequence
-WHERE sized.bytes_before < %(packed_bytes_limit)s
-ORDER BY batch.session_id, batch.kind, batch.agent_id, batch.branch, batch.sequence;
-
--- name: select_event_page :many
--- What happened to items, by id: their time is in them.
-SELECT
-    event.id::text AS after_event_id,
-    (
-        SELECT row_to_json(picked) FROM (
-            SELECT
-                event.id, event.agent_id, event.session_id, event.is_private, event.kind, event.memory_keys, event.detail,
-                event.created_at
-        ) AS picked
-    )::text AS record
-FROM memory_context.agent_memory_events AS event
-WHERE event.user_id = %(user_id)s
-    AND event.id > %(after_event_id)s::uuid
-    AND (%(session_id)s::text IS NULL OR {in_session(event.session_id)})
-ORDER BY event.id
-LIMIT %(limit)s;
-
--- name: select_ui_user_page :many
--- What a user interface keeps of the user; with one session it stays behind.
-SELECT
-    ui.user_id AS after_ui_user,
-    (SELECT row_to_json(picked) FROM (SELECT ui.metadata, ui.created_at) AS picked)::text AS record
-FROM memory_context.ui_users AS ui
-WHERE ui.user_id = %(user_id)s AND ui.user_id > %(after_ui_user)s AND %(session_id)s::text IS NULL;
-
--- name: select_thread_page :many
--- Threads, tombstones included.
-SELECT
-    thread.thread_id AS after_thread_id,
-    (
-        SELECT row_to_json(picked) FROM (
-            SELECT
-                thread.thread_id, thread.name, thread.tags, thread.metadata, thread.created_at, thread.last_activity_at,
-                thread.deleted_at
-        ) AS picked
-    )::text AS record
-FROM memory_context.ui_threads AS thread
-WHERE thread.user_id = %(user_id)s
-    AND thread.thread_id > %(after_thread_id)s
-    AND (%(session_id)s::text IS NULL OR thread.thread_id = %(session_id)s)
-ORDER BY thread.thread_id
-LIMIT %(limit)s;
-
--- name: select_step_page :many
--- What was shown in threads, in its order.
-WITH page AS (
-    SELECT
-        step_id, thread_id, created_at, position,
-        pg_column_size(fields) + coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) AS bytes
-    FROM memory_context.ui_steps AS shown
-    WHERE user_id = %(user_id)s
-        AND NOT EXISTS (
-            SELECT FROM memory_context.ui_threads AS thread
-            WHERE thread.user_id = %(user_id)s
-                AND thread.thread_id = shown.thread_id
-                AND thread.deleted_at IS NOT NULL
-        )
-        AND (thread_id, created_at, position)
-            > (%(after_thread_id)s, %(after_created_at)s::timestamptz, %(after_position)s)
-        AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
-    ORDER BY thread_id, created_at, position
-    LIMIT %(limit)s
-), sized AS (
-    SELECT step_id, sum(bytes) OVER (ORDER BY thread_id, created_at, position) - bytes AS bytes_before FROM page
-)
-SELECT
-    step.thread_id AS after_thread_id, step.created_at::text AS after_created_at, step.position AS after_position,
-    (
-        SELECT row_to_json(picked) FROM (
-            SELECT
-                step.step_id, step.thread_id, step.created_at, step.is_updated, step.feedback_id, step.feedback_value,
-                step.feedback_comment, step.fields, step.input, step.output
-        ) AS picked
-    )::text AS record
-FROM sized JOIN memory_context.ui_steps AS step ON step.user_id = %(user_id)s AND step.step_id = sized.step_id
-WHERE sized.bytes_before < %(bytes_limit)s
-ORDER BY step.thread_id, step.created_at, step.position;
-
--- name: select_element_page :many
--- What was shown beside steps, in its order.
-WITH page AS (
-    SELECT element_id, thread_id, position, pg_column_size(fields) + coalesce(octet_length(content), 0) AS bytes
-    FROM memory_context.ui_elements AS shown
-    WHERE user_id = %(user_id)s
-        AND NOT EXISTS (
-            SELECT FROM memory_context.ui_threads AS thread
-            WHERE thread.user_id = %(user_id)s
-                AND thread.thread_id = shown.thread_id
-                AND thread.deleted_at IS NOT NULL
-        )
-        AND (thread_id, position) > (%(after_thread_id)s, %(after_position)s)
-        AND (%(session_id)s::text IS NULL OR thread_id = %(session_id)s)
-    ORDER BY thread_id, position
-    LIMIT %(limit)s
-), sized AS (
-    SELECT element_id, sum(bytes) OVER (ORDER BY thread_id, position) - bytes AS bytes_before FROM page
-)
-SELECT
-    element.thread_id AS after_thread_id, element.position AS after_position,
-    (
-        SELECT row_to_json(picked) FROM (
-            SELECT
-                element.element_id, element.thread_id, element.step_id, element.fields,
-                encode(element.content, 'base64') AS content
-        ) AS picked
-    )::text AS record
-FROM sized
-JOIN memory_context.ui_elements AS element
-    ON element.user_id = %(user_id)s AND element.element_id = sized.element_id
-WHERE sized.bytes_before < %(bytes_limit)s
-ORDER BY element.thread_id, element.position;
 
 -- name: compare_items :many
 -- What of some items stands in the way of storing them: the key is known (the same item), kept (one of the two was
@@ -321,18 +133,6 @@ FROM given
 JOIN memory_context.agent_sessions AS session
     ON session.user_id = %(user_id)s AND session.session_id = given.session_id AND session.deleted_at IS NOT NULL;
 
--- name: compare_events :many
--- Which of some events are known.
-SELECT given.place, 'known' AS outcome
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, id uuid)
-JOIN memory_context.agent_memory_events AS there ON there.user_id = %(user_id)s AND there.id = given.id;
-
--- name: compare_ui_users :many
--- Whether a user interface keeps something of the user already.
-SELECT given.place, 'known' AS outcome
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint)
-JOIN memory_context.ui_users AS there ON there.user_id = %(user_id)s;
-
 -- name: compare_threads :many
 -- Which of some threads are known; kept, those that one side has deleted, or that another user has.
 SELECT
@@ -345,29 +145,6 @@ FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, thread_id te
 LEFT JOIN memory_context.ui_threads AS there
     ON there.user_id = %(user_id)s AND there.thread_id = given.thread_id
 WHERE there.user_id IS NOT NULL OR memory_context.ui_thread_owner(given.thread_id) IS NOT NULL;
-
--- name: compare_steps :many
--- Which of some steps are known; kept, if their thread was deleted here, or another user has it.
-SELECT given.place, CASE WHEN there.step_id IS NULL THEN 'kept' ELSE 'known' END AS outcome
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, step_id text, thread_id text)
-LEFT JOIN memory_context.ui_steps AS there ON there.user_id = %(user_id)s AND there.step_id = given.step_id
-LEFT JOIN memory_context.ui_threads AS thread
-    ON thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id
-WHERE there.step_id IS NOT NULL
-    OR thread.deleted_at IS NOT NULL
-    OR memory_context.ui_thread_owner(given.thread_id) <> %(user_id)s;
-
--- name: compare_elements :many
--- Which of some elements are known; kept, if their thread was deleted here, or another user has it.
-SELECT given.place, CASE WHEN there.element_id IS NULL THEN 'kept' ELSE 'known' END AS outcome
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, element_id text, thread_id text)
-LEFT JOIN memory_context.ui_elements AS there
-    ON there.user_id = %(user_id)s AND there.element_id = given.element_id
-LEFT JOIN memory_context.ui_threads AS thread
-    ON thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id
-WHERE there.element_id IS NOT NULL
-    OR thread.deleted_at IS NOT NULL
-    OR memory_context.ui_thread_owner(given.thread_id) <> %(user_id)s;
 
 -- name: insert_transferred_contents :exec
 -- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
@@ -495,94 +272,6 @@ WITH stored AS (
         last_activity_at = greatest(session.last_activity_at, summed.archived_at)
     FROM summed
     WHERE session.user_id = %(user_id)s AND session.session_id = summed.session_id
-)
-SELECT count(*) AS stored FROM stored;
-
--- name: insert_transferred_events :one
--- What happened to items, as it was.
-WITH stored AS (
-    INSERT INTO memory_context.agent_memory_events (
-        user_id, id, agent_id, session_id, is_private, kind, memory_keys, detail, created_at
-    )
-    SELECT
-        %(user_id)s, given.id, given.agent_id, given.session_id, given.is_private, given.kind, given.memory_keys,
-        given.detail, given.created_at
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        id uuid, agent_id text, session_id text, is_private boolean, kind text, memory_keys text[], detail text,
-        created_at timestamptz
-    )
-    ON CONFLICT DO NOTHING
-    RETURNING id
-)
-SELECT count(*) AS stored FROM stored;
-
--- name: insert_transferred_ui_users :one
--- What a user interface kept of the user.
-WITH stored AS (
-    INSERT INTO memory_context.ui_users (user_id, metadata, created_at)
-    SELECT %(user_id)s, given.metadata, given.created_at
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS given (metadata jsonb, created_at timestamptz)
-    ON CONFLICT DO NOTHING
-    RETURNING user_id
-)
-SELECT count(*) AS stored FROM stored;
-
--- name: insert_transferred_threads :one
--- Threads, but those that another user has.
-WITH stored AS (
-    INSERT INTO memory_context.ui_threads (
-        user_id, thread_id, name, tags, metadata, created_at, last_activity_at, deleted_at
-    )
-    SELECT
-        %(user_id)s, given.thread_id, given.name, given.tags, given.metadata, given.created_at, given.last_activity_at,
-        given.deleted_at
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        thread_id text, name text, tags text[], metadata jsonb, created_at timestamptz, last_activity_at timestamptz,
-        deleted_at timestamptz
-    )
-    ON CONFLICT DO NOTHING
-    RETURNING thread_id
-)
-SELECT count(*) AS stored FROM stored;
-
--- name: insert_transferred_steps :one
--- What was shown, in its order, in threads that are the user's and not deleted.
-WITH stored AS (
-    INSERT INTO memory_context.ui_steps (
-        user_id, step_id, thread_id, created_at, is_updated, feedback_id, feedback_value, feedback_comment, fields, input,
-        output
-    )
-    SELECT
-        %(user_id)s, given.step_id, given.thread_id, given.created_at, given.is_updated, given.feedback_id,
-        given.feedback_value, given.feedback_comment, given.fields, given.input, given.output
-    FROM jsonb_array_elements(%(records)s::jsonb) WITH ORDINALITY AS line (fields, place)
-    CROSS JOIN jsonb_to_record(line.fields) AS given (
-        step_id text, thread_id text, created_at timestamptz, is_updated boolean, feedback_id text,
-        feedback_value smallint, feedback_comment text, fields jsonb, input text, output text
-    )
-    JOIN memory_context.ui_threads AS thread
-        ON thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id AND thread.deleted_at IS NULL
-    ORDER BY line.place
-    ON CONFLICT DO NOTHING
-    RETURNING step_id
-)
-SELECT count(*) AS stored FROM stored;
-
--- name: insert_transferred_elements :one
--- What was shown beside steps, in its order, in threads that are the user's and not deleted.
-WITH stored AS (
-    INSERT INTO memory_context.ui_elements (user_id, element_id, thread_id, step_id, fields, content)
-    SELECT
-        %(user_id)s, given.element_id, given.thread_id, given.step_id, given.fields, decode(given.content, 'base64')
-    FROM jsonb_array_elements(%(records)s::jsonb) WITH ORDINALITY AS line (fields, place)
-    CROSS JOIN jsonb_to_record(line.fields) AS given (
-        element_id text, thread_id text, step_id text, fields jsonb, content text
-    )
-    JOIN memory_context.ui_threads AS thread
-        ON thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id AND thread.deleted_at IS NULL
-    ORDER BY line.place
-    ON CONFLICT DO NOTHING
-    RETURNING element_id
 )
 SELECT count(*) AS stored FROM stored;
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
-from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, conversations, forgetting
+from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, conversations
+from memory_context.store import tables as registry
 from memory_context.store.canonical import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
 from tests.conftest import Server, database_of
@@ -495,7 +497,8 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tombstone comes first; the rows follow in batches, which another call continues."""
-    monkeypatch.setattr(forgetting, "BATCH_ROWS", dict.fromkeys(forgetting.BATCH_ROWS, 2))
+    small = [replace(table, batch_rows=table.batch_rows and 2) for table in registry.TABLES]
+    monkeypatch.setattr(registry, "TABLES", small)
     monkeypatch.setattr(conversations, "BATCH_ITEMS", 2)
     archive, memory = store.conversations, AgentMemory(store, "alice", "coder", "s")
     for number in range(5):

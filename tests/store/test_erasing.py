@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import psycopg
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
-from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, forgetting, indexer
+from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, indexer, tables
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.store.test_sql import login_of
@@ -216,7 +217,8 @@ async def test_many_items_go_in_several_transactions(
 ) -> None:
     """One transaction for all of them could take longer than a batch may; what is interrupted goes on."""
     monkeypatch.setattr("memory_context.store.forgetting.BATCH_ITEMS", 2)
-    monkeypatch.setattr("memory_context.store.forgetting.BATCH_ROWS", dict.fromkeys(forgetting.BATCH_ROWS, 2))
+    small = [replace(table, batch_rows=table.batch_rows and 2) for table in tables.TABLES]
+    monkeypatch.setattr(tables, "TABLES", small)
     items = [NewMemory(f"k{n}", str(n), "", 1, "custom", agent_id="a", session_id="s") for n in range(7)]
     await store.insert_memories("alice", items)
     for number in range(3):

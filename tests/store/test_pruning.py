@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, PruneProgress, PruneReport
 from memory_context.memory import KNOWN_TYPES
-from memory_context.store import NewBatch, NewMemory, indexer, pruning
+from memory_context.store import NewBatch, NewMemory, indexer, pruning, tables
 from memory_context.store.pool import Statement
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
@@ -227,7 +228,8 @@ async def test_old_events_go_and_others_stay(
     store: MemoryStore, age: Age, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In batches."""
-    monkeypatch.setattr(pruning, "BATCH_EVENTS", 2)
+    small = [replace(table, batch_rows=table.batch_rows and 2) for table in tables.TABLES]
+    monkeypatch.setattr(tables, "TABLES", small)
     memory = AgentMemory(store, "alice", "coder", "s")
     ref = await memory.store("the harbour")
     for _ in range(5):

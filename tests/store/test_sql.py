@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from memory_context.store import MemoryStore
+from memory_context.store import MemoryStore, tables
 from memory_context.store.search import nearest_statement
 from memory_context.store.sqlfiles import load_queries
 from tests.conftest import REPOSITORY, Server, database_of
@@ -29,13 +29,21 @@ TABLES = (
     "threads",
     "transfer",
 )
-OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES]
+NEEDED = {"delete_rows": "batch_rows", "count_old_rows": "age", "delete_old_rows": "age"}
+OF_TABLES = [
+    ("tables", f"{name} {table.record}")
+    for name in load_queries("tables")
+    for table in tables.TABLES
+    if name not in NEEDED or getattr(table, NEEDED[name]) is not None
+]
+OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES] + OF_TABLES
 FUNCTIONS = re.compile(
     rb"(store_content|store_memory|touch_session|append_batch|append_chat|sign_export)\(\s*%\(user_id\)s"
 )
 ACROSS_USERS = (  # functions of the owner answer these
     "select_pending_users",
     "fetch_counts",
+    "select_row_counts",
     "fetch_thread_owner",
 )
 PARAMS: dict[str, Any] = {
@@ -138,7 +146,7 @@ PARAMS: dict[str, Any] = {
     "after_branch": "",
     "after_sequence": -1,
     "after_event_id": "00000000-0000-0000-0000-000000000000",
-    "after_ui_user": "",
+    "after_user_id": "",
     "after_thread_id": "",
     "after_created_at": "-infinity",
     "after_position": 0,
@@ -198,11 +206,15 @@ PARAMS: dict[str, Any] = {
 OTHER_PARAMS: dict[str, dict[str, Any]] = {  # of blocks that call something else by the same name
     "upsert_memory": {"related_to": ["k"]},
     "upsert_element": {"content": b"c"},
+    "select_page event": {"after_id": "00000000-0000-0000-0000-000000000000"},
 }
 
 
 def statement_of(file: str, name: str) -> bytes:
-    """Return a block as it is run."""
+    """Return a block as it is run; of what all tables have alike, for one of them."""
+    if file == "tables":
+        name, record = name.split()
+        return next(table for table in tables.TABLES if table.record == record).statement(name)
     return nearest_statement("crowd/8", 8) if name == "rank_by_embedding_nearest" else load_queries(file)[name]
 
 
@@ -226,18 +238,19 @@ def test_every_block_is_explained_and_used(file: str, name: str) -> None:
 
 
 def test_every_fragment_is_explained_and_shared() -> None:
-    """A comment follows its name, and two statements or more have it."""
+    """A comment follows its name, and two statements or more have it, or all tables."""
     text = (REPOSITORY / "sql" / "fragments.sql").read_text()
     everything = "".join(path.read_text() for path in FILES) + text
+    of_tables = (REPOSITORY / "memory_context" / "store" / "tables.py").read_text()
     names = re.findall(r"^-- fragment: (\w+)\(\w*\)\n-- \w", text, re.MULTILINE)
     assert len(names) == text.count("-- fragment:")
-    assert {name for name in names if everything.count(f"{{{name}(") < 2} == set()
+    assert {name for name in names if everything.count(f"{{{name}(") < 2 and name not in of_tables} == set()
 
 
 @pytest.mark.parametrize(("file", "name"), OF_USERS)
 def test_every_statement_names_the_user(file: str, name: str) -> None:
     """That keeps it on one shard and one index; two lists and what is of no table belong to nobody."""
-    statement = load_queries(file)[name]
+    statement = statement_of(file, name)
     if name not in (*ACROSS_USERS, "ensure_embedding_index", "set_nearest_scope", "set_transfer_scope"):
         assert b"user_id = %(user_id)s" in statement or b"INSERT" in statement or FUNCTIONS.search(statement)
         assert b"%(user_id)s" in statement
@@ -259,7 +272,7 @@ def test_every_other_statement_is_understood_by_the_server(server: Server, datab
     """Those of roles, databases and migrations: parsed, not run."""
     with psycopg.connect(database_url) as connection:
         for file, name in BLOCKS:
-            if (file, name) in OF_USERS or file == "transactions":  # those are run by every test
+            if (file, name) in OF_USERS or file in ("transactions", "tables"):  # the former are run by every test
                 continue
             statement = load_queries(file)[name].decode().format(login="somebody", password="'secret'")
             statement = re.sub(r"%\(\w+\)s", "NULL", statement)

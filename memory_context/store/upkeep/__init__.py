@@ -2,8 +2,8 @@
 
 upkeep     the operations
 status     what there is and what waits, through whatever login and schema
-tables     what travels in an export, in which order
-records    one line of it
+lines      the file that an export writes
+records    what its lines hold, by the table their row is of
 exporting  out of one snapshot, in bounded memory
 importing  checked whole before anything is stored
 """

@@ -1,4 +1,4 @@
-"""Writing everything of a user, or of a session, as the lines of a file (`tables`).
+"""Writing everything of a user, or of a session, as the lines of a file (`lines`).
 
 Promises: the lines show one moment, whatever is written meanwhile: they are read in one transaction, on a connection
 of its own. Memory is bounded: a page ends at a number of rows or of bytes, whichever comes first; a row that is larger
@@ -23,7 +23,8 @@ from ..database import Database
 from ..failures import driver_errors
 from ..rows import checked_content
 from ..sqlfiles import load_migrations, load_queries
-from .tables import END, FORMAT, FORMAT_VERSION, ITEMS, TABLES, Table, ascii_json
+from ..tables import ITEMS, TABLES, Table
+from .lines import END, FORMAT, FORMAT_VERSION, ascii_json
 
 __all__ = ["end_line", "export_lines"]
 
@@ -32,7 +33,7 @@ _TRANSACTIONS = load_queries("transactions")
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
-PAGE_PACKED_BYTES = 500_000  # of batches, which are stored compressed, to a tenth and less
+PAGE_PACKED_BYTES = 500_000  # as stored: compressed, to a tenth and less
 SLICE_CHARACTERS = 1_000_000
 
 
@@ -55,8 +56,8 @@ async def export_lines(
             await _execute(connection, _QUERIES["set_transfer_scope"])
             total = None
             if session_id is None:
-                (counts,) = await _execute(connection, _QUERIES["fetch_transfer_counts"], scope)
-                total = counts["records"]
+                counts = [await _execute(connection, table.statement("count_rows"), scope) for table in TABLES]
+                total = sum(row["rows"] for (row,) in counts)
             done = 0
             digest = hashlib.sha256()
             written = {table.record: 0 for table in TABLES}
@@ -90,7 +91,8 @@ async def _rows(connection: Connection, table: Table, scope: dict[str, Any]) -> 
         "bytes_limit": PAGE_BYTES,
         "packed_bytes_limit": PAGE_PACKED_BYTES,
     }
-    while rows := await _execute(connection, _QUERIES[table.select], params):
+    query = table.statement("select_page")
+    while rows := await _execute(connection, query, params):
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
         while rows:  # let go of each before the next page comes
             yield rows.pop(0)

@@ -26,9 +26,10 @@ from ..database import Database
 from ..pool import Statement
 from ..provenance import imported_origin
 from ..sqlfiles import load_queries
+from ..tables import ITEMS, TABLES, Table
 from .exporting import end_line
+from .lines import END, Line, TransferError, read_header, read_line
 from .records import Header, item_content
-from .tables import END, ITEMS, TABLES, Line, Table, TransferError, read_header, read_line
 
 __all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
 
@@ -175,8 +176,8 @@ class _File:
         self._trust_origins = trust_origins
         self._lines = iter(read())
         self.header: Header = read_header(next(self._lines, b""))
-        self._referred = {reference for table in TABLES for reference in table.refers.values()}
-        self._seen: dict[tuple[str, str], set[Any]] = {reference: set() for reference in self._referred}
+        self._parents: dict[str, set[Any]] = {table.parent: set() for table in TABLES if table.parent}
+        self._records = {table.name: table.record for table in TABLES}
 
     def pages(self) -> Iterator[tuple[Table, list[Line]]]:
         """Yield the lines in pages."""
@@ -217,19 +218,19 @@ class _File:
                 origin = imported_origin({"origin": None, **line.fields}, is_trusted=self._trust_origins)
                 line = replace(line, fields={**line.fields, "origin": origin})
             records[table.record] += 1
-            self._check_references(line, table)
+            self._check_parent(line, table)
             yield line, octets
             del line
         if not has_ended:
             raise TransferError(f"the file is cut off after line {number}: its last line is missing")
 
-    def _check_references(self, line: Line, table: Table) -> None:
-        for name, (record, its_field) in table.refers.items():
-            if line.fields[name] is not None and line.fields[name] not in self._seen[record, its_field]:
-                raise TransferError(f"line {line.number}: no {record} {line.fields[name]!r} comes before it")
-        for record, its_field in self._referred:
-            if record == table.record:
-                self._seen[record, its_field].add(line.fields[its_field])
+    def _check_parent(self, line: Line, table: Table) -> None:
+        if table.parent and table.session:
+            parent = line.fields[table.session]
+            if parent is not None and parent not in self._parents[table.parent]:
+                raise TransferError(f"line {line.number}: no {self._records[table.parent]} {parent!r} comes before it")
+        if table.name in self._parents and table.session:
+            self._parents[table.name].add(line.fields[table.session])
 
 
 async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
@@ -246,10 +247,10 @@ async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
 async def _compare(database: Database, user_id: str, table: Table, lines: Sequence[Line]) -> dict[int, tuple[str, str]]:
     """Return what is there of some lines: the outcome by the place of the line, and another key if that is why."""
     given = [
-        {"place": place, **{name: line.fields[name] for name in table.identity}} for place, line in enumerate(lines)
+        {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
     params = {"user_id": escape(user_id), "records": json.dumps(given)}
-    (rows,) = await database.read(user_id, Statement(_QUERIES[table.compare], params), kind="batch")
+    (rows,) = await database.read(user_id, Statement(table.statement("compare_rows"), params), kind="batch")
     found: dict[int, tuple[str, str]] = {}
     for row in rows:
         if found.get(row["place"], ("",))[0] != "taken":
@@ -278,10 +279,11 @@ async def _store(database: Database, user_id: str, table: Table, lines: Sequence
     params = {"user_id": escape(user_id)} | await asyncio.to_thread(_params_of, table, lines)
     finish = Statement(_ITEMS["upsert_pending_user"], params)
     listed = Statement(_QUERIES["upsert_transferred_user"], params)
-    statements = [Statement(_QUERIES[name], params) for name in (*table.insert, *table.finish)]
-    results = await database.write(user_id, *statements, listed, finish, kind="batch")
-    rows = results[len(table.insert) - 1]
-    stored = int(rows[0]["stored"])
+    before = [Statement(_QUERIES[name], params) for name in table.before_insert]
+    insert = Statement(table.statement("insert_rows"), params)
+    after = [Statement(_QUERIES[name], params) for name in table.after_insert]
+    results = await database.write(user_id, *before, insert, *after, listed, finish, kind="batch")
+    stored = int(results[len(before)][0]["stored"])
     if stored < len(lines) and (conflicts := _conflicts(lines, await _compare(database, user_id, table, lines))):
         raise ConflictError(f"{conflicts[0]}, since the import began; what came before stays: import it again")
     return stored

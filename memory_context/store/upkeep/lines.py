@@ -1,4 +1,4 @@
-"""The file in which everything of a user travels: JSON Lines, what its lines hold, and which tables they are of.
+"""The file in which everything of a user travels: JSON Lines, each a row of a table (`store/tables.py`).
 
     {"format":"memory-context","version":2,"user":"alice",…}       the header
     {"record":"item","memory_key":"run_shell_k3f9x2",…}            a line a row
@@ -9,7 +9,7 @@ surrogates are U+001A and four hexadecimal digits. JSON has escapes of its own f
 replace them, or make one character of two halves that were apart. All else is JSON as everywhere; the file is ASCII.
 What is derived (passages, terms, embeddings) does not travel: it is made again.
 
-Promise: what a `Line` holds, the tables take. To let another table travel, add it to `TABLES`, with its statements.
+Promise: what a `Line` holds, the tables take.
 """
 
 import json
@@ -25,27 +25,14 @@ from memory_context.errors import SecretError
 from memory_context.escaping import is_plain
 
 from ..provenance import SECRET_TYPE
-from .records import (
-    Batch,
-    Element,
-    Event,
-    Header,
-    Item,
-    Record,
-    SessionRow,
-    Step,
-    ThreadRow,
-    UIUserRow,
-)
+from ..tables import ITEMS, TABLES, Table
+from .records import Header
 
 __all__ = [
     "END",
     "FORMAT",
     "FORMAT_VERSION",
-    "ITEMS",
-    "TABLES",
     "Line",
-    "Table",
     "TransferError",
     "ascii_json",
     "read_header",
@@ -63,124 +50,6 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 class TransferError(ValueError):
     """A file cannot be imported; the text names the line and says why."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table that travels.
-
-    Attributes:
-        record: What a line of it is called.
-        model: What a line holds.
-        start: The place before the first row, as the parameters of its page.
-        select: The statement that reads a page of lines.
-        compare: The statement that tells which rows are there already, by their `identity`.
-        identity: The fields it compares.
-        insert: The statements that store rows; the last says how many it stored.
-        finish: Statements that run after these.
-        refers: Fields that name a row which has to come before: the kind of record, and its field.
-    """
-
-    record: str
-    model: type[Record]
-    start: Mapping[str, Any]
-    select: str
-    compare: str
-    identity: tuple[str, ...]
-    insert: tuple[str, ...]
-    finish: tuple[str, ...] = ()
-    refers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-
-
-ITEMS = Table(
-    record="item",
-    model=Item,
-    start={"after_memory_id": 0},
-    select="select_item_page",
-    compare="compare_items",
-    identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "origin", "content_sha256", "is_active"),
-    insert=("insert_transferred_contents", "insert_transferred_items"),
-    finish=("delete_unused_contents",),
-)
-
-TABLES = (
-    ITEMS,
-    Table(
-        record="session",
-        model=SessionRow,
-        start={"after_session_id": ""},
-        select="select_session_page",
-        compare="compare_sessions",
-        identity=("session_id", "deleted_at"),
-        insert=("insert_transferred_sessions",),
-    ),
-    Table(
-        record="batch",
-        model=Batch,
-        start={
-            "after_session_id": "",
-            "after_kind": "",
-            "after_agent_id": "",
-            "after_branch": "",
-            "after_sequence": -1,
-        },
-        select="select_batch_page",
-        compare="compare_batches",
-        identity=("session_id", "kind", "agent_id", "branch", "sequence", "batch_sha256", "message_ids"),
-        insert=("lock_batch_sessions", "insert_transferred_batches"),
-        refers={"session_id": ("session", "session_id")},
-    ),
-    Table(
-        record="event",
-        model=Event,
-        start={"after_event_id": "00000000-0000-0000-0000-000000000000"},
-        select="select_event_page",
-        compare="compare_events",
-        identity=("id",),
-        insert=("insert_transferred_events",),
-    ),
-    Table(
-        record="ui_user",
-        model=UIUserRow,
-        start={"after_ui_user": ""},
-        select="select_ui_user_page",
-        compare="compare_ui_users",
-        identity=(),
-        insert=("insert_transferred_ui_users",),
-    ),
-    Table(
-        record="thread",
-        model=ThreadRow,
-        start={"after_thread_id": ""},
-        select="select_thread_page",
-        compare="compare_threads",
-        identity=("thread_id", "deleted_at"),
-        insert=("insert_transferred_threads",),
-    ),
-    Table(
-        record="step",
-        model=Step,
-        start={"after_thread_id": "", "after_created_at": "-infinity", "after_position": 0},
-        select="select_step_page",
-        compare="compare_steps",
-        identity=("step_id", "thread_id"),
-        insert=("insert_transferred_steps",),
-        refers={"thread_id": ("thread", "thread_id")},
-    ),
-    Table(
-        record="element",
-        model=Element,
-        start={"after_thread_id": "", "after_position": 0},
-        select="select_element_page",
-        compare="compare_elements",
-        identity=("element_id", "thread_id"),
-        insert=("insert_transferred_elements",),
-        refers={"thread_id": ("thread", "thread_id")},
-    ),
-)
-"""The tables that travel, in the order of the file: what a row refers to comes before it."""
-
-_BY_RECORD = {table.record: table for table in TABLES}
 
 
 @dataclass(frozen=True)
@@ -245,11 +114,12 @@ def read_line(number: int, data: bytes) -> Line:
             if not isinstance(fields.get("records"), dict):
                 raise ValueError("the last line does not say how many records there are")
             return Line(number, None, fields, text)
-        if record not in _BY_RECORD:
-            raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(_BY_RECORD)}, {END}")
+        tables = {table.record: table for table in TABLES}
+        if record not in tables:
+            raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(tables)}, {END}")
         if _REFUSED.search(text) and not _is_plain(fields):
             raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
-        table = _BY_RECORD[record]
+        table = tables[record]
         table.model.model_validate(fields).check()
         if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
             raise SecretError(

@@ -1,0 +1,204 @@
+"""The registry of tables: what is exported, imported, erased, pruned and counted of a user's rows, and how.
+
+To add a table: a migration that makes it and calls `fence_table`, the queries of what uses it, which put its user on
+the list of users (`insert_known_user`), and an entry here. Tables that are derived from others (passages, terms, names,
+embeddings, jobs, statistics) have no entry: their rows go with what they are made of, and are made again.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from .sqlfiles import expanded, load_queries
+from .upkeep.records import Batch, Element, Event, Item, Record, SessionRow, Step, ThreadRow, UIUserRow
+
+__all__ = ["ITEMS", "TABLES", "Table"]
+
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of users' rows.
+
+    Attributes:
+        name: In the schema memory_context.
+        record: What its rows are called: in an export, in reports.
+        model: What a line of an export holds: columns of the table.
+        order: The columns by which an export is ordered, which tell a row from the user's others, each with a value
+            before the first.
+        key: The columns that say that a row to be imported is there; with `user_id`, which comes first everywhere.
+        session: The column that says of which session or thread a row is; None if of none.
+        parent: The table of these, whose rows stay as tombstones when they are deleted.
+        large: Columns of which a page of an export should not hold many.
+        encodings: How binary columns are written in an export.
+        batch_rows: How many rows one transaction deletes. None: other tables' statements delete them.
+        age: The column that says how old a row is; pruning deletes what is too old. None: pruning has its own rules.
+        own: Statements of `transfer.sql` in place of those of `tables.sql`.
+        identity: What the own statement that compares rows takes.
+        before_insert: Statements that run before rows are imported, such as those that lock.
+        after_insert: Statements that run after it.
+    """
+
+    name: str
+    record: str
+    model: type[Record]
+    order: Mapping[str, str | int]
+    key: tuple[str, ...]
+    session: Literal["session_id", "thread_id"] | None = None
+    parent: Literal["agent_sessions", "ui_threads"] | None = None
+    large: tuple[str, ...] = ()
+    encodings: Mapping[str, str] = field(default_factory=dict[str, str])
+    batch_rows: int | None = None
+    age: str | None = None
+    own: Mapping[str, str] = field(default_factory=dict[str, str])
+    identity: tuple[str, ...] = ()
+    before_insert: tuple[str, ...] = ()
+    after_insert: tuple[str, ...] = ()
+
+    @property
+    def start(self) -> dict[str, str | int]:
+        """The place before the first row of an export, as parameters."""
+        return {f"after_{column}": value for column, value in self.order.items()}
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The fields that tell whether a row is there, or may be."""
+        parents = (self.session,) if self.parent and self.session else ()
+        return self.identity or tuple(dict.fromkeys((*self.key, *parents)))
+
+    def statement(self, name: str) -> bytes:
+        """Return a statement of `tables.sql` for this table, or its own."""
+        if name in self.own:
+            return load_queries("transfer")[self.own[name]]
+        text = load_queries("tables")[name].decode()
+        while (whole := _NAME.sub(lambda found: self._names[found[1]], text)) != text:
+            text = whole
+        return text.encode()
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        columns = [name for name in self.model.model_fields if name != "record"]
+        codes = self.encodings
+        kinds = {"session_id": "within_session(one.session_id)", "thread_id": "within_thread(one.thread_id)"}
+        gone = {"agent_sessions": "is_session_gone", "ui_threads": "is_thread_gone"}
+        return {
+            "table": self.name,
+            "parent": self.parent or "",
+            "session": self.session or "",
+            "age": self.age or "",
+            "batch_rows": str(self.batch_rows),
+            "order": ", ".join(self.order),
+            "one_order": ", ".join(f"one.{name}" for name in self.order),
+            "after": ", ".join(f"%(after_{name})s" for name in self.order),
+            "places": ", ".join(f"one.{name} AS after_{name}" for name in self.order),
+            "bytes": " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in self.large) or "0",
+            "columns": ", ".join(
+                f"encode(one.{name}, '{codes[name]}') AS {name}" if name in codes else f"one.{name}" for name in columns
+            ),
+            "names": ", ".join(columns),
+            "values": ", ".join(
+                f"decode(line.fields ->> '{name}', '{codes[name]}')" if name in codes else f"one.{name}"
+                for name in columns
+            ),
+            "is_same_place": " AND ".join(f"one.{name} = sized.{name}" for name in self.order),
+            "is_same_row": " AND ".join(f"there.{name} = given.{name}" for name in self.key) or "true",
+            "within": expanded(f"{{{kinds[self.session] if self.session else 'within_nothing()'}}}"),
+            "has_live_parent": expanded("{has_live_parent()}") if self.parent else "true",
+            "is_gone": expanded(f"{{{gone[self.parent]}()}}") if self.parent else "false",
+        }
+
+
+ITEMS = Table(
+    name="agent_memories",
+    record="item",
+    model=Item,
+    order={"memory_id": 0},
+    key=("memory_key",),
+    session="session_id",
+    own={
+        "select_page": "select_item_page",
+        "count_rows": "count_items",
+        "compare_rows": "compare_items",
+        "insert_rows": "insert_transferred_items",
+    },
+    identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "origin", "content_sha256", "is_active"),
+    before_insert=("insert_transferred_contents",),
+    after_insert=("delete_unused_contents",),
+)
+
+TABLES = [
+    ITEMS,
+    Table(
+        name="agent_sessions",
+        record="session",
+        model=SessionRow,
+        order={"session_id": ""},
+        key=("session_id",),
+        session="session_id",
+        own={"compare_rows": "compare_sessions", "insert_rows": "insert_transferred_sessions"},
+        identity=("session_id", "deleted_at"),
+    ),
+    Table(
+        name="recent_conversation_history",
+        record="batch",
+        model=Batch,
+        order={"session_id": "", "kind": "", "agent_id": "", "branch": "", "sequence": -1},
+        key=("session_id", "kind", "agent_id", "branch", "sequence"),
+        session="session_id",
+        parent="agent_sessions",
+        large=("message_batch",),
+        encodings={"batch_sha256": "hex"},
+        batch_rows=500,
+        own={"compare_rows": "compare_batches", "insert_rows": "insert_transferred_batches"},
+        identity=("session_id", "kind", "agent_id", "branch", "sequence", "batch_sha256", "message_ids"),
+        before_insert=("lock_batch_sessions",),
+    ),
+    Table(
+        name="agent_memory_events",
+        record="event",
+        model=Event,
+        order={"id": "00000000-0000-0000-0000-000000000000"},
+        key=("id",),
+        session="session_id",
+        batch_rows=5000,
+        age="created_at",
+    ),
+    Table(name="ui_users", record="ui_user", model=UIUserRow, order={"user_id": ""}, key=()),
+    Table(
+        name="ui_threads",
+        record="thread",
+        model=ThreadRow,
+        order={"thread_id": ""},
+        key=("thread_id",),
+        session="thread_id",
+        own={"compare_rows": "compare_threads"},
+        identity=("thread_id", "deleted_at"),
+    ),
+    Table(
+        name="ui_steps",
+        record="step",
+        model=Step,
+        order={"thread_id": "", "created_at": "-infinity", "position": 0},
+        key=("step_id",),
+        session="thread_id",
+        parent="ui_threads",
+        large=("fields", "input", "output"),
+        batch_rows=2000,
+    ),
+    Table(
+        name="ui_elements",
+        record="element",
+        model=Element,
+        order={"thread_id": "", "position": 0},
+        key=("element_id",),
+        session="thread_id",
+        parent="ui_threads",
+        large=("fields", "content"),
+        encodings={"content": "base64"},
+        batch_rows=20,  # each may have 50 MB
+    ),
+]
+"""In the order of an export: what a row belongs to comes before it."""
