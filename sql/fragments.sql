@@ -108,6 +108,14 @@ EXISTS (
     WHERE parent.user_id = %(user_id)s AND parent.{session} = one.{session} AND parent.deleted_at IS NULL
 )
 
+-- fragment: is_deleted_once()
+-- Whether one of two rows is a tombstone, and the other is not.
+(there.deleted_at IS NULL) <> (given.deleted_at IS NULL)
+
+-- fragment: is_others()
+-- Whether a given thread is another user's.
+(there.user_id IS NULL AND memory_context.ui_thread_owner(given.thread_id) IS NOT NULL)
+
 -- fragment: is_session_gone()
 -- Whether the session of a given row was deleted here.
 EXISTS (

@@ -21,7 +21,7 @@ from memory_context.identifiers import checked_identifier
 
 from .database import Database
 from .events import EventLog
-from .forgetting import BATCH_ITEMS, Progress, deletable_rows, deleted_rows, forgetting, tally_of
+from .forgetting import BATCH_ITEMS, Progress, counted_rows, deletable_rows, forgetting, tally_of
 from .limits import Kind, StoreLimits
 from .pool import Statement
 from .sessions import (
@@ -236,7 +236,7 @@ class ConversationArchive:
         was_known = False
         while True:
             *_, sessions, threads = (results := await self._write(user_id, statements))[: -len(deletions) - 1]
-            rows, items = deleted_rows(results[-len(deletions) - 1 : -1]), results[-1]
+            rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
                 kind: Kind = "call" if len(items) < BATCH_ITEMS else "batch"
                 await self._write(user_id, forgetting(user_id, items), kind)

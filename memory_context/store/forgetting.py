@@ -21,8 +21,8 @@ __all__ = [
     "BATCH_ITEMS",
     "Progress",
     "Tally",
+    "counted_rows",
     "deletable_rows",
-    "deleted_rows",
     "erase_user",
     "forget_memories",
     "forgetting",
@@ -35,7 +35,6 @@ Progress = Callable[[int, int], None]
 _ITEMS = load_queries("agent_memories")
 _USERS = load_queries("index")
 _SESSIONS = load_queries("conversations")
-_THREADS = load_queries("threads")
 
 _LOCK = ("lock_jobs", "lock_contents")  # what others lock in this order too, before the items
 _UNFIND = ("delete_names", "delete_index_jobs")
@@ -130,7 +129,7 @@ def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement
     )
 
 
-def deleted_rows(results: Sequence[Sequence[DictRow]]) -> int:
+def counted_rows(results: Sequence[Sequence[DictRow]]) -> int:
     """Return how many rows the statements of `deletable_rows` counted or deleted."""
     return sum(row["rows"] for (row,) in results)
 
@@ -139,7 +138,7 @@ async def tally_of(database: Database, user_id: str, counts: Sequence[Statement]
     """Return a tally of the rows that statements count; nothing is counted if nobody wants to know."""
     if progress is None:
         return Tally(None, 0)
-    return Tally(progress, deleted_rows(await database.read(user_id, *counts, kind="batch")))
+    return Tally(progress, counted_rows(await database.read(user_id, *counts, kind="batch")))
 
 
 async def erase_user(database: Database, user_id: str, progress: Progress | None = None) -> int:
@@ -148,28 +147,30 @@ async def erase_user(database: Database, user_id: str, progress: Progress | None
     Items go in batches, then what was said and shown; then, if nobody stored anything meanwhile, the rest in one
     transaction. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
     """
+    from .tables import ITEMS, TABLES  # late, see deletable_rows
+
     params: dict[str, object] = {"user_id": escape(user_id), "limit": BATCH_ITEMS}
     deletions, counts = deletable_rows(user_id, None)
+    scope = {**params, "session_id": None}
+    left = [Statement(table.statement("count_rows"), scope) for table in TABLES if table is not ITEMS]
     tally = await tally_of(database, user_id, counts, progress)
     erased = 0
     for _ in range(_PASSES):
         erased += await _erase_items(database, user_id, params, tally)
-        while rows := deleted_rows(await database.write(user_id, *deletions, kind="batch")):
+        while rows := counted_rows(await database.write(user_id, *deletions, kind="batch")):
             tally.add(rows)
-        *_, items, sessions, threads = await database.write(
+        results = await database.write(
             user_id,
             Statement(_SESSIONS["lock_sessions"], params),
-            Statement(_SESSIONS["delete_sessions"], params),
-            Statement(_THREADS["delete_threads"], params),
-            Statement(_THREADS["delete_ui_user"], params),
+            *(Statement(table.statement("delete_all_rows"), params) for table in TABLES if table.has_tombstones),
+            *deletions,  # in the order of those who store: the rows, then the list of users
             Statement(_USERS["lock_user"], params),
             *deletions,
             *_statements(("delete_statistics", "delete_user", "select_ids"), params),
-            Statement(_SESSIONS["select_session_ids"], params),
-            Statement(_THREADS["select_thread_ids"], params),
+            *left,
             kind="batch",
         )
-        if not items and not sessions and not threads:
+        if not results[-len(left) - 1] and not counted_rows(results[-len(left) :]):
             break
     tally.finish()
     return erased

@@ -31,10 +31,12 @@ class Table:
             before the first.
         key: The columns that say that a row to be imported is there; with `user_id`, which comes first everywhere.
         session: The column that says of which session or thread a row is; None if of none.
-        parent: The table of these, whose rows stay as tombstones when they are deleted.
+        parent: The table of these.
+        has_tombstones: Whether rows that were deleted stay, without what they said, and refuse what comes for them.
         large: Columns of which a page of an export should not hold many.
         encodings: How binary columns are written in an export.
-        batch_rows: How many rows one transaction deletes. None: other tables' statements delete them.
+        batch_rows: How many rows one transaction deletes. None of items, which have statements of their own, and where
+            there are tombstones: those go at once, after what belongs to them.
         age: The column that says how old a row is; pruning deletes what is too old. None: pruning has its own rules.
         own: Statements of `transfer.sql` in place of those of `tables.sql`.
         identity: What the own statement that compares rows takes.
@@ -49,6 +51,7 @@ class Table:
     key: tuple[str, ...]
     session: Literal["session_id", "thread_id"] | None = None
     parent: Literal["agent_sessions", "ui_threads"] | None = None
+    has_tombstones: bool = False
     large: tuple[str, ...] = ()
     encodings: Mapping[str, str] = field(default_factory=dict[str, str])
     batch_rows: int | None = None
@@ -67,7 +70,8 @@ class Table:
     def compared(self) -> tuple[str, ...]:
         """The fields that tell whether a row is there, or may be."""
         parents = (self.session,) if self.parent and self.session else ()
-        return self.identity or tuple(dict.fromkeys((*self.key, *parents)))
+        tombstones = ("deleted_at",) if self.has_tombstones else ()
+        return self.identity or tuple(dict.fromkeys((*self.key, *parents, *tombstones)))
 
     def statement(self, name: str) -> bytes:
         """Return a statement of `tables.sql` for this table, or its own."""
@@ -83,7 +87,8 @@ class Table:
         columns = [name for name in self.model.model_fields if name != "record"]
         codes = self.encodings
         kinds = {"session_id": "within_session(one.session_id)", "thread_id": "within_thread(one.thread_id)"}
-        gone = {"agent_sessions": "is_session_gone", "ui_threads": "is_thread_gone"}
+        gone = {"agent_sessions": "{is_session_gone()}", "ui_threads": "{is_thread_gone()}"}
+        others = "{is_others()}" if self.name == "ui_threads" else "false"
         return {
             "table": self.name,
             "parent": self.parent or "",
@@ -107,7 +112,8 @@ class Table:
             "is_same_row": " AND ".join(f"there.{name} = given.{name}" for name in self.key) or "true",
             "within": expanded(f"{{{kinds[self.session] if self.session else 'within_nothing()'}}}"),
             "has_live_parent": expanded("{has_live_parent()}") if self.parent else "true",
-            "is_gone": expanded(f"{{{gone[self.parent]}()}}") if self.parent else "false",
+            "is_gone": expanded(gone[self.parent] if self.parent else others),
+            "is_deleted_once": expanded("{is_deleted_once()}") if self.has_tombstones else "false",
         }
 
 
@@ -138,8 +144,8 @@ TABLES = [
         order={"session_id": ""},
         key=("session_id",),
         session="session_id",
-        own={"compare_rows": "compare_sessions", "insert_rows": "insert_transferred_sessions"},
-        identity=("session_id", "deleted_at"),
+        has_tombstones=True,
+        own={"insert_rows": "insert_transferred_sessions"},
     ),
     Table(
         name="recent_conversation_history",
@@ -166,7 +172,7 @@ TABLES = [
         batch_rows=5000,
         age="created_at",
     ),
-    Table(name="ui_users", record="ui_user", model=UIUserRow, order={"user_id": ""}, key=()),
+    Table(name="ui_users", record="ui_user", model=UIUserRow, order={"user_id": ""}, key=(), batch_rows=1),
     Table(
         name="ui_threads",
         record="thread",
@@ -174,8 +180,7 @@ TABLES = [
         order={"thread_id": ""},
         key=("thread_id",),
         session="thread_id",
-        own={"compare_rows": "compare_threads"},
-        identity=("thread_id", "deleted_at"),
+        has_tombstones=True,
     ),
     Table(
         name="ui_steps",

@@ -196,11 +196,3 @@ RETURNING session_id;
 -- name: lock_sessions :exec
 -- Wait for those who are archiving in any session of a user who is erased.
 SELECT FROM memory_context.agent_sessions WHERE user_id = %(user_id)s ORDER BY session_id FOR UPDATE;
-
--- name: delete_sessions :exec
--- All sessions of a user, tombstones included, and with them all that was said.
-DELETE FROM memory_context.agent_sessions WHERE user_id = %(user_id)s;
-
--- name: select_session_ids :many
--- All sessions of a user, tombstones included: what is to be erased.
-SELECT session_id FROM memory_context.agent_sessions WHERE user_id = %(user_id)s;

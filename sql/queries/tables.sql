@@ -24,8 +24,11 @@ ORDER BY {one_order};
 SELECT count(*) AS rows FROM memory_context.{table} AS one WHERE user_id = %(user_id)s AND {within};
 
 -- name: compare_rows :many
--- Which of some rows are known; kept, if what they belong to was deleted here, or is another user's.
-SELECT (line.fields ->> 'place')::bigint AS place, CASE WHEN there.user_id IS NULL THEN 'kept' ELSE 'known' END AS outcome
+-- Which of some rows are known. Kept are those that one side has deleted, that are another user's, or that belong to what
+-- was deleted here.
+SELECT
+    (line.fields ->> 'place')::bigint AS place,
+    CASE WHEN there.user_id IS NULL OR {is_deleted_once} THEN 'kept' ELSE 'known' END AS outcome
 FROM jsonb_array_elements(%(records)s::jsonb) AS line (fields)
 CROSS JOIN jsonb_populate_record(NULL::memory_context.{table}, line.fields) AS given
 LEFT JOIN memory_context.{table} AS there ON there.user_id = %(user_id)s AND {is_same_row}
@@ -57,6 +60,10 @@ WITH gone AS (
     RETURNING 1
 )
 SELECT count(*) AS rows FROM gone;
+
+-- name: delete_all_rows :exec
+-- All rows of a user, tombstones included, and what belongs to them.
+DELETE FROM memory_context.{table} WHERE user_id = %(user_id)s;
 
 -- name: count_old_rows :one
 -- How many rows there are from before a time.

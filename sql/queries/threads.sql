@@ -206,17 +206,3 @@ WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s AND element_id = %(ele
 -- name: delete_element :exec
 -- An element, of whatever thread of this user.
 DELETE FROM memory_context.ui_elements WHERE user_id = %(user_id)s AND element_id = %(element_id)s;
-
--- name: delete_threads :exec
--- All threads of a user, tombstones included, and with them all that was shown.
-DELETE FROM memory_context.ui_threads WHERE user_id = %(user_id)s;
-
--- name: delete_ui_user :exec
--- What is known of a user who logged in.
-DELETE FROM memory_context.ui_users WHERE user_id = %(user_id)s;
-
--- name: select_thread_ids :many
--- All threads of a user, tombstones included, and the user: what is to be erased.
-SELECT thread_id FROM memory_context.ui_threads WHERE user_id = %(user_id)s
-UNION ALL
-SELECT user_id FROM memory_context.ui_users WHERE user_id = %(user_id)s;

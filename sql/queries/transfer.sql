@@ -95,14 +95,6 @@ JOIN memory_context.agent_memories AS there
     AND there.memory_key <> given.memory_key
     AND given.is_active;
 
--- name: compare_sessions :many
--- Which of some sessions are known; kept, those that one side has deleted.
-SELECT
-    given.place,
-    CASE WHEN (there.deleted_at IS NULL) = (given.deleted_at IS NULL) THEN 'known' ELSE 'kept' END AS outcome
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, session_id text, deleted_at timestamptz)
-JOIN memory_context.agent_sessions AS there ON there.user_id = %(user_id)s AND there.session_id = given.session_id;
-
 -- name: compare_batches :many
 -- Which of some batches are known, and whose number is taken by another; kept, if the session was deleted here.
 WITH given AS (
@@ -132,19 +124,6 @@ SELECT given.place, 'kept'
 FROM given
 JOIN memory_context.agent_sessions AS session
     ON session.user_id = %(user_id)s AND session.session_id = given.session_id AND session.deleted_at IS NOT NULL;
-
--- name: compare_threads :many
--- Which of some threads are known; kept, those that one side has deleted, or that another user has.
-SELECT
-    given.place,
-    CASE
-        WHEN there.user_id IS NULL OR (there.deleted_at IS NULL) <> (given.deleted_at IS NULL) THEN 'kept'
-        ELSE 'known'
-    END AS outcome
-FROM jsonb_to_recordset(%(records)s::jsonb) AS given (place bigint, thread_id text, deleted_at timestamptz)
-LEFT JOIN memory_context.ui_threads AS there
-    ON there.user_id = %(user_id)s AND there.thread_id = given.thread_id
-WHERE there.user_id IS NOT NULL OR memory_context.ui_thread_owner(given.thread_id) IS NOT NULL;
 
 -- name: insert_transferred_contents :exec
 -- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
@@ -274,11 +253,6 @@ WITH stored AS (
     WHERE session.user_id = %(user_id)s AND session.session_id = summed.session_id
 )
 SELECT count(*) AS stored FROM stored;
-
--- name: upsert_transferred_user :exec
--- Put the user on the list of users, and wait for whoever is erasing the user.
-INSERT INTO memory_context.memory_users AS known (user_id) VALUES (%(user_id)s)
-ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_set_aside = known.has_set_aside WHERE false;
 
 -- name: fetch_export_signature :one
 -- The signature by this installation of a file of this user, of which this is the SHA-256.

@@ -35,6 +35,7 @@ __all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
 
 _QUERIES = load_queries("transfer")
 _ITEMS = load_queries("agent_memories")
+_THREADS = load_queries("threads")
 
 LINE_LIMIT_BYTES = 400_000_000  # an item of 256 MiB in Base64, and room for the rest of its line
 _PIECE_BYTES = 1_000_000
@@ -278,7 +279,7 @@ async def _store(database: Database, user_id: str, table: Table, lines: Sequence
     """Store what is not there of some lines, in one transaction; return how many those were."""
     params = {"user_id": escape(user_id)} | await asyncio.to_thread(_params_of, table, lines)
     finish = Statement(_ITEMS["upsert_pending_user"], params)
-    listed = Statement(_QUERIES["upsert_transferred_user"], params)
+    listed = Statement(_THREADS["insert_known_user"], params)
     before = [Statement(_QUERIES[name], params) for name in table.before_insert]
     insert = Statement(table.statement("insert_rows"), params)
     after = [Statement(_QUERIES[name], params) for name in table.after_insert]
