@@ -194,8 +194,10 @@ def prune(
             report = await store.prune(
                 age, types=types or None, conversations=conversations, dry_run=dry_run, progress=tell
             )
+        counts = asdict(report)
+        others = counts.pop("others")
         if as_json:
-            print_json(asdict(report))
+            print_json({**counts, **others})
             return
         done = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
         kept = ", kept without --conversations" if dry_run and report.sessions and not conversations else ""
@@ -204,6 +206,7 @@ def prune(
                 (f"items {done[0]}", f"{report.items:,} ({_size(report.content_bytes)})"),
                 (f"events {done[1]}", f"{report.events:,}"),
                 (f"sessions {done[1]}", f"{report.sessions:,}{kept}"),
+                *((f"{kind}s {done[1]}", f"{count:,}") for kind, count in others.items()),
             ]
         )
 
