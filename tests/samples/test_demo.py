@@ -42,7 +42,7 @@ def run_demo(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "samples" / "demo"), "--out", str(out), *arguments]
     env = {**os.environ, "PYTHONWARNINGS": "default", "PYTHONUTF8": "1"}
     env.pop("PYTHONPATH", None)
-    return subprocess.run(command, cwd=out, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=out, env=env, capture_output=True, text=True, timeout=180, check=False)
 
 
 def size_of_png(path: Path) -> tuple[int, int]:

@@ -68,7 +68,7 @@ def told(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=180,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     yield [(name, *ended) for name, ended in zip(names, json.loads(done.stdout), strict=True)]

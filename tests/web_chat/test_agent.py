@@ -1,6 +1,7 @@
 """The sample's agent without a browser: its tools keep to the package, its rules pick tools, its words add up."""
 
 import math
+import re
 
 import httpx
 import pytest
@@ -8,7 +9,7 @@ from autogen_core.models import FunctionExecutionResult, FunctionExecutionResult
 
 from memory_context import AgentMemory, MemoryStore
 from samples.web_chat.app import chat_app
-from samples.web_chat.code_tools import list_files, read_file, search_code
+from samples.web_chat.code_tools import CODE_ROOT, list_files, read_file, search_code
 from samples.web_chat.rules import decide
 from samples.web_chat.scripted import ScriptedClient
 
@@ -73,6 +74,15 @@ def test_what_is_too_large_to_be_seen_is_looked_up_in_the_memory():
     assert isinstance(answer, str)
     assert "lines 12-13" in answer
     assert "`read_file_k3f7x2` (9,000 tokens)" in answer
+
+
+async def test_the_tour_names_each_folder_of_the_package_once():
+    """However much of the list of files the model has seen."""
+    answer = decide(asked("Give me a tour", ("list_files", await list_files())))
+    assert isinstance(answer, str)
+    folders = sorted(path.parent.name for path in CODE_ROOT.glob("*/__init__.py"))
+    assert re.findall(r"^- `(\w+)/`", answer, re.MULTILINE) == folders
+    assert f"**{len(folders)} folders**" in answer
 
 
 async def test_an_item_opens_for_its_own_visitor_only(store: MemoryStore):

@@ -58,6 +58,16 @@ async def nothing_is_kept(page: Page) -> None:
     await until(is_empty, "the browser to forget what is durable")
 
 
+async def is_on_disk(page: Page, *texts: str) -> None:
+    """Wait until the browser has written messages to its database."""
+
+    async def are_there() -> bool:
+        found = str(await page.evaluate(ON_DISK))
+        return all(text in found for text in texts)
+
+    await until(are_there, "the messages to be on disk")
+
+
 async def test_a_closed_tab_has_archived_everything(visit: Visit):
     """Question and answer are rows in the database as soon as the tab is gone, though no batch was full."""
     visitor = await visit()
@@ -189,7 +199,7 @@ async def test_a_killed_browser_keeps_what_was_never_sent(chat_server: ChatServe
         await say(page, A_SEARCH)
         await say(page, A_FILE)
         await page.wait_for_function("() => document.querySelectorAll('[data-state=queued]').length === 2")
-        await page.evaluate("() => new Promise(done => requestIdleCallback(done))")  # the last write is on its way
+        await is_on_disk(page, A_SEARCH, A_FILE)
         cookie = (await visitor.context.cookies())[0].get("value", "")
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -310,7 +320,7 @@ async def test_a_full_local_storage_loses_nothing(visit: Visit):
     await say(page, A_SEARCH)
     await page.wait_for_selector(".message.user[data-state=queued]")
     assert A_SEARCH not in await page.evaluate("() => JSON.stringify(localStorage)")
-    await page.evaluate("() => new Promise(done => requestIdleCallback(done))")
+    await is_on_disk(page, A_SEARCH)
     await crash(page)
     await visitor.context.set_offline(False)
     page = await visitor.come(f"#/{session_of(page)}")
@@ -361,10 +371,11 @@ async def test_a_busy_server_is_asked_again_when_it_says_so(visit: Visit):
         headers = {"Retry-After": "1", "Content-Type": "application/problem+json"}
         await route.fulfill(status=503, headers=headers, body=problem)
 
-    await page.route("**/api/chat", refuse, times=1)
+    await page.route("**/api/chat", refuse)
     await say(page, A_FACT)
     await page.wait_for_selector("#connection[data-state=busy]")
     await page.wait_for_selector(".message.user >> text=too much to do")
+    await page.unroute("**/api/chat")
     await answers(page, 1)
     await page.wait_for_selector("#connection[data-state=online]")
     visitor.errors.clear()  # Chromium writes the 503 to the console

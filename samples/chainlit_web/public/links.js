@@ -5,20 +5,22 @@ const ITEM = '#memory/';
 const PANEL = '#memory-panel/';
 
 const LOOK_EVERY_MS = 100;
-const ASK_EVERY_LOOKS = 8;
-const MOST_LOOKS = 100;
+const FIRST_LOOKS = 8;
+const MOST_LOOKS = 600;
 
 // Asks the server to show something in the panel, again until it does: Chainlit drops what is posted while its socket
-// connects. The panel carries the number of what was asked, so that it is known when it is there.
+// connects. Each wait is twice as long as the one before, so that a slow server is not asked more and more. The panel carries the number of what was asked, so that it is known when it is there.
 let number = 0;
 window.askMemory = (asked) => {
   const id = `${Date.now()}-${++number}`;
   const mine = number;
   let looks = 0;
+  let nextAsk = 0;
   const look = () => {
     const isShown = document.querySelector(`.mc-panel[data-asked="${id}"]`);
     if (isShown || number !== mine || looks > MOST_LOOKS) return;
-    if (looks++ % ASK_EVERY_LOOKS === 0) {
+    if (looks++ === nextAsk) {
+      nextAsk = 2 * nextAsk + FIRST_LOOKS;
       window.postMessage({ memory_context: { ...asked, id } }, window.location.origin);
     }
     setTimeout(look, LOOK_EVERY_MS);
