@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 
+from .runtime import Timer
+
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as HttpProtocol
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
@@ -99,7 +101,7 @@ async def serve_until_stopped(server: uvicorn.Server) -> None:
 
 
 def _bounded_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    waiting: dict[HttpProtocol, asyncio.TimerHandle] = {}  # those that asked nothing yet, the longest first
+    waiting: dict[HttpProtocol, Timer] = {}  # those that asked nothing yet, the longest first
 
     class BoundedProtocol(HttpProtocol):
         """One connection; waits for a header, or has a request at work."""
@@ -133,7 +135,8 @@ def _bounded_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
 
         def _wait(self) -> None:
             if self not in waiting:
-                waiting[self] = self.loop.call_later(limits.header_seconds, self.transport.abort)
+                waiting[self] = Timer(self.transport.abort)
+                waiting[self].plan(limits.header_seconds)
 
         def _go_on(self) -> None:
             timer = waiting.pop(self, None)

@@ -6,7 +6,6 @@ each character. So text is cut here first, only where the expression ends a piec
 overlong runs of white space are counted as the one piece they are.
 """
 
-import asyncio
 import hashlib
 import lzma
 import math
@@ -20,13 +19,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from .escaping import pieces_of
+from .runtime import in_thread_if_large
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
 __all__ = [
     "EXACT_LIMIT_BYTES",
-    "INLINE_LIMIT_CHARACTERS",
     "O200kTokenCounter",
     "TokenCounter",
     "count_off_loop",
@@ -39,9 +38,6 @@ EXACT_LIMIT_BYTES = 2 * 1024 * 1024
 
 _MOST_GROWTH = 4
 _CLOSE_ENOUGH = 100  # a cut may be shorter than the limit by a hundredth, which saves most of the counting
-INLINE_LIMIT_CHARACTERS = 16_384
-"""Up to this length counting (a few milliseconds at worst) may run on the event loop."""
-
 _RANKS_FILE = "o200k_base.tiktoken.xz"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _PATTERN = "|".join(
@@ -138,9 +134,8 @@ def default_token_counter() -> O200kTokenCounter:
 async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[int]:
     """Return the tokens of each text; counted in a thread when that may take long, so that the event loop goes on."""
     is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
-    if is_ready and sum(map(len, texts)) <= INLINE_LIMIT_CHARACTERS:
-        return [counter.count(text) for text in texts]
-    return await asyncio.to_thread(lambda: [counter.count(text) for text in texts])
+    size = sum(map(len, texts)) if is_ready else math.inf
+    return await in_thread_if_large(size, lambda: [counter.count(text) for text in texts])
 
 
 def cut_to_tokens(

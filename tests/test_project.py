@@ -32,6 +32,20 @@ NOT_IMPORTED_AT_ONCE = (
 """Modules that `from memory_context import MemoryContext` leaves alone: they take twice as long as AutoGen's core."""
 
 
+BEGINS = {"create_task", "ensure_future", "call_later", "call_at", "shield"}
+BEGUN_BY_HAND = (
+    "asyncio.create_task(work())",
+    "loop.create_task(work())",
+    "ensure_future(work())",
+    "loop.call_later(1, end)",
+    "asyncio.shield(task)",
+    "self._closed_until = 0.0",
+    "retry_at = 5.0",
+    "due = time.monotonic() + policy.store_retry_seconds",
+)
+"""What the guard has to find."""
+
+
 def run(*command: str, cwd: Path, **environment: str) -> str:
     """Run a command in a bare environment and return what it prints; nothing may go to stderr."""
     done = subprocess.run(
@@ -65,6 +79,30 @@ def test_a_module_is_short_says_why_it_exists_and_what_it_offers(path: Path):
         if is_definition and not node.name.startswith("_") and node in tree.body:
             assert ast.get_docstring(node), f"{node.name} has no docstring"
     assert path.stem not in ("utils", "helpers", "common")
+
+
+def test_tasks_timers_and_back_off_are_runtimes_only():
+    """No module outside of `runtime` begins a task, plans a call, or keeps a clock of when to try again."""
+    for source in BEGUN_BY_HAND:
+        assert list(_begun_by_hand(source)), source
+    for path in MODULES:
+        if path.parent != PACKAGE / "runtime":
+            assert list(_begun_by_hand(path.read_text(encoding="utf-8"))) == [], path
+
+
+def _begun_by_hand(source: str) -> Iterator[str]:
+    return (ast.unparse(node) for node in ast.walk(ast.parse(source)) if _is_begun_by_hand(node))
+
+
+def _is_begun_by_hand(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "attr", getattr(node.func, "id", "")) in BEGINS
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        return re.search(r"(retry|try|tried|look)_at$|(closed|blocked)_until$|^_open_until$", name) is not None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # the time from which something is tried again
+        return "monotonic()" in ast.unparse(node) and re.search("retry|again", ast.unparse(node), re.I) is not None
+    return False
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "samples/README.md"])

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context import tokens
+from memory_context.runtime import LARGE_CHARACTERS
 from memory_context.tokens import (
     EXACT_LIMIT_BYTES,
-    INLINE_LIMIT_CHARACTERS,
     O200kTokenCounter,
     TokenCounter,
     count_off_loop,
@@ -237,11 +237,11 @@ async def test_long_text_is_counted_in_a_thread_and_short_text_at_once():
             places.append(threading.current_thread() is threading.main_thread())
             return len(text)
 
-    assert await count_off_loop(Placed(), ["x", "x" * (INLINE_LIMIT_CHARACTERS - 1)]) == [
+    assert await count_off_loop(Placed(), ["x", "x" * (LARGE_CHARACTERS - 1)]) == [
         1,
-        INLINE_LIMIT_CHARACTERS - 1,
+        LARGE_CHARACTERS - 1,
     ]
-    assert await count_off_loop(Placed(), ["x", "x" * INLINE_LIMIT_CHARACTERS]) == [1, INLINE_LIMIT_CHARACTERS]
+    assert await count_off_loop(Placed(), ["x", "x" * LARGE_CHARACTERS]) == [1, LARGE_CHARACTERS]
     assert places == [True, True, False, False]
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, fields
 from itertools import accumulate
 from typing import Any, Literal, TypeVar
 
+from ..runtime import in_thread_if_large
+
 __all__ = [
     "BodyLimits",
     "BodyRefusal",
@@ -26,7 +28,6 @@ __all__ = [
     "replayed",
 ]
 
-_IN_THREAD_BYTES = 64_000  # less is parsed in well under a millisecond
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _VALUE_BYTES = 64  # punctuation, blanks and numbers, on average
@@ -152,9 +153,7 @@ def check_json(body: bytes, limits: BodyLimits) -> None:
 
 async def off_the_loop(function: Callable[[bytes], _Result], body: bytes) -> _Result:
     """Return what a function makes of a body; of a large one in a thread, so that other requests are answered."""
-    if len(body) > _IN_THREAD_BYTES:
-        return await asyncio.to_thread(function, body)
-    return function(body)
+    return await in_thread_if_large(len(body) / 3, function, body)
 
 
 def replayed(body: bytes, receive: _Receive) -> _Receive:

@@ -1,11 +1,11 @@
 """Where a context goes on: from the archive, or from a saved state, whichever is newer."""
 
-import asyncio
 import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from ..errors import StoreError
+from ..runtime import in_thread_if_large
 from ..store import ConversationArchive
 from ..transcript import Transcript
 from .progress import Line, Progress
@@ -14,7 +14,6 @@ from .report import ResumeReport
 
 __all__ = ["TakenUp", "take_up"]
 
-_OFF_LOOP_MESSAGES = 500  # more take over ten milliseconds
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
@@ -71,8 +70,8 @@ async def take_up(conversations: ConversationArchive, identity: tuple[str, str, 
     if not archived.batches:
         return TakenUp(Transcript(), Progress(), ResumeReport("new", later_keys=later_keys(archived, 0)))
     try:
-        is_long = sum(batch.message_count for batch in archived.batches) > _OFF_LOOP_MESSAGES
-        found = await asyncio.to_thread(restored, archived) if is_long else restored(archived)
+        size = 40 * sum(batch.message_count for batch in archived.batches)  # what a message takes, in characters
+        found = await in_thread_if_large(size, restored, archived)
     except ValueError:
         beside = Line(branch=uuid.uuid4().hex[:12], begins_anew=True)
         return TakenUp(Transcript(), Progress(beside), ResumeReport("unreadable", branches=archived.branches))

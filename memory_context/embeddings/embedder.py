@@ -4,12 +4,12 @@ Embedders are plug-ins: they answer late, with the wrong number of vectors, with
 stands between them and the store, so that whatever reaches an index is a unit vector of the right dimension.
 """
 
-import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ..errors import EmbeddingError
+from ..runtime import attempt, in_thread_if_large
 from .inputs import well_formed
 
 __all__ = ["Embedder", "Purpose", "check_embedder", "check_name", "embed_checked"]
@@ -19,7 +19,6 @@ Purpose = Literal["document", "query"]
 
 _NAME_LIMIT_CHARACTERS = 100
 _DIMENSIONS_LIMIT = 16_000  # of pgvector's type `vector`
-_INLINE_LIMIT_NUMBERS = 16_384  # checking so many takes about 2 ms; more are checked in a thread
 _QUOTED_LIMIT_CHARACTERS = 200
 
 
@@ -100,9 +99,7 @@ async def embed_checked(
     if not texts:
         return []
     answer = await _ask(embedder, [well_formed(text) for text in texts], purpose, timeout_seconds)
-    if len(texts) * embedder.dimensions <= _INLINE_LIMIT_NUMBERS:
-        return _unit_vectors(embedder, answer, len(texts))
-    return await asyncio.to_thread(_unit_vectors, embedder, answer, len(texts))
+    return await in_thread_if_large(len(texts) * embedder.dimensions, _unit_vectors, embedder, answer, len(texts))
 
 
 async def _ask(embedder: Embedder, texts: list[str], purpose: Purpose, timeout_seconds: float | None) -> Any:
@@ -115,14 +112,8 @@ async def _ask(embedder: Embedder, texts: list[str], purpose: Purpose, timeout_s
     async def embed() -> Any:
         return await embedder.embed(texts, purpose)
 
-    task = asyncio.create_task(embed())
-    try:
-        await asyncio.wait([task], timeout=timeout_seconds)
-    finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_forget)
-    if not task.done():
+    task = await attempt(embed(), timeout_seconds)
+    if task is None:
         raise EmbeddingError(f"embedder {embedder.name!r} gave no answer within {timeout_seconds:g} seconds")
     try:
         return task.result()
@@ -130,11 +121,6 @@ async def _ask(embedder: Embedder, texts: list[str], purpose: Purpose, timeout_s
         reason = " ".join(str(error).split())[:_QUOTED_LIMIT_CHARACTERS]
         what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
         raise EmbeddingError(f"embedder {embedder.name!r} failed: {what}") from error
-
-
-def _forget(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled():
-        task.exception()  # read, or asyncio reports it as never retrieved
 
 
 def _unit_vectors(embedder: Embedder, answer: Any, expected: int) -> list[list[float] | None]:

@@ -20,6 +20,7 @@ from mcp.server.lowlevel import Server
 from ..access import Tokens, UsageError, is_loopback
 from ..errors import MemoryContextError
 from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
+from ..runtime import Background
 from ..store import MemoryStore
 from .http import create_app
 from .served import ServedMemory
@@ -101,7 +102,8 @@ async def _serve_stdio(options: McpOptions) -> None:
     store, server_for = _made(options)
     server = server_for(options.user or None)
     async with stdio_streams() as streams, _opening(store):  # in this order: what is started may print
-        running = asyncio.ensure_future(server.run(*streams, server.create_initialization_options()))
+        serving = Background[None]("memory_context mcp")
+        running = serving.start(lambda: server.run(*streams, server.create_initialization_options()))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, running.cancel)
         with suppress(asyncio.CancelledError):
@@ -139,7 +141,8 @@ async def _opening(store: MemoryStore) -> AsyncGenerator[None, None]:
         except MemoryContextError as error:
             _logger.warning("going on without the store for now: %s", error)
 
-    opening = asyncio.ensure_future(open_store())
+    opening = Background[None]("memory_context opening")
+    opening.start(open_store)
     try:
         yield
     finally:

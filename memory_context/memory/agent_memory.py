@@ -17,6 +17,7 @@ from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..identifiers import checked_identifier
 from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
+from ..runtime import in_thread_if_large
 from ..store import (
     CallerOrigin,
     MemoryCriteria,
@@ -42,7 +43,6 @@ __all__ = ["AgentMemory"]
 EVERYTHING = MemoryCriteria()
 
 _SUFFIX_LENGTHS = (6, 10, 20)  # of keys; when all are taken, such as by what was forgotten, a random one follows
-_OFF_LOOP_CHARACTERS = 100_000
 
 
 class AgentMemory:
@@ -155,12 +155,9 @@ class AgentMemory:
         """
         if self._masks_credentials:
             drafts = [replace(draft, description=masked(draft.description)) for draft in drafts]
-        characters = sum(len(draft.content) for draft in drafts)
+        size = sum(len(draft.content) for draft in drafts) / 5  # hashing takes less than reading
         for suffix_length in (*_SUFFIX_LENGTHS, None):
-            if characters > _OFF_LOOP_CHARACTERS:
-                memories = await asyncio.to_thread(self._new_memories, drafts, suffix_length)
-            else:
-                memories = self._new_memories(drafts, suffix_length)
+            memories = await in_thread_if_large(size, self._new_memories, drafts, suffix_length)
             try:
                 keys = await self.memory_store.insert_memories(self.user_id, memories)
             except ConflictError:

@@ -12,6 +12,7 @@ from ..escaping import to_utf8
 from ..indexing import Candidate, QueryProfile, query_terms, query_words, telling_terms, terms_of
 from ..notebooks import html_table
 from ..references import MemoryRef
+from ..runtime import in_thread_if_large
 from ..store import MemoryCriteria, MemoryStore, ReadScope, StoredPassage
 from .items import MemoryItem, item_of
 from .ranking import BM25_K1, Ranked, inverse_frequency, rank
@@ -28,7 +29,6 @@ _ALIKE = 0.9
 """Share of all terms of two passages that both have, from which they are taken for the same."""
 _MORE = 3
 """How many times the asked number of passages is read, so that enough are left without the near-duplicates."""
-_OFF_LOOP_CHARACTERS = 20_000
 
 Place = tuple[int, int]
 
@@ -144,10 +144,7 @@ async def search_items(
     store: MemoryStore, user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[SearchHit]:
     """Return the items of a scope that answer a query best, the best first."""
-    if len(query) > _OFF_LOOP_CHARACTERS:
-        terms = await asyncio.to_thread(query_terms, query)
-    else:
-        terms = query_terms(query)
+    terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
     # in this order: what is indexed between the two is found twice rather than not at all

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
+from .background import Background
+
 __all__ = ["Owner", "hold", "let_go", "watch"]
 
 _logger = logging.getLogger("memory_context")
@@ -62,7 +64,7 @@ _lock = threading.RLock()  # the garbage collector may come in between
 _watched: dict[asyncio.AbstractEventLoop, _Watch] = {}
 _held: set[Owner] = set()
 _stopping: set[asyncio.AbstractEventLoop] = set()
-_tasks: set[asyncio.Task[None]] = set()
+_terminations = Background[None]("memory_context termination")
 _process_id = 0  # whose handlers they are: forked processes inherit them
 
 
@@ -147,9 +149,7 @@ def _on_sigterm(*_: object) -> None:
 
 
 def _begin_to_stop(loop: asyncio.AbstractEventLoop) -> None:
-    task = loop.create_task(_stop(loop), name="memory_context termination")
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
+    _terminations.start(lambda: _stop(loop))
 
 
 async def _stop(loop: asyncio.AbstractEventLoop) -> None:
@@ -249,7 +249,6 @@ def _after_fork() -> None:
     _watched.clear()
     _held.clear()
     _stopping.clear()
-    _tasks.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -17,6 +17,7 @@ from typing import Any, Generic
 
 from memory_context.errors import SessionBusyError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
+from memory_context.runtime import Background, Timer
 
 from .claims import Claims, LocalClaims, SessionStates
 from .seat import Seat, SessionT
@@ -94,9 +95,8 @@ class SessionCache(Generic[SessionT]):
         self._queue = queue
         self._seats: OrderedDict[SessionKey, Seat[SessionT]] = OrderedDict()  # least recently used first
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer = Timer(self._look_around)
+        self._work = Background[None]("memory_context sessions")
         self._settled: asyncio.Event | None = None  # once it is being closed: somebody is done
         self._counts = dict.fromkeys(("hits", "misses", "evictions", "handovers", "waits", "refusals"), 0)
         self._claims.watch(self._wanted, self._lost)
@@ -153,8 +153,7 @@ class SessionCache(Generic[SessionT]):
         if self._settled is not None:
             return
         self._settled = asyncio.Event()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         for seat in self._seats.values():
             seat.turns.send_away()
         deadline = time.monotonic() + _CLOSE_SECONDS
@@ -167,8 +166,7 @@ class SessionCache(Generic[SessionT]):
         _, late = await asyncio.wait(workers, timeout=_CLOSE_SECONDS)
         if late:
             _logger.error("not all sessions were archived in %d s; what they know may be lost", _CLOSE_SECONDS)
-        for task in [*self._tasks]:
-            task.cancel()
+        self._work.cancel()
         self._seats.clear()
         await self._claims.close()
         if self._states is not None:
@@ -280,15 +278,11 @@ class SessionCache(Generic[SessionT]):
 
     def _plan(self, at: float) -> None:
         """Look around at a time of the monotonic clock, or sooner if that was planned."""
-        if self._settled is None and (self._timer is None or at < self._timer_at):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = at
-            self._timer = asyncio.get_running_loop().call_later(max(0, at - time.monotonic()), self._look_around)
+        if self._settled is None:
+            self._timer.plan(at - time.monotonic())
 
     def _look_around(self) -> None:
         """Have those leave whose time it is: the asked for, the lost, the idle, and the least recently used."""
-        self._timer = None
         now = time.monotonic()
         leaving = sum(seat.is_leaving for seat in self._seats.values())
         too_many = len(self._seats) - leaving - self._size
@@ -297,7 +291,7 @@ class SessionCache(Generic[SessionT]):
             if seat.turns.is_taken or seat.session is None:
                 continue
             spared_until = 0 if too_many > 0 else seat.used_at + self._idle_seconds
-            leaves_at = min(seat.leaves_at, max(seat.retry_at, spared_until))
+            leaves_at = min(seat.leaves_at, max(seat.breaker.retry_at, spared_until))
             if leaves_at > now:
                 next_at = min(next_at, leaves_at)
             elif leaving < _LEAVING:  # else who has left looks around again
@@ -329,10 +323,7 @@ class SessionCache(Generic[SessionT]):
             raise RuntimeError("this SessionCache belongs to the event loop it was first used in; make one for each")
 
     def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._work.start(lambda: work, key=object())
 
 
 async def _leave_each(seats: Iterator[Seat[Any]]) -> None:

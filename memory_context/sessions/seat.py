@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from memory_context.errors import MemoryContextError, SessionGoneError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
 from memory_context.outages import OutageLog
+from memory_context.runtime import Breaker
 
 from .claims import Claims, SessionStates
 from .turns import Turns
@@ -71,7 +72,7 @@ class Seat(Generic[SessionT]):
         is_lost: The claim was lost since the object was made; another process may have gone on with the session.
         is_deleted: The session was deleted: nothing of it is to be kept.
         is_leaving: It is being made durable to make room.
-        retry_at: Nothing is tried again before, by the monotonic clock, after the store did not take what there was.
+        breaker: Open for a while after the store did not take what there was.
     """
 
     def __init__(
@@ -86,8 +87,7 @@ class Seat(Generic[SessionT]):
         self.session: SessionT | None = None
         self.used_at = time.monotonic()
         self.has_claim = self.is_wanted = self.is_lost = self.is_deleted = self.is_leaving = False
-        self.retry_at = 0.0
-        self._retry_seconds = _RETRY_SECONDS[0]
+        self.breaker = Breaker(_RETRY_SECONDS[0], longest_seconds=_RETRY_SECONDS[1])
         self._yields_until = 0.0
         self._make = make
         self._claims = claims
@@ -100,7 +100,7 @@ class Seat(Generic[SessionT]):
         """When it has to leave, by the monotonic clock, for another reason than room or time; infinity for never."""
         if self.is_deleted:
             return 0
-        return self.retry_at if self.is_wanted or self.is_lost else math.inf
+        return self.breaker.retry_at if self.is_wanted or self.is_lost else math.inf
 
     def note_use(self) -> None:
         """Somebody is about to work on the session."""
@@ -192,7 +192,7 @@ class Seat(Generic[SessionT]):
             if self.is_wanted:
                 self._yields_until = time.monotonic() + _YIELD_SECONDS
         self.is_wanted = self.is_lost = self.is_deleted = False
-        self.retry_at, self._retry_seconds = 0.0, _RETRY_SECONDS[0]
+        self.breaker.worked()
 
     @property
     def _has_state(self) -> bool:
@@ -200,14 +200,12 @@ class Seat(Generic[SessionT]):
 
     def _stay(self, error: Exception, archiving: str) -> None:
         """Wait for the next attempt; an outage is a warning once, any other error each time and with its trace."""
-        self.retry_at = time.monotonic() + self._retry_seconds
         text = "session %r stays here and is archived later, the next attempt in %d s: %s"
-        details = self.key.session_id, self._retry_seconds, error
+        details = self.key.session_id, self.breaker.failed(), error
         if isinstance(error, StoreUnavailableError):
             self._outages.failed(archiving, text, *details)
         else:
             _logger.warning(text, *details, exc_info=error)
-        self._retry_seconds = min(2 * self._retry_seconds, _RETRY_SECONDS[1])
 
 
 async def _close(session: LiveSession) -> None:

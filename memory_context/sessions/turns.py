@@ -7,6 +7,8 @@ keeps it for ever.
 import asyncio
 from collections import deque
 
+from memory_context.runtime import Timer
+
 __all__ = ["Turns"]
 
 
@@ -38,10 +40,10 @@ class Turns:
         """Wait for the turn; False if it did not come in so many seconds, or everybody was sent away."""
         if self.try_take():
             return True
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[bool] = loop.create_future()
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        timer = loop.call_later(seconds, self._answer, turn, False)
+        timer = Timer(lambda: self._answer(turn, False))
+        timer.plan(seconds)
         try:
             return await turn
         except asyncio.CancelledError:

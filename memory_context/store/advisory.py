@@ -24,6 +24,7 @@ from psycopg.rows import DictRow
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.escaping import to_utf8
 from memory_context.identifiers import SessionKey
+from memory_context.runtime import Background, Timer
 
 from .connection import Connection, connect
 from .database import Database
@@ -69,8 +70,8 @@ class AdvisoryClaims:
         self._asks: dict[int, _Ask] = {}
         self._frees: _Frees = {}
         self._is_probe_due = False
-        self._probe_timer: asyncio.TimerHandle | None = None
-        self._work: asyncio.Task[None] | None = None
+        self._probe_timer = Timer(self._probe)
+        self._work = Background[None]("memory_context claims")
         self._on_wanted: Callable[[SessionKey], None] = _ignore
         self._on_lost: Callable[[SessionKey], None] = _ignore
 
@@ -123,8 +124,7 @@ class AdvisoryClaims:
 
     async def close(self) -> None:
         """Let go of everything, with the connection."""
-        if self._work is not None:
-            await asyncio.wait([self._work], timeout=self._database.limits.call_seconds)
+        await self._work.wait(self._database.limits.call_seconds)
         self._held.clear()
         self._drop()
 
@@ -150,8 +150,7 @@ class AdvisoryClaims:
         return done
 
     def _start(self) -> None:
-        if self._work is None or self._work.done():
-            self._work = asyncio.get_running_loop().create_task(self._serve())
+        self._work.start(self._serve)
 
     async def _serve(self) -> None:
         """Ask what is to be asked, all of one moment at once; first let go, then claim."""
@@ -262,10 +261,8 @@ class AdvisoryClaims:
         return rows
 
     def _plan_probe(self) -> None:
-        if self._probe_timer is not None:
-            self._probe_timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._probe_timer = loop.call_later(self._database.limits.probe_seconds, self._probe)
+        self._probe_timer.cancel()
+        self._probe_timer.plan(self._database.limits.probe_seconds)
 
     def _probe(self) -> None:
         """Ask the connection something, if claims are held; the next time is planned when it answers."""
@@ -306,8 +303,7 @@ class AdvisoryClaims:
 
     def _drop(self) -> None:
         self._unwatch()
-        if self._probe_timer is not None:
-            self._probe_timer.cancel()
+        self._probe_timer.cancel()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.pgconn.finish()

@@ -21,6 +21,8 @@ from psycopg.pq import PollingStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
 from psycopg.rows import DictRow, dict_row
 
+from memory_context.runtime import Timer, attempt
+
 from .limits import extend
 
 try:
@@ -128,17 +130,12 @@ async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersM
     deadline = time.monotonic() + seconds
     defaults = {"connect_timeout": str(_CONNECT_SECONDS), "fallback_application_name": "memory_context", **_LIVENESS}
     conninfo = make_conninfo(**{**defaults, **params, "client_encoding": "UTF8"})
-    opening = asyncio.ensure_future(
-        Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row, context=adapters)
+    # the driver's own timeout is no less than 2 s, and counts anew for each address
+    opening = await attempt(
+        Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row, context=adapters),
+        seconds,
     )
-    opening.add_done_callback(_retrieve)
-    try:
-        # the driver's own timeout is no less than 2 s, and counts anew for each address
-        await asyncio.wait([opening], timeout=seconds)
-    finally:
-        if not opening.done():
-            opening.cancel()
-    if not opening.done():
+    if opening is None:
         raise DeadlineError(f"no connection within {seconds:.3g} s")
     connection = opening.result()
     connection.allow(max(deadline - time.monotonic(), 0.0))
@@ -168,11 +165,6 @@ def _bytes_to_read(fileno: int) -> int:
     return count[0]
 
 
-def _retrieve(opening: "asyncio.Future[Connection]") -> None:
-    if not opening.cancelled():
-        opening.exception()  # whoever waited may have been cancelled; asyncio would report it as never retrieved
-
-
 def _request_cancel(connection: PGconn) -> None:
     """Ask the server to cancel what this connection runs; sent beside everything else, and never waited for.
 
@@ -194,7 +186,8 @@ class _CancelRequest:
         self._loop = loop
         self._request = request
         self._watched: int | None = None
-        self._timer = loop.call_later(_CANCEL_SECONDS, self._end)
+        self._timer = Timer(self._end)
+        self._timer.plan(_CANCEL_SECONDS)
 
     def advance(self) -> None:
         """Send what can be sent now, and go on when more can be."""

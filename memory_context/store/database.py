@@ -7,7 +7,6 @@ It belongs to no event loop: it keeps one pool for each loop that uses it, since
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import psycopg
 from psycopg.adapt import AdaptersMap
@@ -15,6 +14,7 @@ from psycopg.rows import DictRow
 
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import escape
+from memory_context.runtime import Background
 
 from .failures import driver_errors
 from .limits import Kind, StoreLimits, extend, most_seconds
@@ -57,6 +57,7 @@ class Database:
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
         self._adapters: AdaptersMap | None = None
+        self._preparing = Background[tuple[dict[str, str], AdaptersMap]]("memory_context preparation")
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
@@ -104,21 +105,19 @@ class Database:
             return pool, self._login
         # One task for all who wait, and not theirs: a caller with little patience does not undo the start of the
         # server, which takes seconds in a new folder.
-        if pool.preparation is None or pool.preparation.done():
-            pool.preparation = loop.create_task(prepare(self.location, self.limits))
-            pool.preparation.add_done_callback(_retrieve)
-        preparation = pool.preparation
         seconds = min(self.limits.start_seconds, most_seconds())
-        await asyncio.wait([preparation], timeout=None if is_patient else seconds)
         where = self.location.describe()
-        if not preparation.done():
+        try:
+            login, pool.adapters = await self._preparing.result(
+                lambda: prepare(self.location, self.limits),
+                None if is_patient else seconds,
+                if_stopped=f"{where} was closed while it was being opened",
+            )
+        except asyncio.TimeoutError:
             raise StoreUnavailableError(
                 f"the database was not ready after {seconds:.3g} s: its server still starts, or its schema is brought "
                 f"up to date; this goes on, try again later ({where})"
-            )
-        if preparation.cancelled():
-            raise StoreUnavailableError(f"{where} was closed while it was being opened")
-        login, pool.adapters = preparation.result()
+            ) from None
         self._login, self._adapters = login, pool.adapters
         return pool, login
 
@@ -141,6 +140,8 @@ class Database:
         self._sweep()
         if pool := self._pools.pop(asyncio.get_running_loop(), None):
             pool.close()
+        if preparation := self._preparing.running():
+            preparation.cancel()
 
     async def _transaction(
         self, begin: str, user_id: str | None, statements: Sequence[Statement], kind: Kind
@@ -176,11 +177,6 @@ class Database:
             if loop.is_closed():
                 del self._pools[loop]
                 pool.abandon()
-
-
-def _retrieve(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled():
-        task.exception()  # everyone who waited may have gone; asyncio would report it as never retrieved
 
 
 def _content_bytes(statement: Statement) -> int:

@@ -11,7 +11,6 @@ the lease ends; an embedder that fails or hangs delays embeddings only, and a te
 
 import asyncio
 import logging
-import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,10 +22,11 @@ from memory_context.errors import MemoryContextError, StoreError, StoreUnavailab
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import INDEXED_CHARACTERS
 from memory_context.outages import outages_of
+from memory_context.runtime import PerLoop
 
 from . import embedding_rows
-from .background import Background
 from .database import Database
+from .due_users import DueUsers
 from .index_rows import index_claimed
 from .pool import Statement
 from .sqlfiles import load_queries
@@ -93,13 +93,12 @@ class Indexer:
         self.masks_credentials = masks_credentials
         self.outages = outages_of(database)
         self._database = database
-        self._lock = threading.Lock()
-        self._backgrounds: dict[asyncio.AbstractEventLoop, Background] = {}
+        self._users = PerLoop(lambda: DueUsers(self._look_after), DueUsers.adopt)
         self._models_ready: set[str] = set()
 
     def nudge(self, user_id: str) -> None:
         """Let the background look after this user soon; costs the caller nothing."""
-        here = self._here()
+        here = self._users.here()
         here.put(user_id, _GATHER_SECONDS)
         here.start()
 
@@ -131,7 +130,7 @@ class Indexer:
 
     async def stop(self) -> None:
         """Stop the background of this event loop, and give back what it had claimed."""
-        await self._here().stop()
+        await self._users.here().stop()
         try:
             await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
         except (StoreError, asyncio.TimeoutError) as error:
@@ -153,17 +152,6 @@ class Indexer:
         return model
 
     # --- the background
-
-    def _here(self) -> Background:
-        """Return what belongs to this event loop, which takes over from those that were closed."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            here = self._backgrounds.get(loop)
-            if here is None:
-                here = self._backgrounds[loop] = Background(self._look_after)
-                for ended in [other for other in self._backgrounds if other.is_closed()]:
-                    here.adopt(self._backgrounds.pop(ended))
-        return here
 
     async def _look_after(self, user_id: str) -> float | None:
         """Do what is due for a user; return the seconds until more is, None if nothing is left."""
@@ -196,7 +184,7 @@ class Indexer:
     async def _do_batch(self, user_id: str, work: "_Work") -> int:
         """Claim some jobs and do them; return how many, 0 if none was due."""
         claim = str(uuid.uuid4())
-        here = self._here()
+        here = self._users.here()
         here.claims[claim] = user_id
         try:
             jobs = await self._claim(user_id, claim)
@@ -225,7 +213,7 @@ class Indexer:
 
     async def _release(self) -> None:
         """Give back the claims of batches that were broken off."""
-        broken_off = self._here().broken_off
+        broken_off = self._users.here().broken_off
         for claim, (user_id, was_failing) in list(broken_off.items()):
             params = {"user_id": escape(user_id), "claim": claim, "attempts_not_counted": int(not was_failing)}
             await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params), kind="batch")

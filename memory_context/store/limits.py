@@ -5,7 +5,6 @@ the whole transaction, whether the server answers or not. A call that has to mak
 runs one transaction ends within `opening_seconds` + `transaction_seconds`, which the defaults keep under 10 s.
 """
 
-import asyncio
 import math
 import time
 from collections.abc import Coroutine, Generator
@@ -17,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_context.errors import StoreUnavailableError
+from memory_context.runtime import attempt, begin
 
 __all__ = ["Kind", "StoreLimits", "Waits", "at_most", "extend", "most_seconds", "within"]
 
@@ -147,22 +147,9 @@ async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
     limit = _Call(seconds)
     token = _call.set(limit)
     try:
-        task = asyncio.ensure_future(call)
+        task = begin(call)
     finally:
         _call.reset(token)
-    task.add_done_callback(_retrieve)
-    try:
-        while not task.done() and (left := limit.ends_at - time.monotonic()) > 0:
-            await asyncio.wait([task], timeout=left)
-        if task.done():
-            return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=_CANCEL_SECONDS)
-    raise StoreUnavailableError(f"the store did not answer within {seconds:.3g} s; try again")
-
-
-def _retrieve(task: "asyncio.Task[Any]") -> None:
-    if not task.cancelled():
-        task.exception()  # it may have failed after its time was over; asyncio would report it as never retrieved
+    if await attempt(task, lambda: limit.ends_at - time.monotonic(), cancel_seconds=_CANCEL_SECONDS) is None:
+        raise StoreUnavailableError(f"the store did not answer within {seconds:.3g} s; try again")
+    return task.result()

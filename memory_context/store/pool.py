@@ -44,12 +44,10 @@ class ConnectionPool:
         slot_seconds: The longest a run waits for one of them while all are in use.
 
     Attributes:
-        preparation: The task that makes the database ready, shared by all who wait for it in this loop.
         adapters: How connections write the types of this database, known once it is ready.
     """
 
     def __init__(self, size: int, slot_seconds: float) -> None:
-        self.preparation: asyncio.Task[tuple[dict[str, str], AdaptersMap]] | None = None
         self.adapters: AdaptersMap | None = None
         self._slots = asyncio.Semaphore(size)
         self._slot_seconds = slot_seconds
@@ -105,8 +103,6 @@ class ConnectionPool:
     def close(self) -> None:
         """Close what is idle now and the rest when it is returned."""
         self._is_closed = True
-        if self.preparation is not None:
-            self.preparation.cancel()
         self._discard_idle()
 
     def abandon(self) -> None:

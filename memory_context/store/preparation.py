@@ -11,6 +11,7 @@ from psycopg.adapt import AdaptersMap
 from psycopg.types import TypeInfo
 
 from memory_context.errors import SchemaError, StoreUnavailableError
+from memory_context.runtime import attempt
 
 from .connection import Connection, dedicated
 from .failures import driver_errors
@@ -92,10 +93,8 @@ async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str
     if location.url is not None:
         return read_url(location.url)
     assert location.folder is not None
-    starting = asyncio.ensure_future(asyncio.to_thread(_start_embedded, location.folder))
-    await asyncio.wait([starting], timeout=limits.start_seconds)
-    if not starting.done():
-        starting.cancel()  # the thread goes on: the next call finds the server running, or waits again
+    starting = await attempt(asyncio.to_thread(_start_embedded, location.folder), limits.start_seconds)
+    if starting is None:  # the thread goes on: the next call finds the server running, or waits again
         raise StoreUnavailableError(
             f"the embedded Postgres in {location.folder} did not start within {limits.start_seconds:.3g} s; a new "
             "folder takes longest: try again, or give the store more start_seconds"

@@ -1,6 +1,5 @@
 """Reading items: one by its key, many at once, and what meets criteria, each within the scope of who reads."""
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +8,7 @@ from typing import Any
 
 from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, unescape
+from memory_context.runtime import in_thread_if_large
 
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
@@ -31,7 +31,6 @@ __all__ = [
 _QUERIES = load_queries("agent_memories")
 _logger = logging.getLogger("memory_context")
 
-_OFF_LOOP_CHARACTERS = 100_000  # some 10 ms, if every character is one that UTF-8 refuses
 _KEYS_COMPARED = 1000  # some 10 ms of comparing
 
 
@@ -81,9 +80,8 @@ async def fetch_contents(
 async def _checked(row: Mapping[str, Any]) -> str:
     """Return the content of a row, if it is what was stored; a large one is hashed in a thread."""
     key, content_sha256 = unescape(row["memory_key"]), row["content_sha256"]
-    if len(row["content"] or row["content_raw"] or "") > _OFF_LOOP_CHARACTERS:
-        return await asyncio.to_thread(checked_content, key, row, content_sha256)
-    return checked_content(key, row, content_sha256)
+    size = len(row["content"] or row["content_raw"] or "") / 5  # hashing takes less than reading
+    return await in_thread_if_large(size, checked_content, key, row, content_sha256)
 
 
 async def select_keys(

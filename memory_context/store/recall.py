@@ -1,10 +1,11 @@
 """Whether the index of embeddings finds what comparing everything finds: checked now and then, beside the searches."""
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
+
+from memory_context.runtime import Background
 
 from .database import Database
 from .pool import Statement
@@ -32,25 +33,18 @@ class RecallCheck:
         self._exact = exact
         self._searches = 0
         self._recalls: deque[float] = deque(maxlen=CHECKS_AVERAGED)
-        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds tasks only weakly
+        self._checking = Background[None]("memory_context recall check")
 
     def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
         """Take notice of an approximate ranking; now and then check it in the background."""
         self._searches += 1
         if (self._searches - 1) % CHECK_EVERY == 0:
             found = {(row["content_id"], row["chunk_number"]) for row in nearest}
-            task = asyncio.get_running_loop().create_task(self._check(user_id, params, found))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._checking.start(lambda: self._check(user_id, params, found))
 
     async def stop(self) -> None:
         """End the checks of this event loop."""
-        loop = asyncio.get_running_loop()
-        own = [task for task in self._tasks.copy() if task.get_loop() is loop]
-        for task in own:
-            task.cancel()
-        if own:
-            await asyncio.wait(own, timeout=1)
+        await self._checking.stop()
 
     async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from memory_context.escaping import escape, unescape
 from memory_context.identifiers import checked_identifier
+from memory_context.runtime import in_thread_if_large
 
 from .canonical import canonical_json, read_canonical
 
@@ -31,7 +32,6 @@ __all__ = [
     "session_from_row",
 ]
 
-_HASH_IN_THREAD_CHARACTERS = 200_000  # some milliseconds of parsing and hashing; more would hold up the event loop
 
 ChatSender = Literal["user", "ai"]
 
@@ -186,9 +186,8 @@ async def params_for(batch: NewBatch) -> dict[str, Any]:
 
 async def batches_from_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[StoredBatch, ...]:
     """Return the batches of rows; a large transcript is read and hashed in a thread."""
-    if sum(len(row["message_batch"]) for row in rows) > _HASH_IN_THREAD_CHARACTERS:
-        return await asyncio.to_thread(lambda: tuple(map(_batch_from_row, rows)))
-    return tuple(map(_batch_from_row, rows))
+    size = sum(len(row["message_batch"]) for row in rows) / 10  # hashing takes less than reading
+    return await in_thread_if_large(size, lambda: tuple(map(_batch_from_row, rows)))
 
 
 def chat_params(chat: Sequence[ChatMessage]) -> dict[str, Any]:

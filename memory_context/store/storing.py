@@ -1,6 +1,5 @@
 """Storing items: all or none in one transaction, each with the job to index it; and what is changed of them later."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from psycopg.rows import DictRow
 
 from memory_context.errors import ConflictError, StoreError
 from memory_context.escaping import escape, unescape
+from memory_context.runtime import in_thread_if_large
 
 from .database import Database
 from .pool import Statement
@@ -19,7 +19,6 @@ from .sqlfiles import load_queries
 __all__ = ["Stored", "insert_memories", "share_memory", "update_model_summary"]
 
 _QUERIES = load_queries("agent_memories")
-_HASH_IN_THREAD_CHARACTERS = 1_000_000  # a millisecond of SHA-256; more of it would hold up the event loop
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,8 @@ async def insert_memories(database: Database, user_id: str, memories: Sequence[N
     """
     for memory in memories:
         refuse_secret(memory.memory_type)
-    if sum(len(memory.content) for memory in memories) > _HASH_IN_THREAD_CHARACTERS:
-        rows = await asyncio.to_thread(lambda: [row_for(user_id, memory) for memory in memories])
-    else:
-        rows = [row_for(user_id, memory) for memory in memories]
+    size = sum(len(memory.content) for memory in memories) / 50  # a millisecond of SHA-256
+    rows = await in_thread_if_large(size, lambda: [row_for(user_id, memory) for memory in memories])
     # always in the same order, so that two transactions with the same items wait for, never block, each other
     order = sorted(range(len(rows)), key=lambda index: (rows[index]["memory_key"], rows[index]["content_sha256"]))
     contents = {row["content_sha256"]: row for row in rows}

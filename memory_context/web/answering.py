@@ -6,12 +6,13 @@ HTTP error also where a stream was asked for, and an event `error` after that; a
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from ..runtime import Background
 from .chat import Begun, ChatEvent, Done, Said
 from .problems import ProblemError
 from .running import Delta
@@ -32,7 +33,7 @@ async def whole(request: Request, turn: Turn[ChatEvent]) -> ChatAnswer:
     Raises:
         ProblemError: There is none.
     """
-    return await _while_there(request, turn, _collected(turn))
+    return await _while_there(request, turn, lambda: _collected(turn))
 
 
 async def streamed(request: Request, turn: Turn[ChatEvent], ping_seconds: int) -> Response:
@@ -42,14 +43,21 @@ async def streamed(request: Request, turn: Turn[ChatEvent], ping_seconds: int) -
         ProblemError: It failed before there was any.
     """
     events = turn.events()
-    first = await _while_there(request, turn, anext(events))
+
+    async def next_event() -> ChatEvent:
+        return await anext(events)
+
+    first = await _while_there(request, turn, next_event)
     return EventSourceResponse(_sent(turn, first, events), ping=ping_seconds)
 
 
-async def _while_there(request: Request, turn: Turn[ChatEvent], wanted: Awaitable[_Wanted]) -> _Wanted:
+async def _while_there(
+    request: Request, turn: Turn[ChatEvent], wanted: Callable[[], Coroutine[Any, Any, _Wanted]]
+) -> _Wanted:
     """Return what is wanted; stop the turn if the client goes away before, or whoever waits here is cancelled."""
-    getting = asyncio.ensure_future(wanted)
-    leaving = asyncio.ensure_future(_disconnected(request))
+    waiting = Background[Any]("memory_context answer")
+    getting = waiting.start(wanted, "answer")
+    leaving = waiting.start(lambda: _disconnected(request), "client")
     try:
         await asyncio.wait([getting, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not getting.done():
@@ -60,8 +68,7 @@ async def _while_there(request: Request, turn: Turn[ChatEvent], wanted: Awaitabl
         turn.stop(_CLIENT_IS_GONE)
         raise
     finally:
-        getting.cancel()
-        leaving.cancel()
+        waiting.cancel()
 
 
 async def _disconnected(request: Request) -> None:

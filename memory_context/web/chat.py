@@ -24,6 +24,7 @@ from ..context_memory import load_parts
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
 from ..policy import ContextPolicy
+from ..runtime import Timer
 from ..sessions import Claims, SessionCache, SessionStates
 from ..store import ChatMessage, MemoryStore, SessionInfo
 from .problems import ProblemError
@@ -234,9 +235,9 @@ class Chat:
         assert question.answered is not None
         text = None if question.task else session.finished_words(agent)
         if text is None:
-            loop = asyncio.get_running_loop()
             too_slow = ProblemError("too-slow", f"it was stopped after {self._run_seconds:g} s; send it again to go on")
-            timer = loop.call_later(self._run_seconds, turn.stop, too_slow)
+            timer = Timer(lambda: turn.stop(too_slow))
+            timer.plan(self._run_seconds)
             turn.is_running = True
             session.agent = None
             try:

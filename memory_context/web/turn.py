@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from autogen_core import CancellationToken
 
+from ..runtime import Background, Timer
 from .problems import ProblemError
 
 __all__ = ["Turn"]
@@ -35,7 +36,8 @@ class Turn(Generic[EventT]):
         self.is_running = False
         self._reason: ProblemError | None = None
         self._events: asyncio.Queue[EventT | ProblemError | None] = asyncio.Queue()
-        self.task = asyncio.get_running_loop().create_task(self._do(work), name="memory_context turn")
+        self._timer = Timer(self._cancel)
+        self.task = Background[None]("memory_context turn").start(lambda: self._do(work))
 
     def emit(self, event: EventT) -> None:
         """Tell whoever listens."""
@@ -59,9 +61,12 @@ class Turn(Generic[EventT]):
         self._reason = reason
         self.cancellation.cancel()
         if self.is_running:
-            asyncio.get_running_loop().call_later(_HEED_SECONDS, self.task.cancel)
+            self._timer.plan(_HEED_SECONDS)
         else:
-            self.task.cancel()
+            self._cancel()
+
+    def _cancel(self) -> None:
+        self.task.cancel()
 
     async def _do(self, work: "Callable[[Turn[EventT]], Awaitable[None]]") -> None:
         try:

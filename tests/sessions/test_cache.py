@@ -398,7 +398,7 @@ async def test_wait_between_attempts_to_archive_doubles_up_to_a_limit(
         for _ in range(away_for):
             before = time.monotonic()
             assert not await seat.leave()
-            assert before + waits()[-1] <= seat.retry_at <= time.monotonic() + waits()[-1]
+            assert before + waits()[-1] <= seat.breaker.retry_at <= time.monotonic() + waits()[-1]
         assert waits() == expected
         assert [record.levelname for record in caplog.records] == ["WARNING", *["DEBUG"] * (away_for - 1)]
         archive.is_away = False

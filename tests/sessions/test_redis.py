@@ -218,8 +218,8 @@ async def test_a_cancelled_claim_leaves_nothing(claims: RedisClaims, others: Red
             with pytest.raises(SessionBusyError):
                 await others.claim(KEY, 0)
             await claims.release(KEY)
-        elif claims._returning:  # nobody asked, and it is given back all the same
-            await asyncio.wait(claims._returning.values())
+        else:  # nobody asked, and it is given back all the same
+            await claims._returning.wait()
         assert len(await client.keys("*:claim:*")) == 1
         steps += 1
 

@@ -762,7 +762,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         for call in calls:
             call.result(60)
     assert most_tasks == [1, 1]
-    assert len(store._indexer._backgrounds) <= 2
+    assert len(store._indexer._users.all()) <= 2
     database.check(120)
 
 

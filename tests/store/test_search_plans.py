@@ -155,7 +155,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
                 assert caplog.text == ""
                 found = await nearest(store, "user100", query)
                 assert found == (exact := exact or found)
-                await asyncio.gather(*store._search._recall._tasks)
+                await store._search._recall._checking.wait()
             assert "% of the nearest passages: REINDEX it" in caplog.text
         monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 10**9)
         async with MemoryStore(crowd_url, Pointing()) as store:

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
+from memory_context.runtime import Background, Timer, begin
 
 from ..claims import busy_text
 from .server import ANSWER_SECONDS, RedisServer, name_of
@@ -84,11 +85,10 @@ class RedisClaims:
         self._held: dict[str, SessionKey] = {}
         self._askers: dict[str, set[str]] = {}  # of those held
         self._claiming: dict[str, asyncio.Future[None]] = {}  # done when somebody let go of it
-        self._returning: dict[str, asyncio.Task[None]] = {}
+        self._returning = Background[None]("memory_context claims")  # by name
         self._renewed_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._renewing: asyncio.Task[None] | None = None
-        self._hearing: asyncio.Task[None] | None = None
+        self._timer = Timer(self._start_renewing)
+        self._lasting = Background[None]("memory_context claims")  # renewing and hearing
         self._on_wanted: Callable[[SessionKey], None] = _ignore
         self._on_lost: Callable[[SessionKey], None] = _ignore
 
@@ -132,38 +132,32 @@ class RedisClaims:
 
     async def close(self) -> None:
         """Let go of everything."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._held, held = {}, self._held
         deadline = time.monotonic() + 2 * self._server.answer_seconds
         for name in held:
             if time.monotonic() < deadline:  # else their leases end by themselves
                 await asyncio.wait([self._return(name)])
-        if self._returning:
-            await asyncio.wait([*self._returning.values()])
-        tasks = [task for task in (self._hearing, self._renewing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=self._server.answer_seconds)
+        await self._returning.wait()
+        await self._lasting.stop(self._server.answer_seconds)
         await self._server.close()
 
     # --- having
 
     async def _attempt(self, name: str) -> bool:
         """Whether the claim was free, and is this process's now."""
-        if name in self._returning:  # what was asked before has to be over, or it would undo this
-            await asyncio.wait([self._returning[name]])
+        if returning := self._returning.running(name):  # what was asked before has to be over, or it would undo this
+            await asyncio.wait([returning])
         self._hear_others()
         while True:
             started = time.monotonic()
             asked = self._server.run(_CLAIM, [self._key(name)], self._id, self._lease, self._channel(""), name)
-            attempt = asyncio.ensure_future(asked)
+            asking = begin(asked)
             try:
-                await asyncio.wait([attempt])
-                is_mine = bool(attempt.result())
+                await asyncio.wait([asking])
+                is_mine = bool(asking.result())
             except BaseException:  # cancelled, or without an answer: it may be done, or be done still
-                self._return(name, after=attempt)
+                self._return(name, after=asking)
                 raise
             if not is_mine or time.monotonic() - started < _LOST_AFTER * self._lease_seconds:
                 break  # else this process was paused before it read the answer: another may have the session by now
@@ -179,24 +173,18 @@ class RedisClaims:
             if after is not None:
                 await asyncio.wait([after])
             channels = [self._channel(asker) for asker in self._askers.pop(name, ())]
-            try:
-                with suppress(StoreError):
-                    await self._server.run(_RELEASE, [self._key(name)], self._id, name, *channels)
-            finally:
-                del self._returning[name]
+            with suppress(StoreError):
+                await self._server.run(_RELEASE, [self._key(name)], self._id, name, *channels)
 
-        if name not in self._returning:
-            self._returning[name] = asyncio.get_running_loop().create_task(give_back())
-        return self._returning[name]
+        return self._returning.start(give_back, name)
 
     def _plan(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._start_renewing)
+        self._timer.cancel()
+        self._timer.plan(seconds)
 
     def _start_renewing(self) -> None:
-        if self._held and (self._renewing is None or self._renewing.done()):
-            self._renewing = asyncio.get_running_loop().create_task(self._renew())
+        if self._held:
+            self._lasting.start(self._renew, "renew")
 
     async def _renew(self) -> None:
         """Renew all leases; what is another's by now, or could not be renewed in time, is lost."""
@@ -230,8 +218,7 @@ class RedisClaims:
     # --- hearing
 
     def _hear_others(self) -> None:
-        if self._hearing is None or self._hearing.done():
-            self._hearing = asyncio.get_running_loop().create_task(self._hear())
+        self._lasting.start(self._hear, "hear")
 
     async def _hear(self) -> None:
         """Take in what others say, until the connection breaks; then see at once what is lost."""

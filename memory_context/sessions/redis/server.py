@@ -1,6 +1,5 @@
 """A Redis server as it is used here: every wait bounded, its errors in this library's words, no secret in them."""
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.escaping import to_utf8
 from memory_context.identifiers import SessionKey
+from memory_context.runtime import attempt
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -84,12 +84,11 @@ class RedisServer:
         from redis.exceptions import RedisError
         from redis.exceptions import TimeoutError as TooSlow
 
-        task = asyncio.ensure_future(answer)
         try:
-            await asyncio.wait([task], timeout=2 * self.answer_seconds)  # connecting, then an answer
-            if task.done():
-                return task.result()
-            raise StoreUnavailableError(f"Redis does not answer ({self.place}): is it stopped, or overloaded?")
+            task = await attempt(answer, 2 * self.answer_seconds)  # connecting, then an answer
+            if task is None:
+                raise StoreUnavailableError(f"Redis does not answer ({self.place}): is it stopped, or overloaded?")
+            return task.result()
         except (Unreachable, TooSlow, OSError) as error:
             text = str(error) or type(error).__name__
             raise StoreUnavailableError(
@@ -97,10 +96,6 @@ class RedisServer:
             ) from error
         except RedisError as error:
             raise StoreError(f"Redis refused this: {error} ({self.place})") from error
-        finally:
-            if not task.done():
-                task.add_done_callback(_retrieve)
-                task.cancel()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -128,8 +123,3 @@ def _without_secrets(url: str) -> str:
             "redis://user:password@host:port/database, with special characters percent-encoded"
         )
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _retrieve(task: "asyncio.Future[Any]") -> None:
-    if not task.cancelled():
-        task.exception()  # else asyncio reports it as never retrieved

@@ -1,21 +1,22 @@
-"""One event loop's share of the background work: who has something waiting, and the task that looks after them.
+"""One event loop's share of the indexer's work: who has something waiting, and the task that looks after them.
 
 Nothing here is shared between event loops, which may run in different threads.
 """
 
 import asyncio
 import heapq
+import math
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["Background"]
+from memory_context.runtime import Background, Timer
 
-_CANCEL_SECONDS = 0.2
+__all__ = ["DueUsers"]
 
 
-class Background:
+class DueUsers:
     """Users as they come due, and a task that exists as long as there are any.
 
     Args:
@@ -33,8 +34,8 @@ class Background:
         self._due: dict[str, float] = {}  # when to look, by the monotonic clock
         self._queue: list[tuple[float, str]] = []  # a heap of the same; what was put forward is in it twice
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._task = Background[None]("memory_context indexer")
+        self._timer = Timer(self.start)
         self._is_stopped = False
 
     def put(self, user_id: str, seconds: float) -> None:
@@ -48,8 +49,7 @@ class Background:
     def start(self) -> None:
         """Look after the users from now on."""
         self._is_stopped = False
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="memory_context indexer")
+        self._task.start(self._work)
 
     def put_back(self, user_id: str, seconds: float) -> None:
         """Put a user whose batch was broken off, and make sure that somebody looks.
@@ -57,12 +57,10 @@ class Background:
         By a timer, not by a task: whoever was cancelled may be the last of an event loop that is being closed.
         """
         self.put(user_id, seconds)
-        if not self._is_stopped and (self._task is None or self._task.done()):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(seconds, self.start)
+        if not self._is_stopped and self._task.running() is None:
+            self._timer.plan(seconds)
 
-    def adopt(self, ended: "Background") -> None:
+    def adopt(self, ended: "DueUsers") -> None:
         """Take over from an event loop that was closed."""
         self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
         for user_id in ended._due:
@@ -71,12 +69,8 @@ class Background:
     async def stop(self) -> None:
         """End the task, whatever it is at; what it was doing counts as broken off."""
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        task, self._task = self._task, None
-        while task is not None and not task.done():  # before Python 3.12 wait_for may swallow a cancellation
-            task.cancel()
-            await asyncio.wait([task], timeout=_CANCEL_SECONDS)
+        self._timer.cancel()
+        await self._task.stop(math.inf)
         while self.claims:
             claim, user_id = self.claims.popitem()
             self.broken_off[claim] = (user_id, False)
