@@ -234,7 +234,7 @@ class Archiver:
 
     async def settled(self, seconds: float) -> None:
         """Wait for what is being written now, however it ends, but not longer than told."""
-        await self._flusher.settled(seconds)
+        await self._flusher.writing.wait(seconds)
 
     async def stop(self) -> None:
         """Let nothing run on; what is not archived stays buffered."""

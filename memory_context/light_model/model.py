@@ -113,7 +113,7 @@ class LightModel:
         """
         if not self.is_available:
             raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
-        if self._breaker.state == "trial":
+        if self._breaker.is_on_trial:
             self._has_warned = False
         try:
             answer = await (self._ask_behind if self._is_background else self._ask_first)(messages, answer_type)

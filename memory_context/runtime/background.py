@@ -1,11 +1,8 @@
 """Work beside the caller: single flight, waits that do not pass a cancellation on, errors that nobody waits for.
 
-    start ─▶ under way ──┬─▶ ended (on_end)
-                         └─▶ cancelled, by `stop`, `cancel` or the end of its event loop (on_end)
-
-Promises: at most one task for each key and event loop; a caller that is cancelled, or whose time is over, leaves the
-task alone; a task that was cancelled raises no CancelledError in those who wait for it; no error is reported as never
-retrieved; work that an event loop left behind holds up nobody in the next one.
+Promises: at most one task for each key and event loop; a caller who is cancelled, or whose time is over, leaves it
+alone; a task that was cancelled raises no CancelledError in those who wait for it; errors are retrieved; what an event
+loop left behind holds up nobody in the next one.
 """
 
 import asyncio
@@ -30,54 +27,41 @@ class Background(Generic[T]):
 
     Args:
         name: Names the tasks.
-        on_end: Called with each task that has ended, in its event loop.
     """
 
-    def __init__(self, name: str, on_end: Callable[[asyncio.Task[T]], None] | None = None) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._on_end = on_end
-        self._loops: PerLoop[dict[Hashable, asyncio.Task[T]]] = PerLoop(dict)
+        self._tasks: PerLoop[dict[Hashable, asyncio.Task[T]]] = PerLoop(dict)
 
     def running(self, key: Hashable = None) -> asyncio.Task[T] | None:
         """Return the task under way in this event loop; None if there is none."""
-        task = self._loops.here().get(key)
+        task = self._tasks.here().get(key)
         return None if task is None or task.done() else task
 
     def start(self, work: Callable[[], Coroutine[Any, Any, T]], key: Hashable = None) -> asyncio.Task[T]:
-        """Return the task under way, begun now if there is none.
-
-        Args:
-            work: Returns the coroutine to run.
-            key: Tells tasks apart that may run beside each other.
-        """
+        """Return the task under way, begun now if there is none; tasks of different keys run beside each other."""
         task = self.running(key)
         if task is None:
-            tasks = self._loops.here()
+            tasks = self._tasks.here()
             task = tasks[key] = asyncio.get_running_loop().create_task(work(), name=self._name)
-            task.add_done_callback(partial(self._ended, tasks, key))
+            task.add_done_callback(partial(_ended, tasks, key))
         return task
 
     async def result(
-        self,
-        work: Callable[[], Coroutine[Any, Any, T]],
-        seconds: float | None = None,
-        *,
-        key: Hashable = None,
-        if_stopped: str = "",
+        self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None, *, if_stopped: str = ""
     ) -> T:
         """Return what the task under way returns, begun now if there is none; raises what it raises.
 
         Args:
             work: Returns the coroutine to run.
             seconds: How long to wait for it; None: as long as it takes.
-            key: Tells tasks apart that may run beside each other.
             if_stopped: What the error says if somebody else stops it.
 
         Raises:
             asyncio.TimeoutError: It did not end in so many seconds, and goes on.
-            StoreUnavailableError: It was stopped by somebody else.
+            StoreUnavailableError: It was stopped.
         """
-        task = self.start(work, key)
+        task = self.start(work)
         await asyncio.wait([task], timeout=seconds)
         if not task.done():
             raise asyncio.TimeoutError
@@ -85,46 +69,40 @@ class Background(Generic[T]):
             raise StoreUnavailableError(if_stopped or f"{self._name} was stopped before it was done")
         return task.result()
 
-    async def wait(self, seconds: float | None = None) -> bool:
-        """Wait until nothing is under way in this event loop, however it ends; False if that takes longer."""
+    async def wait(self, seconds: float | None = None) -> None:
+        """Wait until nothing is under way in this event loop, however it ends, but not longer than told."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while tasks := self._here():
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                return False
+                return
             await asyncio.wait(tasks, timeout=left)
-        return True
 
     async def stop(self, seconds: float = 1.0) -> None:
-        """Let nothing run on in this event loop; one that resists its cancellation is waited for so long."""
+        """Let nothing run on in this event loop; a task that resists its cancellation is waited for so long."""
         deadline = time.monotonic() + seconds
-        while tasks := self._here():
+        while (tasks := self._here()) and time.monotonic() < deadline:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=min(_CANCEL_SECONDS, seconds))
-            if time.monotonic() >= deadline:
-                return
 
-    def cancel(self, *keys: Hashable) -> None:
-        """Give up what is under way in every event loop, or only these keys; returns at once."""
-        for loop, tasks in self._loops.all():
-            for key in keys or list(tasks):
-                if (task := tasks.pop(key, None)) is not None:
-                    _cancel(task, loop)
+    def cancel(self) -> None:
+        """Give up what is under way, in every event loop; returns at once."""
+        for loop, tasks in self._tasks.all():
+            while tasks:
+                _, task = tasks.popitem()
+                with suppress(RuntimeError):  # the event loop was closed
+                    if _is_elsewhere(loop):
+                        loop.call_soon_threadsafe(task.cancel)
+                    else:
+                        task.cancel()
 
     def _here(self) -> list[asyncio.Task[T]]:
-        return [task for task in self._loops.here().values() if not task.done()]
-
-    def _ended(self, tasks: dict[Hashable, asyncio.Task[T]], key: Hashable, task: asyncio.Task[T]) -> None:
-        if tasks.get(key) is task:
-            del tasks[key]
-        _retrieve(task)
-        if self._on_end is not None:
-            self._on_end(task)
+        return [task for task in self._tasks.here().values() if not task.done()]
 
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
-    """Begin a call in a task of its own, in the context variables of now; see `attempt`."""
+    """Begin a call in a task of its own, with the context variables of now; see `attempt`."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     return task
@@ -136,12 +114,11 @@ async def attempt(
     """Return a call's task once it has ended; None if it took too long.
 
     A call that took too long, or whose caller is cancelled, is cancelled and not waited for: unlike under
-    `asyncio.wait_for`, a call that does not heed its cancellation holds up nobody.
+    `asyncio.wait_for`, one that does not heed its cancellation holds up nobody.
 
     Args:
         work: The call, or what `begin` returned for it.
-        seconds: How long it may take; a function says how much is left, which may become more. None: as long as it
-            takes.
+        seconds: How long it may take; a function says how much is left. None: as long as it takes.
         cancel_seconds: How long a cancelled call is waited for.
     """
     task = begin(work)
@@ -161,13 +138,17 @@ async def attempt(
                 await asyncio.wait([task], timeout=cancel_seconds)
 
 
-def _cancel(task: "asyncio.Task[Any]", loop: asyncio.AbstractEventLoop) -> None:
-    with suppress(RuntimeError):  # its event loop, or the one of this thread, has ended
-        if asyncio.get_running_loop() is loop:
-            task.cancel()
-            return
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(task.cancel)
+def _is_elsewhere(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is not loop
+    except RuntimeError:
+        return True
+
+
+def _ended(tasks: dict[Hashable, asyncio.Task[T]], key: Hashable, task: asyncio.Task[T]) -> None:
+    if tasks.get(key) is task:
+        del tasks[key]
+    _retrieve(task)
 
 
 def _retrieve(task: "asyncio.Future[Any]") -> None:

@@ -6,7 +6,6 @@ closed ──failures in a row──▶ open ──retry_seconds──▶ trial 
 """
 
 import time
-from typing import Literal
 
 __all__ = ["Breaker"]
 
@@ -33,14 +32,14 @@ class Breaker:
         self._failures_in_a_row = 0
 
     @property
-    def state(self) -> Literal["closed", "open", "trial"]:
-        """Closed: try. Open: do not. Trial: try, and one failure opens it again."""
-        return "closed" if not self.retry_at else "open" if time.monotonic() < self.retry_at else "trial"
-
-    @property
     def is_open(self) -> bool:
         """Whether nothing may be tried now."""
         return time.monotonic() < self.retry_at
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether it was open, so that one failure opens it again."""
+        return 0 < self.retry_at <= time.monotonic()
 
     @property
     def seconds_left(self) -> float:
@@ -53,9 +52,8 @@ class Breaker:
         Args:
             at_once: Open whatever came before.
         """
-        is_trial = self.retry_at > 0
         self._failures_in_a_row += 1
-        if not (at_once or is_trial or self._failures_in_a_row >= self._failures_allowed):
+        if not (at_once or self.retry_at or self._failures_in_a_row >= self._failures_allowed):
             return 0.0
         seconds = self._next_seconds
         self._next_seconds = min(2 * seconds, self._longest_seconds)

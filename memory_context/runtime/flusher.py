@@ -19,6 +19,8 @@ __all__ = ["Flusher"]
 
 _CANCEL_SECONDS = 1.0
 
+Write = Callable[[], Coroutine[Any, Any, None]]
+
 
 class Flusher:
     """Writes what an owner buffers.
@@ -35,12 +37,13 @@ class Flusher:
     Attributes:
         breaker: Open for a while after a failed write.
         batch_seconds: As given.
+        writing: The writes under way.
     """
 
     def __init__(
         self,
         name: str,
-        write: Callable[[], Coroutine[Any, Any, None]],
+        write: Write,
         waiting: Callable[[], int],
         *,
         batch: int,
@@ -49,13 +52,13 @@ class Flusher:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.breaker = Breaker(retry_seconds)
+        self.batch_seconds = batch_seconds
+        self.writing = Background[None](name)
         self._write = write
         self._waiting = waiting
         self._batch = batch
-        self.batch_seconds = batch_seconds
         self._on_failure = on_failure
-        self._writing = Background[None](name, self._written)
-        self._timers = PerLoop(lambda: Timer(self._on_time))
+        self._timers = PerLoop(lambda: Timer(self._begin))
 
     def note(self) -> None:
         """Have what is buffered written in time; without an event loop, by the next one that notes something."""
@@ -65,20 +68,12 @@ class Flusher:
             return
         if not (waiting := self._waiting()):
             timer.cancel()
-            return
-        seconds = max(0.0 if waiting >= self._batch else self.batch_seconds, self.breaker.seconds_left)
-        if seconds > 0:
-            timer.plan(seconds)
+        elif waiting < self._batch or self.breaker.is_open:
+            timer.plan(max(0 if waiting >= self._batch else self.batch_seconds, self.breaker.seconds_left))
         else:
-            self._on_time()  # a write under way notes what is left when it is done
+            self._begin()
 
-    async def flush(
-        self,
-        write: Callable[[], Coroutine[Any, Any, None]] | None = None,
-        *,
-        is_shielded: bool = True,
-        if_stopped: str = "",
-    ) -> None:
+    async def flush(self, write: Write | None = None, *, is_shielded: bool = True, if_stopped: str = "") -> None:
         """Write what is buffered, after what is being written.
 
         Args:
@@ -90,25 +85,21 @@ class Flusher:
             StoreUnavailableError: It was stopped meanwhile.
             Exception: What the write raised; it stays buffered.
         """
-        await self._writing.wait()
+        await self.writing.wait()
         if write is None and not self._waiting():
             return
-        task = self._writing.start(lambda: self._tried(write or self._write))
+        task = self._begin(write)
         try:
-            await self._writing.result(self._write, if_stopped=if_stopped)
+            await self.writing.result(self._write, if_stopped=if_stopped)
         except asyncio.CancelledError:
             if not is_shielded:
                 task.cancel()
                 await asyncio.wait([task], timeout=_CANCEL_SECONDS)
             raise
 
-    async def settled(self, seconds: float | None = None) -> None:
-        """Wait for what is being written, however it ends, but not longer than told."""
-        await self._writing.wait(seconds)
-
     async def stop(self) -> None:
         """Let nothing run on in this event loop; what is not written stays buffered."""
-        await self._writing.stop()
+        await self.writing.stop()
         self._timers.here().cancel()
 
     def forget(self) -> None:
@@ -116,11 +107,13 @@ class Flusher:
         for _, timer in self._timers.all():
             timer.cancel()
 
-    def _on_time(self) -> None:
-        if self._waiting():
-            self._writing.start(lambda: self._tried(self._write))
+    def _begin(self, write: Write | None = None) -> "asyncio.Task[None]":
+        if (task := self.writing.running()) is None:  # else what is left is noted when it is done
+            task = self.writing.start(lambda: self._tried(write or self._write))
+            task.add_done_callback(self._written)
+        return task
 
-    async def _tried(self, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _tried(self, write: Write) -> None:
         self._timers.here().cancel()
         try:
             await write()
@@ -130,8 +123,10 @@ class Flusher:
         self.breaker.worked()
 
     def _written(self, task: "asyncio.Task[None]") -> None:
-        if task.cancelled():
-            return  # the event loop ends: what began now would be cut off
+        if task.cancelled():  # the event loop may be ending: what began now would be cut off
+            if self._waiting():
+                self._timers.here().plan(max(self.batch_seconds, self.breaker.seconds_left))
+            return
         if (error := task.exception()) is not None:
             self._on_failure(error)
         self.note()

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Coroutine
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from memory_context.errors import StoreUnavailableError
 from memory_context.runtime import (
     LARGE_CHARACTERS,
     Background,
+    Breaker,
     Flusher,
     PerLoop,
     Timer,
@@ -71,7 +73,11 @@ class Histories(RuleBasedStateMachine):
         self.written: list[int] = []
         self.flushes: list[Caller] = []
         self.failed_in: asyncio.AbstractEventLoop | None = None
-        self.background = Background[str]("work", self.note_end)
+        self.noted_in: asyncio.AbstractEventLoop | None = None
+        self.breaker = Breaker(2.0, failures_allowed=2, longest_seconds=8.0)
+        self.in_a_row = 0
+        self.numbers = count()
+        self.background = Background[str]("work")
         self.flusher = Flusher(
             "flush",
             self.write,
@@ -87,10 +93,6 @@ class Histories(RuleBasedStateMachine):
         loop.set_exception_handler(lambda _, complaint: self.complaints.append(complaint))
         return loop
 
-    def note_end(self, task: "asyncio.Task[str]") -> None:
-        assert task.done()
-        assert self.background.running() is not task
-
     def note_failure(self, error: BaseException) -> None:
         assert isinstance(error, FailedError)
         self.failed_in = asyncio.get_running_loop()
@@ -105,16 +107,15 @@ class Histories(RuleBasedStateMachine):
         self.at_work[place] += 1
         assert self.at_work[place] == 1, "two at once in one event loop"
         try:
-            try:
-                outcome = await gate
-            except asyncio.CancelledError:
-                if not is_stubborn:
-                    raise
-                await asyncio.sleep(0)
-                outcome = "cancelled"
+            outcome = await gate
+        except asyncio.CancelledError:
+            if not is_stubborn:
+                raise
+            outcome = "cancelled"
         finally:
             self.at_work[place] -= 1
             self.gates.remove(gate)
+        await asyncio.sleep(0)
         if outcome == "fails":
             raise FailedError
         return outcome
@@ -139,37 +140,44 @@ class Histories(RuleBasedStateMachine):
     @rule(place=LOOPS, seconds=st.sampled_from([None, 1.0]), is_stubborn=st.booleans())
     def ask_for_work(self, place: int, seconds: float | None, is_stubborn: bool) -> None:
         async def attempted() -> None:
-            ended = await attempt(self.gated(f"attempt {len(self.callers)}", is_stubborn=is_stubborn), seconds)
+            ended = await attempt(self.gated(f"attempt {next(self.numbers)}", is_stubborn=is_stubborn), seconds)
             assert ended is None or ended.done()
 
         work = partial(self.gated, "work", is_stubborn=is_stubborn)
         self.run(place, self.background.result(work, seconds))
         self.run(place, attempted())
 
-    @rule(place=LOOPS)
-    def flush(self, place: int) -> None:
-        self.run(place, self.flusher.flush())
+    @rule(place=LOOPS, is_shielded=st.booleans())
+    def flush(self, place: int, is_shielded: bool) -> None:
+        self.run(place, self.flusher.flush(is_shielded=is_shielded))
         self.flushes.append(self.callers[-1])
 
     @rule(place=st.sampled_from([0, 1, None]))
     def add(self, place: int | None) -> None:
         """Also without an event loop."""
-
-        async def add() -> None:
-            self.flusher.note()
-
         self.buffer.append(self.added)
         self.added += 1
         if place is None:
             self.flusher.note()
         else:
-            self.run(place, add())
+            self.loops[place].call_soon(self.flusher.note)
+            self.noted_in = self.loops[place]
 
-    @rule(place=LOOPS, count=st.integers(1, 12))
-    def step(self, place: int, count: int) -> None:
+    @rule(works=st.booleans())
+    def try_something(self, works: bool) -> None:
+        """A breaker by itself: two failures in a row open it, then each one; 2 s, 4 s, 8 s, 8 s, and 2 s again."""
+        self.in_a_row = 0 if works else self.in_a_row + 1
+        if works:
+            self.breaker.worked()
+        else:
+            assert self.breaker.failed() == (0.0, 2.0, 4.0, 8.0)[min(self.in_a_row, 4) - 1]
+        assert self.breaker.is_open == (self.in_a_row > 1)
+
+    @rule(place=LOOPS, turns=st.integers(1, 12))
+    def step(self, place: int, turns: int) -> None:
         """Let an event loop go on by some turns."""
         loop = self.loops[place]
-        for _ in range(count):
+        for _ in range(turns):
             loop.call_soon(loop.stop)
             loop.run_forever()
 
@@ -185,7 +193,7 @@ class Histories(RuleBasedStateMachine):
     @rule(place=LOOPS)
     def outage(self, place: int) -> None:
         self.add(place)
-        self.flush(place)
+        self.flush(place, is_shielded=True)
         self.turn()
         for _ in range(len(self.gates)):
             self.end_work(0, "fails")
@@ -231,6 +239,7 @@ class Histories(RuleBasedStateMachine):
             self.step(place, 4)
             self.now += 0.1
         self.callers.pop().task.result()
+        self.noted_in = None if self.noted_in is self.loops[place] else self.noted_in
 
     @rule(place=LOOPS)
     def end_loop(self, place: int) -> None:
@@ -256,6 +265,7 @@ class Histories(RuleBasedStateMachine):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.callers = [caller for caller in self.callers if caller.loop is not self.loops[place]]
         self.loops[place].close()
+        self.noted_in = None if self.noted_in is self.loops[place] else self.noted_in
         self.loops[place] = self.new_loop()
 
     # --- what holds
@@ -271,23 +281,29 @@ class Histories(RuleBasedStateMachine):
         for caller in self.callers:
             caller.check()
 
+    def go_on(self) -> None:
+        """Let time pass while everything works."""
+        for _ in range(8):
+            self.wait(BATCH_SECONDS)
+            while any(not gate.done() and not gate.get_loop().is_closed() for gate in self.gates):
+                self.end_work(0, "works")
+
     def teardown(self) -> None:
         """Whatever happened, a loop in which the store works again writes everything, without being asked."""
         try:
+            if self.noted_in is not None:
+                self.go_on()
+                assert self.buffer == []
             self.end_loop(0)
             self.end_loop(1)
             self.now += RETRY_SECONDS
             self.add(0)
-            for _ in range(20):
-                self.step(0, 4)
-                self.now += BATCH_SECONDS
-                while any(not gate.done() and not gate.get_loop().is_closed() for gate in self.gates):
-                    self.end_work(0, "works")
-                    self.step(0, 4)
+            self.go_on()
             assert sorted(self.written) == list(range(self.added))
             self.end_loop(0)
             for loop in self.loops:
                 loop.close()
+            self.callers_are_answered_and_cancelled_by_their_own_cancellation_only()
             self.callers.clear()
             self.loops.clear()
             gc.collect()
@@ -297,7 +313,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=50,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.reuse, Phase.generate],  # a history is short enough to be read as it was found
