@@ -12,4 +12,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("memory-context")
-    return _load(name)
+    value = _load(name)
+    # classes show their public module in reprs, help and pickles, which find them under both names
+    if getattr(value, "__module__", "").startswith(f"{__name__}."):
+        value.__module__ = __name__
+    return value

@@ -1,10 +1,11 @@
-from .archive import ResumeReport
+from .archive import Archiver, ResumeReport
+from .archive.report import ResumeOutcome
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .compaction import Compacted, Compactor, Compactors, Hint, Result
+from .compaction import Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Passage, Reader, Reading, Result
 from .context import MemoryContext
 from .context_builder import LightModelChoice, MemoryContextBuilder, choose_light_model
 from .context_config import MemoryContextConfig
-from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, WordLlamaEmbedder
+from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, Purpose, WordLlamaEmbedder
 from .errors import (
     ConflictError,
     EmbeddingError,
@@ -20,9 +21,14 @@ from .errors import (
     StoreUnavailableError,
     TransformError,
 )
+from .identifiers import SessionKey
+from .indexing import Candidate, PassagePlace, QueryProfile
+from .light_model import LightModelBill, LightModelUsage
 from .memory import (
     AgentMemory,
     AuditEvent,
+    AuditTrail,
+    Draft,
     FoundPassage,
     MemoryItem,
     MemorySnapshot,
@@ -32,67 +38,138 @@ from .memory import (
     SearchScore,
     Sharing,
 )
-from .policy import ArchivePolicy, CachePolicy, CompactionPolicy, ContextPolicy, ExpansionPolicy, RecallPolicy
-from .references import MemoryRef
+from .memory.audit import EventKind
+from .memory.transforms import TransformName, TransformUnit
+from .messages import Address, PartKind
+from .policy import (
+    ArchivePolicy,
+    CachePolicy,
+    CompactionMode,
+    CompactionPolicy,
+    ContextPolicy,
+    ExpansionPolicy,
+    FirstView,
+    NamedFirstViews,
+    RecallPolicy,
+)
+from .references import Lookup, MemoryRef
 from .stats import ContextStats
 from .store import (
+    CallerOrigin,
     ChatMessage,
+    ChatSender,
+    Forgettable,
     IndexReport,
     MemoryCriteria,
+    MemoryOrder,
     MemoryStore,
+    NewMemory,
+    Origin,
+    ProgressCallback,
     PruneProgress,
     PruneReport,
+    Reach,
+    ReadScope,
     SessionInfo,
+    StoredMemory,
+    StoredPassage,
     StoreLimits,
+    Whereabouts,
 )
+from .store.advisory import AdvisoryClaims
+from .store.limits import TransactionKind, Waits
 from .tokens import TokenCounter
-from .view import Decided, Segment, SegmentChange, ViewReport
+from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
+from .transcript import Arithmetic, Offered, PartId, Transcript
+from .view import Decided, PartState, Segment, SegmentChange, ViewReport
 
 __version__: str
 
 __all__ = [
+    "Address",
+    "AdvisoryClaims",
     "AgentMemory",
+    "AnyTool",
     "ArchivePolicy",
+    "Archiver",
+    "Arithmetic",
     "AuditEvent",
+    "AuditTrail",
     "CachePolicy",
+    "CallerOrigin",
+    "Candidate",
     "ChatMessage",
+    "ChatSender",
+    "CompactFunction",
     "Compacted",
+    "CompactionMode",
     "CompactionPolicy",
     "Compactor",
     "Compactors",
+    "Confirm",
     "ConflictError",
     "ContextPolicy",
     "ContextStats",
     "Decided",
+    "Draft",
     "Embedder",
     "EmbeddingError",
+    "EventKind",
     "ExpansionPolicy",
     "FastEmbedEmbedder",
+    "FirstView",
+    "ForgetProposal",
+    "Forgettable",
     "FoundPassage",
     "Hint",
     "IndexReport",
     "ItemDamagedError",
     "ItemNotFoundError",
+    "Label",
+    "LightModelBill",
     "LightModelChoice",
     "LightModelError",
+    "LightModelUsage",
+    "Lookup",
     "MemoryContext",
     "MemoryContextBuilder",
     "MemoryContextConfig",
     "MemoryContextError",
     "MemoryCriteria",
     "MemoryItem",
+    "MemoryOrder",
     "MemoryRef",
     "MemorySnapshot",
     "MemoryStore",
+    "MemoryTool",
     "MemoryTransform",
     "MemoryType",
+    "MemoryWorkbench",
+    "MoreTool",
+    "NamedFirstViews",
+    "NewMemory",
+    "Offered",
     "OpenAIEmbedder",
+    "Origin",
+    "PartId",
+    "PartKind",
+    "PartState",
+    "Passage",
+    "PassagePlace",
     "PostgresMemory",
     "PostgresMemoryConfig",
+    "ProgressCallback",
     "PruneProgress",
     "PruneReport",
+    "Purpose",
+    "QueryProfile",
+    "Reach",
+    "ReadScope",
+    "Reader",
+    "Reading",
     "RecallPolicy",
     "Result",
+    "ResumeOutcome",
     "ResumeReport",
     "SchemaError",
     "SearchHit",
@@ -103,13 +180,22 @@ __all__ = [
     "SessionBusyError",
     "SessionGoneError",
     "SessionInfo",
+    "SessionKey",
     "Sharing",
     "StoreError",
     "StoreLimits",
     "StoreUnavailableError",
+    "StoredMemory",
+    "StoredPassage",
     "TokenCounter",
+    "TransactionKind",
+    "Transcript",
     "TransformError",
+    "TransformName",
+    "TransformUnit",
     "ViewReport",
+    "Waits",
+    "Whereabouts",
     "WordLlamaEmbedder",
     "choose_light_model",
 ]

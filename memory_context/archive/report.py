@@ -8,7 +8,7 @@ from ..notebooks import html_table
 
 __all__ = ["ResumeReport"]
 
-Outcome = Literal["new", "resumed", "state", "pending", "unreadable", "off"]
+ResumeOutcome = Literal["new", "resumed", "state", "pending", "unreadable", "off"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ResumeReport:
         branches: Other lines, archived by processes that went on with the session at the same time.
     """
 
-    outcome: Outcome = "pending"
+    outcome: ResumeOutcome = "pending"
     messages: int = 0
     batches: int = 0
     archived_at: datetime | None = None

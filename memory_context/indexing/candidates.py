@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Candidate", "QueryProfile"]
+__all__ = ["Candidate", "PassagePlace", "QueryProfile"]
+
+PassagePlace = tuple[int, int]
+"""The content that a passage is of, and the number of the passage there."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class Candidate:
     lexical: float
     semantic: float | None
     length: int
-    before: tuple[int, int] | None
-    after: tuple[int, int] | None
+    before: PassagePlace | None
+    after: PassagePlace | None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ..store import (
     MemoryCriteria,
     MemoryStore,
     NewMemory,
-    Progress,
+    ProgressCallback,
     Reach,
     ReadScope,
     checked_caller_origin,
@@ -266,7 +266,7 @@ class AgentMemory:
         """
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
-    async def clear(self, progress: Progress | None = None) -> int:
+    async def clear(self, progress: ProgressCallback | None = None) -> int:
         """Erase all items of the own scope (this agent and session) in batches; return how many there were.
 
         Raises:
@@ -274,7 +274,7 @@ class AgentMemory:
         """
         return len(await self._forget(None, progress))
 
-    async def _forget(self, key: str | None, progress: Progress | None = None) -> list[str]:
+    async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
         own = {"agent_id": self.agent_id, "session_id": self.session_id}
         return await self.memory_store.forget_memories(self.user_id, **own, memory_key=key, progress=progress)
 

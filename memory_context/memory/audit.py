@@ -4,8 +4,6 @@ That an item was stored it tells itself; look-ups and decisions are noted in the
 `store.events`), so that following an agent costs it nothing. Nothing here raises into the agent.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -90,7 +88,7 @@ class AuditTrail:
         unique = tuple(dict.fromkeys(keys))
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
 
-    def note_decision(self, transcript: Transcript, decision: object) -> None:
+    def note_decision(self, transcript: "Transcript", decision: object) -> None:
         """Note what a decision does to items; one that does nothing to them, or is of an unknown kind, is passed over.
 
         Call it once the decision has taken effect. It is what `Transcript.on_decision` is for; never raises.
@@ -171,7 +169,7 @@ _Event = tuple[EventKind, Sequence[str], str]
 _D = TypeVar("_D")
 
 
-def _events_of(transcript: Transcript, decision: object) -> list[_Event]:
+def _events_of(transcript: "Transcript", decision: object) -> list[_Event]:
     """Return what a decision does to items: none if it does nothing to any.
 
     That a part was offloaded is not among it, since the item tells when it was stored.
@@ -202,7 +200,7 @@ def _events_of(transcript: Transcript, decision: object) -> list[_Event]:
     return []
 
 
-def _opened(decision: Expanded) -> list[_Event]:
+def _opened(decision: "Expanded") -> list[_Event]:
     """Return an event for each reason, in the order they come."""
     by_reason: dict[str, list[Opened]] = {}
     for opened in decision.opened:
@@ -215,13 +213,13 @@ def _opened(decision: Expanded) -> list[_Event]:
     return events
 
 
-def _last_before(transcript: Transcript, decision: _D, kind: type[_D]) -> _D | None:
+def _last_before(transcript: "Transcript", decision: _D, kind: type[_D]) -> _D | None:
     """Return the decision of this kind that came before; what that one did is not told again."""
     decisions = (one for _, one in reversed(transcript.log))
     return next((one for one in decisions if isinstance(one, kind) and one is not decision), None)
 
 
-def _expanded_at(transcript: Transcript, place: tuple[int, str]) -> Expanded | None:
+def _expanded_at(transcript: "Transcript", place: tuple[int, str]) -> "Expanded | None":
     """Return the newest expansion of a place: the log keeps what stands no more."""
     from ..transcript import Expanded
 
@@ -233,10 +231,10 @@ def _if_any(kind: EventKind, keys: Sequence[str], detail: str) -> list[_Event]:
     return [(kind, keys, detail)] if keys else []
 
 
-def _keys_of_parts(transcript: Transcript, parts: Iterable[PartId]) -> list[str]:
+def _keys_of_parts(transcript: "Transcript", parts: "Iterable[PartId]") -> list[str]:
     stored = [transcript[position].part(address).stored for position, address in parts]
     return [ref.key for one in stored if one is not None for ref in one.refs]
 
 
-def _keys_of(entries: Iterable[Entry]) -> list[str]:
+def _keys_of(entries: "Iterable[Entry]") -> list[str]:
     return [ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from ..indexing import Candidate, QueryProfile
+from ..indexing import Candidate, PassagePlace, QueryProfile
 
 __all__ = [
     "BM25_B",
@@ -37,9 +37,6 @@ TELLING_CHARACTERS = 200
 """The length at which a passage's embedding is believed half: of a few words it is mostly chance."""
 MOST_SUPPORT = 0.5
 """What each neighbour counts at most, so that both together never count more than the passage itself."""
-
-Place = tuple[int, int]
-"""A passage: the id of its content, and its number."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.total, -one.candidate.content_id, one.candidate.chunk_number))
 
 
-def _place(candidate: Candidate) -> Place:
+def _place(candidate: Candidate) -> PassagePlace:
     return candidate.content_id, candidate.chunk_number
 
 
@@ -122,9 +119,9 @@ def _by_meaning(candidates: Sequence[Candidate]) -> list[float]:
     ]
 
 
-def _by_neighbours(candidates: Sequence[Candidate], own: Mapping[Place, float]) -> dict[Place, float]:
+def _by_neighbours(candidates: Sequence[Candidate], own: Mapping[PassagePlace, float]) -> dict[PassagePlace, float]:
     """Return what each passage gains from those beside it."""
-    beside: dict[Place, set[Place]] = {place: set() for place in own}
+    beside: dict[PassagePlace, set[PassagePlace]] = {place: set() for place in own}
     pairs: list[tuple[float, float]] = []
     for one in candidates:
         place = _place(one)

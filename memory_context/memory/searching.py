@@ -9,7 +9,7 @@ from statistics import median
 
 from ..credentials import masked
 from ..escaping import to_utf8
-from ..indexing import Candidate, QueryProfile, query_terms, query_words, telling_terms, terms_of
+from ..indexing import Candidate, PassagePlace, QueryProfile, query_terms, query_words, telling_terms, terms_of
 from ..notebooks import html_table
 from ..references import MemoryRef
 from ..runtime import in_thread_if_large
@@ -29,8 +29,6 @@ _ALIKE = 0.9
 """Share of all terms of two passages that both have, from which they are taken for the same."""
 _MORE = 3
 """How many times the asked number of passages is read, so that enough are left without the near-duplicates."""
-
-Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class _Choice:
         return self.ranked[0]
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[PassagePlace]:
         return [(one.candidate.content_id, one.candidate.chunk_number) for one in self.ranked]
 
 
@@ -169,7 +167,7 @@ async def search_items(
 
 
 def _choose(
-    candidates: Sequence[Candidate], unindexed: Mapping[Place, StoredPassage], profile: QueryProfile
+    candidates: Sequence[Candidate], unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile
 ) -> list[_Choice]:
     """Return the best passages of each item, the best item first."""
     of_item: dict[int, list[Ranked]] = {}
@@ -182,7 +180,7 @@ def _choose(
 
 def _hits(
     choices: Sequence[_Choice],
-    passages: Mapping[Place, StoredPassage],
+    passages: Mapping[PassagePlace, StoredPassage],
     seen: list[set[str]],
     profile: QueryProfile,
     middle: float,
@@ -200,7 +198,7 @@ def _hits(
     return hits
 
 
-def _as_candidates(unindexed: Mapping[Place, StoredPassage], profile: QueryProfile) -> list[Candidate]:
+def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
     """Return what is not indexed yet, as far as it shares terms with the query, scored like what is."""
     candidates: list[Candidate] = []
     for (content_id, number), passage in unindexed.items():

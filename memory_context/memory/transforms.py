@@ -18,7 +18,7 @@ from .summary import summarize
 __all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "cut"]
 
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
-Unit = Literal["lines", "tokens"]
+TransformUnit = Literal["lines", "tokens"]
 
 _MOST_MATCHES = 1000
 _MOST_CONTEXT_LINES = 100
@@ -64,7 +64,7 @@ class MemoryTransform:
     start_char: int | None = None
     end_char: int | None = None
     n: int | None = None
-    unit: Unit = "lines"
+    unit: TransformUnit = "lines"
     pattern: str | None = None
     json_path: str | None = None
     first_match: int = 1
@@ -130,12 +130,12 @@ class MemoryTransform:
         return cls("summary", limit_tokens=limit_tokens)
 
     @classmethod
-    def first_n(cls, n: int = _DEFAULT_LINES, unit: Unit = "lines") -> "MemoryTransform":
+    def first_n(cls, n: int = _DEFAULT_LINES, unit: TransformUnit = "lines") -> "MemoryTransform":
         """Return the transform that gives the beginning."""
         return cls("first_n", n=n, unit=unit)
 
     @classmethod
-    def last_n(cls, n: int = _DEFAULT_LINES, unit: Unit = "lines") -> "MemoryTransform":
+    def last_n(cls, n: int = _DEFAULT_LINES, unit: TransformUnit = "lines") -> "MemoryTransform":
         """Return the transform that gives the end."""
         return cls("last_n", n=n, unit=unit)
 
@@ -212,7 +212,7 @@ class MemoryTransform:
     def _check_n(self) -> None:
         if self.n is None or self.n < 1:
             raise self._wrong(f"needs n of at least 1, not {self.n}")
-        if self.unit not in get_args(Unit):
+        if self.unit not in get_args(TransformUnit):
             raise self._wrong(f'has unit "lines" or "tokens", not {self.unit!r}')
 
     def _check_summary(self) -> None:

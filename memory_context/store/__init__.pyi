@@ -1,6 +1,6 @@
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
-from .forgetting import Progress
+from .forgetting import ProgressCallback
 from .indexer import IndexReport
 from .inventory import Forgettable, Inventory
 from .limits import StoreLimits, at_most, within
@@ -37,7 +37,7 @@ __all__ = [
     "NewBatch",
     "NewMemory",
     "Origin",
-    "Progress",
+    "ProgressCallback",
     "PruneProgress",
     "PruneReport",
     "Reach",

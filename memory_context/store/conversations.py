@@ -21,8 +21,8 @@ from memory_context.identifiers import checked_identifier
 
 from .database import Database
 from .events import EventLog
-from .forgetting import BATCH_ITEMS, Progress, counted_rows, deletable_rows, forgetting, tally_of
-from .limits import Kind, StoreLimits
+from .forgetting import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, tally_of
+from .limits import StoreLimits, TransactionKind
 from .pool import Statement
 from .sessions import (
     Appended,
@@ -205,7 +205,7 @@ class ConversationArchive:
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_known_chat_ids"], params))
         return {unescape(row["id"]) for row in rows}
 
-    async def delete_session(self, user_id: str, session_id: str, *, progress: Progress | None = None) -> bool:
+    async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
 
         The first transaction leaves a tombstone, which refuses readers and whoever still archives or shows something in
@@ -238,7 +238,7 @@ class ConversationArchive:
             *_, sessions, threads = (results := await self._write(user_id, statements))[: -len(deletions) - 1]
             rows, items = counted_rows(results[-len(deletions) - 1 : -1]), results[-1]
             if items:
-                kind: Kind = "call" if len(items) < BATCH_ITEMS else "batch"
+                kind: TransactionKind = "call" if len(items) < BATCH_ITEMS else "batch"
                 await self._write(user_id, forgetting(user_id, items), kind)
             tally.add(rows + len(items))
             if not (rows or items or sessions or threads):
@@ -246,7 +246,9 @@ class ConversationArchive:
                 return was_known
             was_known = True
 
-    async def _write(self, user_id: str, statements: Sequence[Statement], kind: Kind = "call") -> list[list[DictRow]]:
+    async def _write(
+        self, user_id: str, statements: Sequence[Statement], kind: TransactionKind = "call"
+    ) -> list[list[DictRow]]:
         rows = await self._database.write(user_id, *statements, kind=kind)
         self.write_transactions += 1
         return rows

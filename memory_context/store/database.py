@@ -17,7 +17,7 @@ from memory_context.escaping import escape
 from memory_context.runtime import Background
 
 from .failures import driver_errors
-from .limits import Kind, StoreLimits, extend, most_seconds
+from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import Location
 from .pool import ConnectionPool, Statement
 from .preparation import prepare
@@ -61,7 +61,9 @@ class Database:
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
-    async def read(self, user_id: str | None, *statements: Statement, kind: Kind = "call") -> list[list[DictRow]]:
+    async def read(
+        self, user_id: str | None, *statements: Statement, kind: TransactionKind = "call"
+    ) -> list[list[DictRow]]:
         """Run statements in one transaction that cannot write; return the rows of each.
 
         Args:
@@ -74,7 +76,7 @@ class Database:
         """
         return await self._transaction("begin_read", user_id, statements, kind)
 
-    async def write(self, user_id: str, *statements: Statement, kind: Kind = "call") -> list[list[DictRow]]:
+    async def write(self, user_id: str, *statements: Statement, kind: TransactionKind = "call") -> list[list[DictRow]]:
         """Run statements in one transaction as this user, all or none; return the rows of each.
 
         Raises:
@@ -144,7 +146,7 @@ class Database:
             preparation.cancel()
 
     async def _transaction(
-        self, begin: str, user_id: str | None, statements: Sequence[Statement], kind: Kind
+        self, begin: str, user_id: str | None, statements: Sequence[Statement], kind: TransactionKind
     ) -> list[list[DictRow]]:
         most = most_seconds()
         started = time.monotonic()

@@ -13,13 +13,13 @@ from psycopg.rows import DictRow
 from memory_context.escaping import escape, unescape
 
 from .database import Database
-from .limits import Kind
+from .limits import TransactionKind
 from .pool import Statement
 from .sqlfiles import load_queries
 
 __all__ = [
     "BATCH_ITEMS",
-    "Progress",
+    "ProgressCallback",
     "Tally",
     "counted_rows",
     "deletable_rows",
@@ -29,7 +29,7 @@ __all__ = [
     "tally_of",
 ]
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with the rows that are done and the rows there were at the beginning."""
 
 _ITEMS = load_queries("agent_memories")
@@ -50,7 +50,7 @@ class Tally:
         total: Rows there were; what comes meanwhile is not counted.
     """
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
+    def __init__(self, progress: ProgressCallback | None, total: int) -> None:
         self._progress = progress
         self._total = total
         self._done = 0
@@ -74,7 +74,7 @@ async def forget_memories(
     agent_id: str,
     session_id: str,
     memory_key: str | None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[str]:
     """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now.
 
@@ -86,7 +86,7 @@ async def forget_memories(
         "session_id": escape(session_id),
         "memory_key": None if memory_key is None else escape(memory_key),
     }
-    kind: Kind = "batch" if memory_key is None else "call"
+    kind: TransactionKind = "batch" if memory_key is None else "call"
     (rows,) = await database.read(user_id, Statement(_ITEMS["select_own_ids"], params))
     keys: list[str] = []
     tally = Tally(progress, len(rows))
@@ -134,14 +134,16 @@ def counted_rows(results: Sequence[Sequence[DictRow]]) -> int:
     return sum(row["rows"] for (row,) in results)
 
 
-async def tally_of(database: Database, user_id: str, counts: Sequence[Statement], progress: Progress | None) -> Tally:
+async def tally_of(
+    database: Database, user_id: str, counts: Sequence[Statement], progress: ProgressCallback | None
+) -> Tally:
     """Return a tally of the rows that statements count; nothing is counted if nobody wants to know."""
     if progress is None:
         return Tally(None, 0)
     return Tally(progress, counted_rows(await database.read(user_id, *counts, kind="batch")))
 
 
-async def erase_user(database: Database, user_id: str, progress: Progress | None = None) -> int:
+async def erase_user(database: Database, user_id: str, progress: ProgressCallback | None = None) -> int:
     """Erase every row of a user; return how many items there were, forgotten ones not counted.
 
     Items go in batches, then what was said and shown; then, if nobody stored anything meanwhile, the rest in one

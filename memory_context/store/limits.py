@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_context.errors import StoreUnavailableError
 from memory_context.runtime import attempt, begin
 
-__all__ = ["Kind", "StoreLimits", "Waits", "at_most", "extend", "most_seconds", "within"]
+__all__ = ["StoreLimits", "TransactionKind", "Waits", "at_most", "extend", "most_seconds", "within"]
 
-Kind = Literal["call", "content", "transfer", "batch"]
+TransactionKind = Literal["call", "content", "transfer", "batch"]
 """What a transaction is: a `call` that somebody waits for; one that carries `content`, which takes the longer the more
 there is; the `transfer` of a history, which may come at a tenth of that rate; a `batch` of work over many rows."""
 
@@ -97,7 +97,7 @@ class StoreLimits(BaseModel):
     batch_seconds: float = Field(default=60.0, gt=0)
     bytes_per_second: int = Field(default=10_000_000, gt=0)
 
-    def waits_of(self, kind: Kind, content_bytes: int) -> Waits:
+    def waits_of(self, kind: TransactionKind, content_bytes: int) -> Waits:
         """Return how long a transaction waits that sends so many bytes of content."""
         more = content_bytes / self.bytes_per_second
         if kind == "batch":

@@ -13,7 +13,7 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
-from memory_context.indexing import Candidate, QueryProfile
+from memory_context.indexing import Candidate, PassagePlace, QueryProfile
 from memory_context.references import LookupRegister
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
@@ -23,7 +23,7 @@ from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
 from .database import Database
 from .events import EventLog
-from .forgetting import Progress, erase_user, forget_memories
+from .forgetting import ProgressCallback, erase_user, forget_memories
 from .indexer import Indexer, IndexReport
 from .inventory import Inventory
 from .limits import StoreLimits
@@ -32,7 +32,7 @@ from .pruning import PruneProgress, PruneReport, prune
 from .reindexing import reindex
 from .rows import NewMemory, StoredMemory, Whereabouts
 from .scope import ReadScope
-from .search import PassageSearch, Place, StoredPassage
+from .search import PassageSearch, StoredPassage
 from .storing import insert_memories, share_memory, update_model_summary
 from .threads import ThreadStore
 from .upkeep import Upkeep
@@ -244,7 +244,7 @@ class MemoryStore:
         agent_id: str,
         session_id: str,
         memory_key: str | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> list[str]:
         """Erase the items of exactly this agent and session, or the one with a key; return their keys.
 
@@ -259,7 +259,7 @@ class MemoryStore:
         """Let an agent read one item of exactly this agent and session; whether it is there."""
         return await share_memory(self._database, user_id, memory_key, agent_id, session_id, with_agent)
 
-    async def erase_user(self, user_id: str, *, progress: Progress | None = None) -> int:
+    async def erase_user(self, user_id: str, *, progress: ProgressCallback | None = None) -> int:
         """Erase everything of a user, tombstones included, and the user; return how many items there were.
 
         Forgotten items are not counted. What others store for the user meanwhile goes too, or stays whole. Contexts
@@ -338,8 +338,8 @@ class MemoryStore:
         return await self._search.candidates(user_id, terms, await self._search.embed_query(query), criteria, scope)
 
     async def fetch_passages(
-        self, user_id: str, places: Sequence[Place], criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
-    ) -> dict[Place, StoredPassage]:
+        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
+    ) -> dict[PassagePlace, StoredPassage]:
         """Return passages by content id and passage number, each with the newest item that meets criteria, if any."""
         return await self._search.passages(user_id, places, criteria, scope)
 
@@ -371,7 +371,7 @@ class MemoryStore:
         """Return the keys of items that could not be indexed after several attempts, and what went wrong."""
         return await self._indexer.failures(user_id, limit)
 
-    async def reindex(self, embedder: Embedder, *, progress: Progress | None = None) -> int:
+    async def reindex(self, embedder: Embedder, *, progress: ProgressCallback | None = None) -> int:
         """Embed all passages of all users with another model, then search with it; return how many were embedded.
 
         Meanwhile the store works as before. What was embedded stays: after an interruption call it again. Other

@@ -9,7 +9,7 @@ from memory_context.escaping import escape
 
 from .database import Database
 from .embedding_rows import EMBED_TEXTS, write_embeddings
-from .forgetting import Progress
+from .forgetting import ProgressCallback
 from .indexer import Indexer
 from .pool import Statement
 from .sqlfiles import load_queries
@@ -20,7 +20,7 @@ __all__ = ["reindex"]
 _QUERIES = load_queries("index")
 
 
-async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: Progress | None) -> int:
+async def reindex(database: Database, indexer: Indexer, embedder: Embedder, progress: ProgressCallback | None) -> int:
     """Embed what this model has not embedded yet, of all users; return how many passages that were.
 
     `progress` never goes back, and ends with all that was there at the beginning.

@@ -16,7 +16,7 @@ from pgvector import HalfVector
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.escaping import escape, unescape
-from memory_context.indexing import Candidate, QueryProfile
+from memory_context.indexing import Candidate, PassagePlace, QueryProfile
 from memory_context.outages import outages_of
 
 from .criteria import MemoryCriteria, criteria_params
@@ -51,9 +51,6 @@ _BEFORE_A_WORD = 500
 _SHORTEST_WORD = 2
 
 _LIKE_SIGNS = re.compile(r"[\\%_]")
-
-Place = tuple[int, int]
-"""A passage: the id of its content, and its number."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +173,7 @@ class PassageSearch:
     async def _scored(
         self,
         user_id: str,
-        found: Sequence[Place],
+        found: Sequence[PassagePlace],
         known: dict[str, int],
         params: dict[str, Any],
         criteria: MemoryCriteria,
@@ -208,8 +205,8 @@ class PassageSearch:
         await self._recall.stop()
 
     async def passages(
-        self, user_id: str, places: Sequence[Place], criteria: MemoryCriteria, scope: ReadScope
-    ) -> dict[Place, StoredPassage]:
+        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, scope: ReadScope
+    ) -> dict[PassagePlace, StoredPassage]:
         """Return passages by their places, each with an item that meets criteria; those of none are left out."""
         if not places:
             return {}
@@ -343,18 +340,20 @@ def _of_terms(known: dict[str, int]) -> dict[str, Any]:
     return {"terms": list(known), "document_frequencies": list(known.values())}
 
 
-def _of_places(name: str, places: Sequence[Place], params: dict[str, Any]) -> Statement:
+def _of_places(name: str, places: Sequence[PassagePlace], params: dict[str, Any]) -> Statement:
     ids = {"content_ids": [content_id for content_id, _ in places], "chunk_numbers": [number for _, number in places]}
     return Statement(_QUERIES[name], {**params, **ids})
 
 
-def _place(row: dict[str, Any], name: str) -> Place | None:
+def _place(row: dict[str, Any], name: str) -> PassagePlace | None:
     content_id, number = row[f"{name}_id"], row[f"{name}_number"]
     return None if content_id is None or number is None else (content_id, number)  # no number: it is not indexed yet
 
 
 def _candidate(
-    row: dict[str, Any], lexical: dict[Place, float], beside: dict[Place, tuple[Place | None, Place | None]]
+    row: dict[str, Any],
+    lexical: dict[PassagePlace, float],
+    beside: dict[PassagePlace, tuple[PassagePlace | None, PassagePlace | None]],
 ) -> Candidate:
     place = (row["content_id"], row["chunk_number"])
     before, after = beside.get(place, (None, None))

@@ -7,12 +7,14 @@ from .history import ReadHistoryTool
 from .hosting import MemoryTool, MemoryToolConfig, ToolHost, config_of
 from .items import RetrieveMemoryTool, StoreMemoryTool, retrieve_item
 from .prompt_head import INSTRUCTIONS, MEMORY_TOOLS, MORE_TOOLS, MoreTool, PromptHead
+from .repeating import Answer
 from .search import QueryMemoryTool, SearchMemoryTool
 from .templates import TemplateKey, adopt, announce, is_in_use
 from .workbench import AnyTool, MemoryWorkbench, as_tools, schemas_of
 
 __all__ = [
     "INSTRUCTIONS",
+    "Answer",
     "AnyTool",
     "Confirm",
     "ForgetMemoryTool",
