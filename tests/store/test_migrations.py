@@ -9,9 +9,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, StoreLimits
+from memory_context.store import MemoryStore, NewMemory, StoreLimits, preparation
+from memory_context.store.location import Location
 from memory_context.store.sqlfiles import load_migrations, sql_folder
 from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
 from tests.schema_file import dump_schema, schema_file
@@ -167,6 +169,17 @@ async def test_a_new_database_gets_all_parts_at_once(empty_database_url: str, sq
         sql_copy.add_migration(*migration)
     await asyncio.gather(*(store_item(empty_database_url, f"k{number}") for number in range(3)))
     assert set((await states(empty_database_url)).values()) == {"applied"}
+
+
+async def test_the_embedded_server_gets_the_post_part_by_itself(
+    database_url: str, sql_copy: SqlCopy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody deploys anything there."""
+    sql_copy.add_migration(*PRE)
+    sql_copy.add_migration(*POST)
+    monkeypatch.setattr(preparation, "_start_embedded", lambda folder: conninfo_to_dict(database_url))
+    await preparation.prepare(Location(None, None, None, tmp_path), StoreLimits())
+    assert set((await states(database_url)).values()) == {"applied"}
 
 
 def test_a_migration_without_a_part_is_refused(sql_copy: SqlCopy) -> None:
