@@ -132,3 +132,36 @@ EXISTS (
         WHERE thread.user_id = %(user_id)s AND thread.thread_id = given.thread_id AND thread.deleted_at IS NOT NULL
     )
 )
+
+-- fragment: is_not_deleted()
+-- Whether the session was not deleted.
+NOT EXISTS (
+    SELECT FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
+)
+
+-- fragment: set_forgotten()
+-- What makes an item a tombstone.
+SET content_id = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
+    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, updated_at = now()
+
+-- fragment: active_sessions()
+-- Sessions that were used since the time up to which is pruned, and the keys that their archives refer to.
+active AS MATERIALIZED (
+    SELECT session_id FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s AND last_activity_at >= %(cutoff)s AND deleted_at IS NULL
+), referred AS MATERIALIZED (
+    SELECT unnest(batch.memory_keys) AS memory_key
+    FROM active
+    JOIN memory_context.recent_conversation_history AS batch
+        ON batch.user_id = %(user_id)s AND batch.session_id = active.session_id AND batch.kind = 'transcript'
+)
+
+-- fragment: is_of_no_active_session(item)
+-- Whether no active session has an item: as its own, as a sub-agent's, or in what was archived of it.
+item.session_id NOT IN (SELECT session_id FROM active)
+        AND (
+            position('/' IN item.session_id) = 0
+            OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
+        )
+        AND item.memory_key NOT IN (SELECT memory_key FROM referred)

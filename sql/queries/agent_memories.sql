@@ -47,8 +47,7 @@ FOR UPDATE;
 -- name: update_memories_forgotten :many
 -- Erase what they said and leave a tombstone.
 UPDATE memory_context.agent_memories
-SET content_id = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
-    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, updated_at = now()
+{set_forgotten()}
 WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[]) AND is_active
 RETURNING memory_key;
 

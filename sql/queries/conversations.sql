@@ -65,10 +65,7 @@ WHERE user_id = %(user_id)s
     AND agent_id = %(agent_id)s
     AND is_active
     AND jsonb_typeof(content_metadata -> 'message') = 'number'
-    AND NOT EXISTS (
-        SELECT FROM memory_context.agent_sessions
-        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
-    )
+    AND {is_not_deleted()}
     AND created_at > coalesce((
         SELECT max(archived_at) FROM memory_context.recent_conversation_history
         WHERE user_id = %(user_id)s
@@ -132,10 +129,7 @@ JOIN memory_context.recent_conversation_history AS batch
     AND batch.start_timestamp <= coalesce(%(before_at)s::timestamptz, 'infinity')
     AND batch.end_timestamp >= reach.back_to
 CROSS JOIN jsonb_array_elements(batch.message_batch) AS message
-WHERE NOT EXISTS (
-        SELECT FROM memory_context.agent_sessions
-        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
-    )
+WHERE {is_not_deleted()}
     AND ((message ->> 'timestamp')::timestamptz, message ->> 'id' COLLATE "C")
     < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before_id)s)
 ORDER BY (message ->> 'timestamp')::timestamptz DESC, message ->> 'id' COLLATE "C" DESC
@@ -151,10 +145,7 @@ WHERE batch.user_id = %(user_id)s
     AND batch.kind = 'client'
     AND batch.message_ids && %(message_ids)s::text[]
     AND known.id = ANY(%(message_ids)s::text[])
-    AND NOT EXISTS (
-        SELECT FROM memory_context.agent_sessions
-        WHERE user_id = %(user_id)s AND session_id = %(session_id)s AND deleted_at IS NOT NULL
-    );
+    AND {is_not_deleted()};
 
 -- name: select_session_item_ids :many
 -- A batch of the items of a session and of its sub-agents, whose sessions begin with its name and a slash.

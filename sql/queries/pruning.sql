@@ -21,27 +21,14 @@ LIMIT %(limit)s;
 -- Forget those of some items that are still old and that no active session has: as its own, as a sub-agent's, or in what
 -- was archived of it. They are locked already, so that none is used meanwhile; hence one statement, which also takes away
 -- their names and jobs. Their contents go in the next one, where no other item has them.
-WITH active AS MATERIALIZED (
-    SELECT session_id FROM memory_context.agent_sessions
-    WHERE user_id = %(user_id)s AND last_activity_at >= %(cutoff)s AND deleted_at IS NULL
-), referred AS MATERIALIZED (
-    SELECT unnest(batch.memory_keys) AS memory_key
-    FROM active
-    JOIN memory_context.recent_conversation_history AS batch
-        ON batch.user_id = %(user_id)s AND batch.session_id = active.session_id AND batch.kind = 'transcript'
-), prunable AS (
+WITH {active_sessions()}, prunable AS (
     SELECT item.id FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
         AND item.id = ANY(%(memory_ids)s::bigint[])
         AND item.is_active
         AND item.updated_at < %(cutoff)s
         AND item.last_used_at < %(cutoff)s
-        AND item.session_id NOT IN (SELECT session_id FROM active)
-        AND (
-            position('/' IN item.session_id) = 0
-            OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
-        )
-        AND item.memory_key NOT IN (SELECT memory_key FROM referred)
+        AND {is_of_no_active_session(item)}
 ), no_jobs AS (
     DELETE FROM memory_context.index_jobs
     WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
@@ -50,22 +37,13 @@ WITH active AS MATERIALIZED (
     WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
 )
 UPDATE memory_context.agent_memories
-SET content_id = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
-    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, updated_at = now()
+{set_forgotten()}
 WHERE user_id = %(user_id)s AND id IN (SELECT id FROM prunable)
 RETURNING id;
 
 -- name: count_prunable :one
 -- What pruning would take of a user: the same conditions, nothing locked or changed.
-WITH active AS MATERIALIZED (
-    SELECT session_id FROM memory_context.agent_sessions
-    WHERE user_id = %(user_id)s AND last_activity_at >= %(cutoff)s AND deleted_at IS NULL
-), referred AS MATERIALIZED (
-    SELECT unnest(batch.memory_keys) AS memory_key
-    FROM active
-    JOIN memory_context.recent_conversation_history AS batch
-        ON batch.user_id = %(user_id)s AND batch.session_id = active.session_id AND batch.kind = 'transcript'
-), item AS (
+WITH {active_sessions()}, item AS (
     SELECT count(*) AS items, coalesce(sum(item.content_bytes), 0)::bigint AS content_bytes
     FROM memory_context.agent_memories AS item
     WHERE item.user_id = %(user_id)s
@@ -77,12 +55,7 @@ WITH active AS MATERIALIZED (
             item.memory_type = ANY(%(types)s::text[])
             OR (item.memory_type = ANY(%(claimed_types)s::text[]) AND item.origin <> ALL(%(trusted_origins)s::text[]))
         )
-        AND item.session_id NOT IN (SELECT session_id FROM active)
-        AND (
-            position('/' IN item.session_id) = 0
-            OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
-        )
-        AND item.memory_key NOT IN (SELECT memory_key FROM referred)
+        AND {is_of_no_active_session(item)}
 )
 SELECT
     item.items, item.content_bytes,
