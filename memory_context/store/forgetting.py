@@ -122,7 +122,7 @@ def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement
     from .tables import ITEMS, TABLES  # with the models of an export's lines, which take long to load
 
     params = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
-    deleted = [table for table in TABLES if table.batch_rows is not None]
+    deleted = [table for table in TABLES if table.name != ITEMS.name and not table.has_tombstones]
     return (
         [Statement(table.statement("delete_rows"), params) for table in deleted],
         [Statement(table.statement("count_rows"), params) for table in (ITEMS, *deleted)],
@@ -154,7 +154,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
     params: dict[str, object] = {"user_id": escape(user_id), "limit": BATCH_ITEMS}
     deletions, counts = deletable_rows(user_id, None)
     scope = {**params, "session_id": None}
-    left = [Statement(table.statement("count_rows"), scope) for table in TABLES if table is not ITEMS]
+    left = [Statement(table.statement("count_rows"), scope) for table in TABLES if table.name != ITEMS.name]
     tally = await tally_of(database, user_id, counts, progress)
     erased = 0
     for _ in range(_PASSES):

@@ -9,10 +9,12 @@ called again; several at once only share the work.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
+
+from psycopg.rows import DictRow
 
 from memory_context.escaping import escape
 
@@ -106,14 +108,11 @@ async def prune(
             await pruning.count(user_id)
             continue
         await pruning.items_of(user_id)
-        await pruning.aged_rows_of(user_id)
-        if conversations:
-            await pruning.sessions_of(user_id)
-            await pruning.threads_of(user_id)
+        await pruning.rows_of(user_id, conversations)
         pruning.users_done += 1
     pruning.tell()
     events = pruning.rows.pop("event", 0)
-    return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, pruning.rows)
+    return PruneReport(pruning.items, events, pruning.sessions, pruning.content_bytes, +pruning.rows)
 
 
 class _Pruning:
@@ -183,31 +182,25 @@ class _Pruning:
             self.tell()
             params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
 
-    async def aged_rows_of(self, user_id: str) -> None:
-        """Delete a user's old rows of the tables that say how old a row is."""
-        params = {**self._same, "user_id": escape(user_id)}
+    async def rows_of(self, user_id: str, conversations: bool) -> None:
+        """Delete a user's old rows; with conversations, old sessions with what was said and shown in them, too.
+
+        Tombstones of sessions go with them and are not counted.
+        """
         for table in self._aged:
-            delete = Statement(table.statement("delete_old_rows"), params)
-            while gone := (await self._database.write(user_id, delete, kind="batch"))[0][0]["rows"]:
-                self.rows[table.record] += gone
-                self.tell()
+            async for gone in self._deleted(user_id, table.statement("delete_old_rows")):
+                self.rows[table.record] += len(gone)
+        if conversations:
+            async for gone in self._deleted(user_id, _QUERIES["delete_old_sessions"]):
+                self.sessions += sum(row["deleted_at"] is None for row in gone)
+            async for _ in self._deleted(user_id, _QUERIES["delete_old_threads"]):
+                pass
 
-    async def sessions_of(self, user_id: str) -> None:
-        """Delete a user's old sessions, with what was said in them; tombstones go, too, and are not counted."""
-        params = {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS}
-        while True:
-            (gone,) = await self._database.write(
-                user_id, Statement(_QUERIES["delete_old_sessions"], params), kind="batch"
-            )
-            if not gone:
-                return
-            self.sessions += sum(row["deleted_at"] is None for row in gone)
-            self.tell()
-
-    async def threads_of(self, user_id: str) -> None:
-        """Delete what an interface showed of a user's old sessions; tombstones go, too."""
-        params = {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS}
-        while (await self._database.write(user_id, Statement(_QUERIES["delete_old_threads"], params), kind="batch"))[0]:
+    async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
+        """Run a deletion until it finds nothing; yield what each batch returned."""
+        deletion = Statement(query, {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS})
+        while gone := (await self._database.write(user_id, deletion, kind="batch"))[0]:
+            yield gone
             self.tell()
 
     def tell(self) -> None:

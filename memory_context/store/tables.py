@@ -35,8 +35,8 @@ class Table:
         has_tombstones: Whether rows that were deleted stay, without what they said, and refuse what comes for them.
         large: Columns of which a page of an export should not hold many.
         encodings: How binary columns are written in an export.
-        batch_rows: How many rows one transaction deletes. None of items, which have statements of their own, and where
-            there are tombstones: those go at once, after what belongs to them.
+        batch_rows: How many rows one transaction deletes. Items have statements of their own, and where there are
+            tombstones all go at once, with what belongs to them.
         age: The column that says how old a row is; pruning deletes what is too old. None: pruning has its own rules.
         own: Statements of `transfer.sql` in place of those of `tables.sql`.
         identity: What the own statement that compares rows takes.
@@ -54,7 +54,7 @@ class Table:
     has_tombstones: bool = False
     large: tuple[str, ...] = ()
     encodings: Mapping[str, str] = field(default_factory=dict[str, str])
-    batch_rows: int | None = None
+    batch_rows: int = 1000
     age: str | None = None
     own: Mapping[str, str] = field(default_factory=dict[str, str])
     identity: tuple[str, ...] = ()
@@ -85,10 +85,14 @@ class Table:
     @cached_property
     def _names(self) -> dict[str, str]:
         columns = [name for name in self.model.model_fields if name != "record"]
-        codes = self.encodings
-        kinds = {"session_id": "within_session(one.session_id)", "thread_id": "within_thread(one.thread_id)"}
-        gone = {"agent_sessions": "{is_session_gone()}", "ui_threads": "{is_thread_gone()}"}
-        others = "{is_others()}" if self.name == "ui_threads" else "false"
+        written = {name: f"encode(one.{name}, '{code}') AS {name}" for name, code in self.encodings.items()}
+        read = {name: f"decode(line.fields ->> '{name}', '{code}')" for name, code in self.encodings.items()}
+        within = {
+            None: "{within_nothing()}",
+            "session_id": "{within_session(one.session_id)}",
+            "thread_id": "{within_thread(one.thread_id)}",
+        }
+        is_gone = {None: "false", "agent_sessions": "{is_session_gone()}", "ui_threads": "{is_thread_gone()}"}
         return {
             "table": self.name,
             "parent": self.parent or "",
@@ -99,20 +103,15 @@ class Table:
             "one_order": ", ".join(f"one.{name}" for name in self.order),
             "after": ", ".join(f"%(after_{name})s" for name in self.order),
             "places": ", ".join(f"one.{name} AS after_{name}" for name in self.order),
-            "bytes": " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in self.large) or "0",
-            "columns": ", ".join(
-                f"encode(one.{name}, '{codes[name]}') AS {name}" if name in codes else f"one.{name}" for name in columns
-            ),
-            "names": ", ".join(columns),
-            "values": ", ".join(
-                f"decode(line.fields ->> '{name}', '{codes[name]}')" if name in codes else f"one.{name}"
-                for name in columns
-            ),
             "is_same_place": " AND ".join(f"one.{name} = sized.{name}" for name in self.order),
             "is_same_row": " AND ".join(f"there.{name} = given.{name}" for name in self.key) or "true",
-            "within": expanded(f"{{{kinds[self.session] if self.session else 'within_nothing()'}}}"),
+            "bytes": " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in self.large) or "0",
+            "names": ", ".join(columns),
+            "columns": ", ".join(written.get(name, f"one.{name}") for name in columns),
+            "values": ", ".join(read.get(name, f"one.{name}") for name in columns),
+            "within": expanded(within[self.session]),
             "has_live_parent": expanded("{has_live_parent()}") if self.parent else "true",
-            "is_gone": expanded(gone[self.parent] if self.parent else others),
+            "is_gone": expanded("{is_others()}" if self.name == "ui_threads" else is_gone[self.parent]),
             "is_deleted_once": expanded("{is_deleted_once()}") if self.has_tombstones else "false",
         }
 
@@ -172,7 +171,7 @@ TABLES = [
         batch_rows=5000,
         age="created_at",
     ),
-    Table(name="ui_users", record="ui_user", model=UIUserRow, order={"user_id": ""}, key=(), batch_rows=1),
+    Table(name="ui_users", record="ui_user", model=UIUserRow, order={"user_id": ""}, key=()),
     Table(
         name="ui_threads",
         record="thread",

@@ -69,16 +69,13 @@ DELETE FROM memory_context.{table} WHERE user_id = %(user_id)s;
 -- How many rows there are from before a time.
 SELECT count(*) AS rows FROM memory_context.{table} WHERE user_id = %(user_id)s AND {age} < %(cutoff)s;
 
--- name: delete_old_rows :one
+-- name: delete_old_rows :many
 -- A batch of rows from before a time, the oldest first.
-WITH gone AS (
-    DELETE FROM memory_context.{table}
-    WHERE user_id = %(user_id)s AND ctid = ANY(ARRAY(
-        SELECT ctid FROM memory_context.{table}
-        WHERE user_id = %(user_id)s AND {age} < %(cutoff)s
-        ORDER BY {age}
-        LIMIT {batch_rows}
-    ))
-    RETURNING 1
-)
-SELECT count(*) AS rows FROM gone;
+DELETE FROM memory_context.{table}
+WHERE user_id = %(user_id)s AND ctid = ANY(ARRAY(
+    SELECT ctid FROM memory_context.{table}
+    WHERE user_id = %(user_id)s AND {age} < %(cutoff)s
+    ORDER BY {age}
+    LIMIT {batch_rows}
+))
+RETURNING true AS is_gone;

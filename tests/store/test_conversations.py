@@ -497,7 +497,7 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     store: MemoryStore, server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tombstone comes first; the rows follow in batches, which another call continues."""
-    small = [replace(table, batch_rows=table.batch_rows and 2) for table in registry.TABLES]
+    small = [replace(table, batch_rows=2) for table in registry.TABLES]
     monkeypatch.setattr(registry, "TABLES", small)
     monkeypatch.setattr(conversations, "BATCH_ITEMS", 2)
     archive, memory = store.conversations, AgentMemory(store, "alice", "coder", "s")

@@ -228,7 +228,7 @@ async def test_old_events_go_and_others_stay(
     store: MemoryStore, age: Age, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In batches."""
-    small = [replace(table, batch_rows=table.batch_rows and 2) for table in tables.TABLES]
+    small = [replace(table, batch_rows=2) for table in tables.TABLES]
     monkeypatch.setattr(tables, "TABLES", small)
     memory = AgentMemory(store, "alice", "coder", "s")
     ref = await memory.store("the harbour")

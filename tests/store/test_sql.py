@@ -29,7 +29,7 @@ TABLES = (
     "threads",
     "transfer",
 )
-NEEDED = {"delete_rows": "batch_rows", "count_old_rows": "age", "delete_old_rows": "age"}
+NEEDED = {"count_old_rows": "age", "delete_old_rows": "age"}
 OF_TABLES = [
     ("tables", f"{name} {table.record}")
     for name in load_queries("tables")
