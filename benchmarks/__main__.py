@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ablation import measure_ablation, print_ablation
 from benchmarks.chart import draw_chart
 from benchmarks.chatting import PAUSE_SECONDS, SESSIONS, measure_chatting
 from benchmarks.compacting import LARGEST, measure_compacting
@@ -101,6 +102,10 @@ def _with_traces(given: argparse.Namespace) -> dict[str, Any]:
     searches = asyncio.run(measure_needles(given.traces, names, given.limit))
     print_searches(searches)
     whole: dict[str, Any] = {"needles": [asdict(one) for one in searches]}
+    if judged := [name for name in names if name in NEEDLE_SETS]:
+        ablated = asyncio.run(measure_ablation(given.traces, judged, limit=given.limit))
+        print_ablation(ablated)
+        whole["ablation"] = [one.as_json(with_runs=False) for one in ablated]
     peers = peers_asked_for(given)
     small = [name for name in names if name == SMALL_BUDGET_SET]
     # peers have no budget to keep to: once is enough

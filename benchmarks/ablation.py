@@ -65,10 +65,6 @@ class Variant:
             yield
 
 
-def _without_landmarks(choose: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *given, **named: choose(*given, **{**named, "landmarks": ()})
-
-
 def _without_words(choose: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given, **named: choose(*given, **{**named, "words": ""})
 
@@ -100,7 +96,7 @@ def _variants() -> Iterator[Variant]:
     yield Variant("name: shape", (("names._SHAPES", {}),))
     yield Variant("name: no field of JSON", (("names._fields", lambda text: Counter[str]()),))
     yield Variant("excerpt: words of task and agent", (("composing.excerpt", _without_words(excerpt)),))
-    yield Variant("excerpt: landmarks of readers", (("composing.excerpt", _without_landmarks(excerpt)),))
+    yield Variant("excerpt: definitions name the gaps", (("composing.definitions_in", lambda text: ()),))
     yield Variant("excerpt: error lines", (("excerpt.error_lines", lambda *given: []),))
     yield Variant("excerpt: lines around", (("excerpt._blurred", list),))
     yield Variant("lines unlike all others", (("composing.telling_lines", lambda *given, **named: []),))

@@ -4,9 +4,10 @@ import time
 
 import pytest
 
+from benchmarks.ablation import BASELINE, VARIANTS
 from benchmarks.compacting import measure_compacting, watched_loop
 from benchmarks.contents import CALLS, KINDS, content_of
-from memory_context.compaction import Result
+from memory_context.compaction import Compactors, Hint, Result
 from memory_context.compaction.readers import BUILT_IN
 from memory_context.compaction.readers.wrapped import unwrapped
 
@@ -16,20 +17,10 @@ READERS = {
     "source code": "Python source",
     "numbered source": "Python source",
     "test log": "pytest log",
-    "service log": "journalctl output",
+    "service log": "output",
     "diff": "diff of",
-    "search in files": "search results",
-    "file list": "file listing",
-    "stack traces": "stack traces",
     "JSON": "JSON",
     "JSON Lines": "JSON Lines",
-    "CSV": "CSV",
-    "columns": "table",
-    "Markdown page": "page",
-    "HTML page": "HTML page",
-    "page snapshot": "page snapshot",
-    "prose": "text:",
-    "one long line": "",
     "MCP wrapper": "JSON Lines",
 }
 
@@ -40,14 +31,26 @@ def test_contents_are_of_the_sort_that_they_are_named_after(kind: str, length: i
     content = content_of(kind, length, 1)
     result = Result(unwrapped(content).text, "run", CALLS.get(kind, "{}"))
     reading = next((found for read in BUILT_IN if (found := read(result))), None)
-    assert READERS[kind] in (reading.description if reading else "")
-    assert reading or not READERS[kind]
+    assert READERS.get(kind, "") in (reading.description if reading else "")
+    assert reading or kind not in READERS
 
 
 def test_contents_are_the_same_for_a_seed_and_fresh_for_another():
     for kind in KINDS:
         assert len(content_of(kind, 3_000, 1)) == 3_000
         assert content_of(kind, 3_000, 1) == content_of(kind, 3_000, 1) != content_of(kind, 3_000, 2)
+
+
+def test_ablation_switches_one_rule_off_and_on_again():
+    """Every name that a variant replaces is there, and what it makes of a result is another description."""
+    result = Result('[{"id": "a-1"}, {"id": "a-2"}]' + " " * 300, "list")
+    described = {}
+    for variant in VARIANTS:
+        with variant.applied():
+            described[variant.name] = Compactors().compact(result, Hint()).description
+        assert Compactors().compact(result, Hint()).description == described[BASELINE]
+    others = {name for name, text in described.items() if text != described[BASELINE]}
+    assert others == {"all readers", "reader: json"}
 
 
 async def test_a_held_loop_is_noticed():

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 from ..references import one_line
 from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Compacted, Hint, Result
-from .excerpt import ELISION_TOKENS, Passage, excerpt
+from .definitions import definitions_in
+from .excerpt import ELISION_TOKENS, Label, Passage, excerpt
 from .names import ranked_names, stands_whole
 from .outliers import telling_lines
 from .readers.wrapped import Unwrapped, unwrapped
@@ -33,6 +35,8 @@ TELLING_SHARE, LEAST_TELLING_TOKENS, TELLING_LINES = 0.3, 48, 2
 """Of the room, for lines that report the only error or the last status; so many at most."""
 
 _LINE_LIMIT = 200
+_LABELS = 200
+_FIRST_LINE_LIMIT, _FIRST_LINE_WORDS, _FIRST_LOOKED_AT = 70, 4, 1000
 _LEAST_LINE_TOKENS = 12
 _ARGUMENT_LIMIT = 60
 _ARGUMENTS_LIMIT = 90
@@ -54,9 +58,14 @@ _TRIES = 4
 
 
 def read_anything(result: Result) -> Reading:
-    """Return what can be said of any content: its size."""
+    """Return what can be said of any content: its size, and its first line if that says something."""
     lines = result.content.count("\n") + (not result.content.endswith("\n"))
-    return Reading(f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters")
+    size = f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters"
+    first = one_line(
+        result.content[:_FIRST_LOOKED_AT].strip().partition("\n")[0].strip("#*=-|<> \r"), _FIRST_LINE_LIMIT
+    )
+    is_telling = len(first.split()) >= _FIRST_LINE_WORDS and first[:1] not in "{[(" and not reads_as_order(first)
+    return Reading(f"{size}: {first}" if is_telling else size)
 
 
 def composed(result: Result, reading: Reading, hint: Hint, inner: Unwrapped | None = None) -> Compacted:
@@ -71,19 +80,25 @@ def composed(result: Result, reading: Reading, hint: Hint, inner: Unwrapped | No
     inner = inner or unwrapped(result.content)
     outcome = "failed" if _has_failed(result, reading, inner) else "succeeded"
     telling = telling_lines(inner.text, is_known=bool(reading.facts))
-    passages = _excerpt(result, replace(reading, landmarks=[*telling, *reading.landmarks]), hint, inner)
+    passages = _excerpt(result, telling, hint, inner)
     shown = "\n".join(result.content[one.start : one.end] for one in passages or ())
-    labelled = inner.outside([passage for passage, _ in reading.labels])
     return Compacted(
         status=f"{one_line(result.source, 60)} {outcome}.",
         description=_description(result, reading, inner),
         facts=_facts(result, reading, hint, shown, inner, telling),
         excerpt=passages,
-        labels=tuple((passage, name) for passage, (_, name) in zip(labelled, reading.labels, strict=True)),
+        labels=_labels(inner) if passages else (),
     )
 
 
-def _excerpt(result: Result, reading: Reading, hint: Hint, inner: Unwrapped) -> list[Passage] | None:
+def _labels(inner: Unwrapped) -> list[Label]:
+    """Return what is defined where, to name what an excerpt leaves out."""
+    definitions = list(islice(definitions_in(inner.text), _LABELS))
+    placed = inner.outside([Passage(one.start, one.end) for one in definitions])
+    return [(passage, one.signature) for passage, one in zip(placed, definitions, strict=True)]
+
+
+def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Unwrapped) -> list[Passage] | None:
     """Return the passages to show, chosen in the text inside and found again in the content."""
     content, limit = result.content, hint.excerpt_limit_tokens
     if limit <= 0 or not hint.counter.is_over(content, limit):
@@ -93,15 +108,14 @@ def _excerpt(result: Result, reading: Reading, hint: Hint, inner: Unwrapped) -> 
     room = limit
     for _ in range(_TRIES if inner.is_wrapped else 0):  # escapes take tokens, too
         whole = not hint.counter.is_over(inner.text, room)
-        chosen = [Passage(0, len(inner.text))] if whole else choose(inner.text, room, landmarks=reading.landmarks)
+        chosen = [Passage(0, len(inner.text))] if whole else choose(inner.text, room, landmarks=landmarks)
         passages = inner.outside(inner.split(chosen))
         tokens = hint.counter.count("\n".join(content[one.start : one.end] for one in passages))
         tokens += ELISION_TOKENS * len(passages)
         if tokens <= limit:
             return passages
         room = int(room * limit / tokens)
-    landmarks = inner.outside(reading.landmarks)
-    return choose(content, limit, token_count=result.token_count, landmarks=landmarks)
+    return choose(content, limit, token_count=result.token_count, landmarks=inner.outside(landmarks))
 
 
 def _facts(

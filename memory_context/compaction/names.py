@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from .definitions import DEFINITION
 from .words import parts_beside, parts_in, words_in, words_shared
 
 __all__ = ["analysed_text", "ranked_names", "stands_whole"]
@@ -57,10 +58,6 @@ _EDGES = ".,:-/(*#=!?&%~^"  # punctuation around a name, unless one of these say
 _ROOT = re.compile(r"(?:(?<![/.~])(?:~|\.\.?(?:/\.\.?){0,9})?/\.?|^\.)$")
 _PADDED = re.compile(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
 _URN = re.compile(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
-_DEFINITION = re.compile(
-    r"\s*(?:\d+[\t :]\s*)?(?:(?:export|public|private|static|async|abstract|final|pub|default) ){0,3}"
-    r"(?:def|class|function|func|fn|struct|interface|enum|trait|impl|type|module)\s+\w|#{1,6} \S"
-)
 _IMPORT = re.compile(r"\s*(?:\d+[\t :]\s*)?(?:import|from|#include|use|require|using)\b")
 _PLACE = re.compile(r"(.*?[^:])(?::\d+){1,2}")
 
@@ -286,7 +283,7 @@ class _Nearness:
             by_task[line] = sum(weights[term] for term in sorted(terms & task))
             by_answer[line] = sum(weights[term] for term in sorted(terms & answer))
         self.answer = _relative(_spread(by_answer))
-        starts = [0, *(number for number, line in enumerate(lines) if number and _DEFINITION.match(line))]
+        starts = [0, *(number for number, line in enumerate(lines) if number and DEFINITION.match(line))]
         blocks = list(zip(starts, [*starts[1:], len(lines)], strict=True))
         self.task_block = _of_blocks(by_task, blocks)
         self.answer_block = _of_blocks(by_answer, blocks)

@@ -1,6 +1,6 @@
-"""What somebody who knows a sort of content sees in it: the part that differs from one built-in compactor to the next.
+"""What a built-in compactor sees in one sort of content: the part that differs from one to the next.
 
-A *reader* looks at a result once and says what it is, what is worth a line, which names matter and where to look first;
+A *reader* looks at a result once and says what it is, whether it failed, what is worth a line and which names matter;
 what fits of it is chosen by one common rule (`compaction.composing`). So a new sort of content is one function.
 """
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .compactor import Result
-from .excerpt import Label, Passage
 
 __all__ = ["Reader", "Reading"]
 
@@ -23,17 +22,12 @@ class Reading:
         facts: Lines worth keeping whatever the agent is doing, the most important first; each at most 200 characters.
         names: Identifiers that are likely to be asked for (files with failures, ids, the names of records), verbatim as
             in the content, the most important first. Others are found by their form; these come before them.
-        landmarks: Passages to show first when the content is too long: errors, definitions, headings, changed hunks.
-            The most important first; they may overlap and need not be whole lines.
-        labels: What passages are, to name what is left out: (passage, name), in order, such as the body of `def fit`.
     """
 
     description: str
     has_failed: bool | None = None
     facts: Sequence[str] = ()
     names: Sequence[str] = ()
-    landmarks: Sequence[Passage] = ()
-    labels: Sequence[Label] = ()
 
 
 Reader = Callable[[Result], Reading | None]

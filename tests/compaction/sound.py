@@ -31,7 +31,7 @@ def bash(content: str, command: str) -> Result:
 
 
 def read_soundly(reader: Reader, result: Result) -> Reading | None:
-    """Return what a reader sees, twice the same, its spans inside the content, its lines short and single."""
+    """Return what a reader sees, twice the same, its lines short and single."""
     reading = reader(result)
     assert reading == reader(result)
     if reading is None:
@@ -44,12 +44,6 @@ def read_soundly(reader: Reader, result: Result) -> Reading | None:
     assert len(reading.facts) <= 12
     assert len(reading.names) <= 60
     assert all(isinstance(name, str) and name for name in reading.names)
-    assert len(reading.landmarks) <= 60
-    assert len(reading.labels) <= 200
-    passages = [*reading.landmarks, *(passage for passage, _ in reading.labels)]
-    assert all(0 <= passage.start <= passage.end <= len(result.content) for passage in passages)
-    starts = [passage.start for passage, _ in reading.labels]
-    assert starts == sorted(starts)
     return reading
 
 

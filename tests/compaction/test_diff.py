@@ -80,23 +80,6 @@ def test_changed_line_that_looks_like_a_header_is_counted_as_a_line() -> None:
     assert "shop/cart.py +2 -2 in Cart, tax" in read(CART).facts
 
 
-def test_changed_lines_are_landmarks_one_of_each_file_first() -> None:
-    content = CART + OTHERS
-    shown = [content[passage.start : passage.end] for passage in read(content).landmarks]
-    first = "-        for item in self.items:\n+        for item in self.sorted():\n+            self.check(item)"
-    assert shown == [first, "+# New\n+text", "-gone", "--- an old note"]
-
-
-def test_hunks_are_labelled_with_file_and_function() -> None:
-    reading = read(CART)
-    assert [name for _, name in reading.labels] == ["cart.py: class Cart:", "cart.py: def tax(amount):"]
-    assert CART[reading.labels[1][0].start :].startswith("@@ -40,4")
-
-
-def test_commit_and_its_subject_are_told() -> None:
-    assert "commit 0123456789ab: Sort the cart" in read(SHOW, "git show").facts
-
-
 def test_plain_diff_is_read() -> None:
     reading = read(PLAIN, "diff -u old/cart.c cart.c")
     assert reading.facts[1] == "cart.c +1 -1"
@@ -139,4 +122,3 @@ def test_spoiled_diffs_are_read_soundly(content: str) -> None:
 def test_hostile_diffs_cost_bounded_facts(content: str) -> None:
     reading = read(content)
     assert len("".join(reading.facts)) <= 12 * 200
-    assert len(reading.landmarks) <= 60

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.compaction.compactor import Result
-from memory_context.compaction.readers import cut_json
+from memory_context.compaction.readers import parsing
 from memory_context.compaction.readers.records import read_json
 from memory_context.compaction.reading import Reading
 
@@ -20,46 +20,13 @@ BOOKINGS = [
 ]
 BOOKINGS[7] |= {"status": "failed", "nights": 40, "error": "card declined"}
 
-TOOLS_YAML = """\
-success: true
-matched_tools:
-- server_name: weather
-  tool_name: get_forecast
-  tool_description: 'Tells the weather: for a city, and its neighbours,
-    for up to ten days'
-  inputschema:
-    city: (string) The city
-    days: (Optional, number) How many days
-- server_name: maps
-  tool_name: find_route
-  tool_description: Finds a way
-  inputschema:
-    origin: (string) From
-    target: (string) To
-"""
-TOOLS_JSON = json.dumps(
-    {
-        "tools": [
-            {
-                "name": "send_mail",
-                "description": "Sends",
-                "inputSchema": {"type": "object", "properties": {"to": {}, "cc": {}}, "required": ["to"]},
-            },
-            {"name": "list_mail", "description": "Lists", "inputSchema": {"type": "object", "properties": {}}},
-        ]
-    }
-)
-SAMPLES = [json.dumps(BOOKINGS, indent=1), json.dumps({"data": BOOKINGS}), TOOLS_YAML, TOOLS_JSON, str(BOOKINGS)]
+SAMPLES = [json.dumps(BOOKINGS, indent=1), json.dumps({"data": BOOKINGS}), str(BOOKINGS)]
 
 
 def read(content: str) -> Reading:
     reading = read_soundly(read_json, Result(content, "api"))
     assert reading is not None
     return reading
-
-
-def shown(content: str, reading: Reading) -> list[str]:
-    return [content[passage.start : passage.end] for passage in reading.landmarks]
 
 
 @pytest.mark.parametrize(
@@ -73,25 +40,12 @@ def shown(content: str, reading: Reading) -> list[str]:
         ("Python literal", str),
     ],
 )
-def test_records_are_counted_named_and_measured_however_they_are_printed(
-    kind: str, render: Callable[[object], str]
-) -> None:
+def test_records_are_counted_and_named_however_they_are_printed(kind: str, render: Callable[[object], str]) -> None:
     reading = read(render(BOOKINGS))
     assert reading.description.startswith(f"{kind}, 12 records")
     assert {f"BK-{n:03}" for n in range(12)} <= set(reading.names)
     facts = "\n".join(reading.facts)
-    assert "nights 1 (BK-000) to 40 (BK-007)" in facts
-    assert "status: open 11, failed 1" in facts
     assert "card declined" in facts
-
-
-def test_failed_records_come_first_in_the_excerpt_and_elisions_are_named_by_record() -> None:
-    content = json.dumps(BOOKINGS)
-    reading = read(content)
-    assert '"BK-007"' in shown(content, reading)[0]
-    passage, name = reading.labels[3]
-    assert name == "BK-003"
-    assert json.loads(content[passage.start : passage.end]) == BOOKINGS[3]
 
 
 def test_records_that_lack_a_field_are_counted() -> None:
@@ -110,38 +64,6 @@ def test_a_gap_in_the_middle_leaves_the_records_before_it() -> None:
     content = json.dumps(BOOKINGS)
     names = read(content[:500] + "\n[... 400 characters left out ...]\n" + content[900:]).names
     assert "BK-000" in names
-
-
-@pytest.mark.parametrize("content", [TOOLS_YAML, TOOLS_JSON])
-def test_tools_are_listed_with_their_parameters(content: str) -> None:
-    reading = read(content)
-    assert reading.description.startswith("list of 2 tools")
-    expected = (
-        ["weather: get_forecast(city, days?)", "maps: find_route(origin, target)"]
-        if content is TOOLS_YAML
-        else ["send_mail(to, cc?)", "list_mail()"]
-    )
-    assert [line for line in reading.facts if "(" in line] == expected
-    assert reading.names[0] in ("get_forecast", "send_mail")
-
-
-def test_an_openapi_document_lists_its_endpoints() -> None:
-    paths = {"/pets": {"get": {"parameters": [{"name": "limit"}]}, "post": {}}, "/pets/{id}": {"get": {}}}
-    reading = read(json.dumps({"openapi": "3.0.0", "paths": paths}))
-    assert "GET /pets(limit?)" in reading.facts
-    assert "POST /pets" in reading.names
-
-
-def test_yaml_lists_of_records_are_read_with_nested_names() -> None:
-    pods = "".join(
-        f"- kind: Pod\n  metadata:\n    name: web-{n}\n  status: {'Failed' if n == 2 else 'Running'}\n"
-        for n in range(5)
-    )
-    content = f"apiVersion: v1\nitems:\n{pods}kind: List\n"
-    reading = read(content)
-    assert reading.description.startswith("YAML, 5 records in items")
-    assert "web-3" in reading.names
-    assert "name: web-2" in shown(content, reading)[0]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +99,7 @@ def test_fields_of_a_single_object_answer_by_themselves() -> None:
         "[INFO] starting\n[INFO] done\n",
         "[12]<button>Save</button>\n[13]<a>Home</a>\n",
         "- one\n- two\n",
-        "- name: only one field\n- name: another\n",
+        "- name: a\n  kind: list in YAML\n- name: another\n  kind: b\n",
         "def f(x):\n    return {'a': x}\n",
         "[1] a footnote and more of it",
         "python check.py\n[[ True False]\n [False  True]]\ndone\n",
@@ -207,14 +129,14 @@ def test_hostile_documents_are_survived(content: str) -> None:
 
 def test_of_a_huge_document_only_a_window_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
-    decode = cut_json._DECODER.raw_decode  # pyright: ignore[reportPrivateUsage]
+    decode = parsing._DECODER.raw_decode  # pyright: ignore[reportPrivateUsage]
 
     class Counting:
         def raw_decode(self, text: str, position: int) -> object:
             parsed.append(len(text))
             return decode(text, position)
 
-    monkeypatch.setattr(cut_json, "_DECODER", Counting())
+    monkeypatch.setattr(parsing, "_DECODER", Counting())
     content = json.dumps({"data": BOOKINGS * 4000})
     assert len(content) > 4_000_000
     reading = read_json(Result(content, "api"))

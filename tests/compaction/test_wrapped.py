@@ -152,15 +152,23 @@ def test_the_flag_decides_unless_the_text_reports_a_failure() -> None:
         assert compacted.status == f"tool {expected}."
 
 
-def test_records_inside_two_wrappers_are_labelled_in_the_original() -> None:
+def test_records_inside_two_wrappers_are_read() -> None:
     rows = [{"id": f"r-{n}", "title": "a\n'b'"} for n in range(5)]
     content = contents_repr(as_result(json.dumps(rows)))
     compacted = Compactors(readers=[read_json]).compact(Result(content, "tool"), Hint())
     assert "r-3" in compacted.facts
+    assert "JSON, 5 records (id, title)" in compacted.description
+
+
+def test_definitions_inside_a_wrapper_are_labelled_in_the_original() -> None:
+    """What an excerpt leaves out is named by what is defined there, where that stands in the content as it came."""
+    code = "".join(f"def f_{n}(x):\n    return '{n}'\n" for n in range(400))
+    content = as_result(code)
+    compacted = Compactors().compact(Result(content, "tool"), Hint(excerpt_limit_tokens=300))
     passage, name = compacted.labels[3]
-    assert name == "r-3"
-    assert "r-3" in content[passage.start : passage.end]
-    assert "r-2" not in content[passage.start : passage.end]
+    assert name == "def f_3(x)"
+    assert content[passage.start : passage.end].startswith("def f_3(x)")
+    assert compacted.excerpt
 
 
 @pytest.mark.parametrize(

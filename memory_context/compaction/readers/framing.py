@@ -13,8 +13,6 @@ from ..excerpt import Passage
 __all__ = [
     "FACTS",
     "FACT_LIMIT",
-    "LABELS",
-    "LANDMARKS",
     "NAMES",
     "Frame",
     "count_lines",
@@ -32,8 +30,6 @@ FACT_LIMIT = 200
 DESCRIPTION_CHARACTERS = 110
 FACTS = 12
 NAMES = 60
-LANDMARKS = 60
-LABELS = 200
 """The most of each in a reading."""
 LONGEST_LINE = 1000
 """Of a longer line only its beginning is looked at."""

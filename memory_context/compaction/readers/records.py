@@ -1,36 +1,38 @@
-"""JSON and its like: which records there are, what they have, how they are called, and which stand out.
+"""JSON and its like: which records there are, which fields they have, how they are called, and what failed.
 
-Agents come back to such a result for an id, for a name, for the least or the greatest of a number, or to learn which
-fields there are; an error in it is usually one field.
+Agents come back to such a result for an id, for a name, or to learn which fields there are; an error in it is usually
+one field.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ..compactor import Result
-from ..excerpt import Passage
 from ..reading import Reading
-from .columns import Column, categories, is_naming, ranges
-from .framing import LABELS, LANDMARKS, NAMES, described, fact
-from .outcome import errors_in, is_failed, text_of
-from .parsing import PARSED, Document, find_document, passages_of
-from .tools_listed import ListedTool, tools_in
+from .framing import FACTS, NAMES, described, fact
+from .parsing import PARSED, Document, find_document
 
 __all__ = ["read_json"]
 
 _VISITED = 5000
-_COLUMNS = 12
+_FIELDS = 12
 _SAMPLED = 50
-_SCALARS = 12
 _OBJECTS = 5
 
+_ERROR_FIELDS = ("error", "errors", "error_message", "errorMessage", "exception", "traceback", "stderr")
+_MESSAGES = ("message", "msg", "detail", "details", "error", "reason", "description", "text", "title")
+_BAD = {"failed", "failure", "error", "fail", "denied", "unhealthy"}
+_GOOD = {"success", "ok", "succeeded", "passed"}
+_NAMING = {
+    "id", "key", "name", "title", "path", "url", "uri", "email", "code", "slug", "sku", "file", "filename", "link",
+    "login", "username", "user", "symbol", "uuid", "guid", "sha", "ref", "number", "label", "host", "hostname", "tool",
+}  # fmt: skip
 
-@dataclass(frozen=True)
-class _Records:
-    """The largest list of like objects: how it is reached, the objects, and their keys if it is an object itself."""
+
+class _Records(NamedTuple):
+    """The longest list of like objects: how it is reached, the objects, and their keys if it is an object itself."""
 
     path: tuple[str, ...]
     rows: Sequence[dict[str, Any]]
@@ -38,39 +40,39 @@ class _Records:
 
 
 def read_json(result: Result) -> Reading | None:
-    """Return what JSON, JSON Lines, printed Python data and lists of records in YAML say; None if it is none."""
-    content = result.content
-    document = find_document(content)
+    """Return what JSON, JSON Lines and printed Python data say; None if the content is none."""
+    document = find_document(result.content)
     if document is None:
         return None
-    value, records = document.value, _records(document.value)
-    rows = records.rows if records else ()
-    columns = _columns(rows)
-    tools = tools_in(value, rows)
-    named = _called(records, columns, tools)
-    failed, errors = errors_in(value, rows, columns)
-    scalars = _scalars(value)
-    facts = [*errors, *scalars[:1], *(tool.line() for tool in tools[:_COLUMNS])]
-    if not tools and records:
-        facts += _facts_of(columns, named)
-    passages, labels = _places(content, document, records, named, columns)
+    records = _records(document.value)
+    fields = Counter(chain.from_iterable(records.rows))
+    failed, errors = _errors(document.value, records.rows)
+    scalars = _scalars(document.value)
+    facts = [*errors, *scalars[:1]]
+    if fields:
+        facts.append(
+            f"fields: {', '.join(_field(name, count, records) for name, count in fields.most_common(_FIELDS))}"
+        )
     return Reading(
-        _description(content, document, records, columns, tools),
+        _description(result.content, document, records, list(fields)),
         has_failed=failed,
-        facts=[fact(line) for line in (*facts, *scalars[1:])][:_COLUMNS],
-        names=_names(value, records, columns, tools),
-        landmarks=passages,
-        labels=labels,
+        facts=[fact(line) for line in (*facts, *scalars[1:])][:FACTS],
+        names=_names(document.value, records, fields),
     )
 
 
-def _records(value: Any) -> _Records | None:
-    """Return the longest list of objects that is near the top, or an object whose members are like objects."""
-    best: _Records | None = None
+def _field(name: str, count: int, records: _Records) -> str:
+    missing = len(records.rows) - count
+    return f"{name} ({missing:,} missing)" if missing else name
+
+
+def _records(value: Any) -> _Records:
+    """Return the longest list of objects near the top, or an object whose members are like objects; else no rows."""
+    best = _Records((), ())
     queue: list[tuple[Any, tuple[str, ...]]] = [(value, ())]
     for node, path in islice(queue, _VISITED):
         found = _of_list(node, path) or _of_object(node, path)
-        if found and len(found.rows) > (len(best.rows) if best else 0):
+        if found and len(found.rows) > len(best.rows):
             best = found
         if isinstance(node, dict) and len(queue) < _VISITED:
             queue += [(child, (*path, key)) for key, child in islice(cast("dict[str, Any]", node).items(), 200)]
@@ -78,16 +80,11 @@ def _records(value: Any) -> _Records | None:
 
 
 def _of_list(node: Any, path: tuple[str, ...]) -> _Records | None:
-    while isinstance(node, list):
-        items = cast("list[Any]", node)
-        rows = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
-        if rows:
-            return _Records(path, rows) if len(rows) * 2 > len(items) else None
-        inner = [cast("list[Any]", item) for item in items if isinstance(item, list)]
-        node, path = list(chain.from_iterable(inner)), (*path, "")
-        if not inner or len(path) > _COLUMNS:
-            return None
-    return None
+    items = cast("list[Any]", node) if isinstance(node, list) else []
+    if items and isinstance(items[0], list):
+        items = list(chain.from_iterable(cast("list[Any]", item) for item in items if isinstance(item, list)))
+    rows = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+    return _Records(path, rows) if len(rows) * 2 > len(items) else None
 
 
 def _of_object(node: Any, path: tuple[str, ...]) -> _Records | None:
@@ -101,51 +98,46 @@ def _of_object(node: Any, path: tuple[str, ...]) -> _Records | None:
     return _Records(path, rows, list(named)) if shared * 2 > min(len(rows), _SAMPLED) else None
 
 
-def _columns(rows: Sequence[dict[str, Any]]) -> list[Column]:
-    """Return the fields of records, those of objects inside them too, the most common first."""
-    counts = Counter(chain.from_iterable(rows))
-    columns: list[Column] = []
-    for key, _ in counts.most_common(_COLUMNS * 2):
-        values = [row.get(key) for row in rows]
-        inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
-        if inner and len(inner) * 2 > len(rows):
-            for child in islice(Counter(chain.from_iterable(inner[:_SAMPLED])), _COLUMNS):
-                columns.append(Column(f"{key}.{child}", [_field(item, child) for item in values]))
-        else:
-            columns.append(Column(key, values, missing=len(rows) - counts[key]))
-    return columns[: _COLUMNS * 3]
+def _errors(value: Any, rows: Sequence[dict[str, Any]]) -> tuple[bool | None, list[str]]:
+    """Return whether an object says that the call failed, and the errors that it or its records tell."""
+    failed: bool | None = None
+    lines: list[str] = []
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value)
+        said = next((text for key in _ERROR_FIELDS if (text := _text(named.get(key) or ""))), "")
+        status = _text(named.get("status") or "").lower()
+        outcome: Any = named.get("success", named.get("ok"))
+        flag: Any = named.get("isError", named.get("is_error"))
+        if said:
+            lines.append(f"error: {said}")
+        if outcome is False or flag is True or status in _BAD or (said and not rows and len(named) < 8):
+            failed = True
+        elif outcome is True or flag is False or status in _GOOD:
+            failed = False
+    for key in _ERROR_FIELDS:
+        if told := [text for row in rows if (text := _text(row.get(key) or ""))]:
+            lines.append(f"{len(told):,} of {len(rows):,} records have {key}: {told[0]}")
+    return failed, lines
 
 
-def _called(records: _Records | None, columns: Sequence[Column], tools: Sequence[ListedTool]) -> Sequence[str]:
-    """Return what the records are called by: their keys, or the field that tells most of them apart."""
-    if records is None or records.keys:
-        return records.keys if records else ()
-    if len(tools) == len(records.rows):
-        return [tool.name for tool in tools]
-    naming = [column.texts for column in columns if is_naming(column.name)]
-    return max(naming, key=lambda texts: len(set(texts)), default=())
-
-
-def _facts_of(columns: Sequence[Column], named: Sequence[str]) -> Iterator[str]:
-    shown = [column.name + (f" ({column.missing:,} missing)" if column.missing else "") for column in columns]
-    yield from ranges(columns, named)
-    yield from categories(columns)
-    yield f"fields: {', '.join(shown[:_COLUMNS])}{', …' if len(columns) > _COLUMNS else ''}"
-
-
-def _names(value: Any, records: _Records | None, columns: Sequence[Column], tools: Sequence[ListedTool]) -> list[str]:
-    """Return tools, keys, ids and names, by columns, those that tell most records apart first."""
-    found: list[str] = [*(tool.name for tool in tools), *(tool.server for tool in tools)]
-    if records and not tools:
-        found += records.keys[:NAMES]
-        naming = [column for column in columns if is_naming(column.name)]
-        naming.sort(key=lambda column: -len(set(column.texts)))
-        share = max(NAMES // max(len(naming), 1), 10)
-        for column in naming:
-            found += dict.fromkeys(islice((text for text in column.texts if text), share))
-    if len(found) < NAMES and not tools:
-        found += [text for key, text in _leaves(value) if is_naming(key)]
+def _names(value: Any, records: _Records, fields: Counter[str]) -> list[str]:
+    """Return keys, ids and names, by fields, those that tell most records apart first."""
+    found: list[str] = [*records.keys[:NAMES]]
+    naming = [
+        list(dict.fromkeys(text for row in records.rows if (text := _text(row.get(name)))))
+        for name in islice(filter(_is_naming, fields), _FIELDS)
+    ]
+    for texts in sorted(naming, key=len, reverse=True):
+        found += texts[: max(NAMES // len(naming), 10)]
+    if len(found) < NAMES:
+        found += [text for key, text in _leaves(value) if _is_naming(key)]
     return [name for name in dict.fromkeys(found) if 1 < len(name) <= 120 and name.isprintable()][:NAMES]
+
+
+def _is_naming(name: str) -> bool:
+    """Whether values under this name are what things are called by, such as `id`, `flight_number` or `userEmail`."""
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name[:60]).replace("-", "_")
+    return name.lower() in _NAMING or words.rpartition("_")[2] in _NAMING
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, str]]:
@@ -157,7 +149,7 @@ def _leaves(value: Any) -> Iterator[tuple[str, str]]:
         elif isinstance(node, list):
             queue += [(key, item) for item in cast("list[Any]", node)[:_SAMPLED]]
         elif node is not None and not isinstance(node, bool):
-            yield key, text_of(node)
+            yield key, _text(node)
 
 
 def _scalars(value: Any) -> list[str]:
@@ -169,47 +161,31 @@ def _scalars(value: Any) -> list[str]:
     found: list[str] = []
     for name, node in (("", named), *islice(inner, _OBJECTS)):
         plain = ((key, item) for key, item in node.items() if not isinstance(item, (dict, list)))
-        if pairs := [f"{key}: {text_of(item)[:80]}" for key, item in islice(plain, _SCALARS)]:
+        if pairs := [f"{key}: {_text(item)[:80]}" for key, item in islice(plain, _FIELDS)]:
             found.append((f"{name}: " if name else "") + "; ".join(pairs))
     return found
 
 
-def _places(
-    content: str, document: Document, records: _Records | None, named: Sequence[str], columns: Sequence[Column]
-) -> tuple[list[Passage], list[tuple[Passage, str]]]:
-    """Return the passages to show first, and the records or members by name."""
-    passages = passages_of(content, document, records.path if records else ())
-    if not records:
-        value: Any = document.value
-        keys = list(cast("dict[str, Any]", value)) if isinstance(value, dict) else ()
-        labels = [(passage, key[:60]) for passage, key in zip(passages, keys, strict=False)]
-        return passages[:LANDMARKS], labels[:LABELS]
-    labels = [(passage, name[:60]) for passage, name in zip(passages, named, strict=False) if name]
-    placed = zip(passages, records.rows, strict=False)
-    bad = [passage for passage, row in placed if is_failed(row)]
-    extremes = sorted({index for column in columns for index in column.extremes if index < len(passages)})
-    marks = [*bad[: LANDMARKS // 2], *passages[:2], *(passages[index] for index in extremes)]
-    return list(dict.fromkeys(marks))[:LANDMARKS], labels[:LABELS]
-
-
-def _description(
-    content: str, document: Document, records: _Records | None, columns: Sequence[Column], tools: Sequence[ListedTool]
-) -> str:
+def _description(content: str, document: Document, records: _Records, fields: Sequence[str]) -> str:
     size = f"{len(content):,} characters"
     cut = "" if document.is_whole else "cut off" if len(content) <= PARSED else "of which the beginning was read"
-    if tools:
-        return described(f"list of {len(tools):,} tools", "", cut, size)
-    if records and len(records.rows) > 1:
+    if len(records.rows) > 1:
         where = f" in {'.'.join(key for key in records.path if key)}" if any(records.path) else ""
-        shown = ", ".join(column.name for column in columns[:6])
         count = f"{len(records.rows):,}" + ("+" if cut else "")
-        return described(f"{document.kind}, {count} records{where}", f"({shown})", cut, size)
-    value = document.value
+        return described(f"{document.kind}, {count} records{where}", f"({', '.join(fields[:6])})", cut, size)
+    value: Any = document.value
     if isinstance(value, dict):
         keys = ", ".join(list(cast("dict[str, Any]", value))[:8])
         return described(f"{document.kind} object", f"({keys})", cut, size)
-    return described(f"{document.kind} list of {len(value):,}", "", cut, size)
+    return described(f"{document.kind} list of {len(cast('list[Any]', value)):,}", "", cut, size)
 
 
-def _field(value: Any, key: str) -> Any:
-    return cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
+def _text(value: Any) -> str:
+    """Return a scalar as text; of an object its message, of a list its first text."""
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value)
+        return next((text for key in _MESSAGES if isinstance(text := named.get(key), str)), "")
+    if isinstance(value, list):
+        first: Any = next(iter(cast("list[Any]", value)), None)
+        return "" if isinstance(first, list) else _text(first)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

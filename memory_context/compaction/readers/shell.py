@@ -1,11 +1,11 @@
-"""Reads what shell commands print: exit status, summaries, failed tests, errors, and what repeats.
+"""Reads what shell commands print: exit status, summaries, failed tests, errors, the last line.
 
 Any command's output is its; it is asked last, when no reader of a more particular sort of content knows the output.
 """
 
 import math
 import re
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -14,9 +14,8 @@ from ..compactor import Result
 from ..excerpt import Passage
 from ..reading import Reading
 from .calls import Call, call_of
-from .framing import LABELS, LANDMARKS, count_lines, described, fact, frame_of, lines_in, windows
-from .logs import COMPILERS, INTERESTING, SECTION, classify, outcome_of, runs_others, tool_of
-from .stack import find_traces
+from .framing import FACTS, LONGEST_LINE, NAMES, Frame, count_lines, described, fact, frame_of, windows
+from .logs import COMPILERS, INTERESTING, TOOLS, classify, outcome_of
 
 __all__ = ["read_shell"]
 
@@ -33,64 +32,45 @@ _SHAPES = re.compile(
     re.MULTILINE,
 )
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9])")
-_NO_DIGITS = str.maketrans("", "", "0123456789")
+_RAISED = re.compile(r"(?:[A-Za-z_][\w.]{0,200})?(?:Error|Exception|Exit|Interrupt|Warning|Group)\b")
+_TRACE = "Traceback (most recent call last)"
+_FRAME = re.compile(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
+_RAISED_CHARACTERS = 120
 _EXAMINED = 4000
 _TAIL_CHARACTERS = 20_000
-_LEAST_REPEATS = 5
-_LONGEST_SHOWN = 120
+_LAST_CHARACTERS = 4000
 
 
 @dataclass
 class _Log:
-    lines: list[tuple[int, str]]
-    summaries: dict[str, Passage] = field(default_factory=dict[str, Passage])
-    failures: dict[str, Passage] = field(default_factory=dict[str, Passage])
-    errors: dict[str, Passage] = field(default_factory=dict[str, Passage])
-    error_counts: Counter[str] = field(default_factory=Counter[str])
-    warnings: dict[str, Passage] = field(default_factory=dict[str, Passage])
-    files: Counter[str] = field(default_factory=Counter[str])
-    tools: Counter[str] = field(default_factory=Counter[str])
-    sections: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    names: list[str] = field(default_factory=list[str])
+    summaries: dict[str, str] = field(default_factory=dict[str, str])
+    failures: list[str] = field(default_factory=list[str])
+    errors: dict[str, None] = field(default_factory=dict[str, None])
+    names: dict[str, None] = field(default_factory=dict[str, None])
 
 
 def read_shell(result: Result) -> Reading | None:
     """Return how a command or a build ended and what it reported; None if the content is no output of a command."""
     content, call = result.content, call_of(result)
     frame = frame_of(content, call.command)
-    if not call.command and frame.exit_status is None and not _is_log(content, frame.body):
-        return None
-    if call.prints_file and not frame.exit_status and not _is_log(content, frame.body):
+    last = _last_lines(content, frame.body)
+    raised = _raised(content, frame.body, last[0]) if last else ""
+    is_log = raised or _is_log(content, frame.body)
+    is_shell = call.command or frame.exit_status is not None
+    if not is_log and (not is_shell or (call.prints_file and not frame.exit_status)):
         return None  # a document that speaks of errors reports none
-    passages = windows(content, frame.body)
-    log = _read(content, passages)
-    has_failed = frame.has_failed if frame.exit_status is not None else _verdict(call, log)
-    traces = find_traces(log.lines) if any(content.find("raceback (", p.start, p.end) >= 0 for p in passages) else []
-    facts = [f"exit status {frame.exit_status}"] if frame.exit_status else []
+    log = _read(content, frame.body)
+    has_failed = frame.has_failed if frame.exit_status is not None else True if raised else _verdict(call, log)
+    facts = [raised, *([f"exit status {frame.exit_status}"] if frame.exit_status else [])]
     facts += list(log.summaries)[-4:] or ([f"{len(log.failures):,} failures"] if log.failures else [])
-    facts += list(log.failures)[:5]
-    facts += [trace.line() for trace in traces[-2:]]
-    facts += [f"{text} ×{count}" if (count := log.error_counts[text]) > 1 else text for text in list(log.errors)[:4]]
-    if log.files:
-        facts.append("reported in " + ", ".join(f"{name} ({count})" for name, count in log.files.most_common(6)))
-    if log.warnings:
-        first = next(iter(log.warnings))
-        facts.append(f"{len(log.warnings)} sorts of warnings, first: {first}" if len(log.warnings) > 1 else first)
-    facts += _repeats(log.lines)
-    if len(facts) < 4:
-        facts += _last_lines(log.lines, 3 - len(facts) // 2)
-    if frame.exit_status == 0 and len(facts) < 3:
-        facts.append("exit status 0")
-    ends = [trace.raised_at for trace in traces[-3:] if trace.raised_at]
-    important = [*list(log.failures.values())[:20], *ends, *list(log.errors.values())[:20]]
-    landmarks = [*list(log.summaries.values())[-6:], *important, *list(log.warnings.values())[:5]]
+    facts += [*log.failures[:5], *(text for text in list(log.errors)[:4] if not raised.startswith(text))]
+    if not (log.summaries or log.failures or log.errors):
+        facts += [f"{'before it' if number else 'last line'}: {text}" for number, text in enumerate(last)]
     return Reading(
-        description=_description(call, log, frame.exit_status, count_lines(content, frame.body)),
+        description=_description(content, frame, call, log, raised),
         has_failed=has_failed,
-        facts=list(dict.fromkeys(fact(text) for text in facts if text.strip()))[:12],
-        names=list(dict.fromkeys([*log.names, *(name for name, _ in log.files.most_common(20))]))[:60],
-        landmarks=list(dict.fromkeys(landmarks))[:LANDMARKS],
-        labels=_labels(log, passages),
+        facts=list(dict.fromkeys(fact(text) for text in facts if text.strip()))[:FACTS],
+        names=list(log.names)[:NAMES],
     )
 
 
@@ -109,60 +89,52 @@ def _is_log(content: str, body: Passage) -> bool:
     return bool(head or _SHAPES.search(content, max(body.start, body.end - _SNIFFED_CHARACTERS), body.end))
 
 
-def _read(content: str, passages: list[Passage]) -> _Log:
-    log = _Log(lines_in(content, passages))
-    told: dict[str, str] = {}
-    for index in _interesting(content, passages, log.lines):
-        start, raw = log.lines[index]
-        text = _as_shown(raw)
-        passage = Passage(start, start + len(raw))
-        if (section := SECTION.match(text)) and len(log.sections) < LABELS:
-            log.sections.append((start, next(group for group in section.groups() if group)))
-            log.tools["pytest"] += log.sections[-1][1] == "test session starts"
-        noted = classify(text)
-        if noted is None:
+def _raised(content: str, body: Passage, last: str) -> str:
+    """Return the exception that the last line tells, with its place; empty if no trace of Python ends there."""
+    start = content.rfind(_TRACE, max(body.start, body.end - _TAIL_CHARACTERS), body.end)
+    if start < 0 or not _RAISED.match(last):
+        return ""
+    frames = list(_FRAME.finditer(content, start, body.end))
+    return f"{last[:_RAISED_CHARACTERS]} ({frames[-1][1]}:{frames[-1][2]})" if frames else last
+
+
+def _read(content: str, body: Passage) -> _Log:
+    log = _Log()
+    told: dict[str, int] = {}
+    for text in _interesting(content, body):
+        if (noted := classify(text)) is None:
             continue
-        if noted.tool:
-            log.tools[noted.tool] += 1
         bare = text.strip().strip("= ") if noted.kind == "summary" else text.strip()
         if noted.kind == "summary":
             log.summaries.pop(bare, None)  # the last place counts
-            log.summaries[bare] = passage
+            log.summaries[bare] = noted.tool
         elif noted.kind == "failed":
-            test = noted.names[0]
-            if bare.startswith("FAILED") and test in told:  # in the progress, without the reason
-                log.failures.pop(told[test], None)
-            told[test] = bare
-            log.failures.setdefault(bare, passage)
-            log.names += [name for name in noted.names if name not in log.names[-10:] and len(log.names) < 200]
-        elif noted.kind == "warning":
-            log.warnings.setdefault(bare[:_LONGEST_SHOWN].translate(_NO_DIGITS) and bare, passage)
-        else:
-            log.files.update(noted.names)
-            if noted.kind == "error":
-                log.errors.setdefault(bare, passage)
-                log.error_counts[bare] += 1
+            place = told.setdefault(noted.names[0], len(log.failures))
+            if place == len(log.failures):
+                log.failures.append(bare)
+            elif bare.startswith("FAILED"):  # so far in the progress, without the reason
+                log.failures[place] = bare
+        elif noted.kind == "error":
+            log.errors.setdefault(bare)
+        if len(log.names) < 2 * NAMES:
+            log.names.update(dict.fromkeys(noted.names))
     return log
 
 
-def _interesting(content: str, passages: list[Passage], lines: list[tuple[int, str]]) -> list[int]:
-    """Return the places in `lines` of the lines worth a closer look, of very many the first ones and the last ones."""
-    found: list[int] = []
-    first = 0
-    for passage in passages:
+def _interesting(content: str, body: Passage) -> Iterator[str]:
+    """Yield the lines worth a closer look, of very many the first ones and the last ones."""
+    for passage in windows(content, body):
         data = to_utf8(content[passage.start : passage.end])
-        count = data.count(b"\n") + 1
-        cut = max(0, len(data) - _TAIL_CHARACTERS)
-        cut = data.rfind(b"\n", 0, cut) + 1
+        cut = data.rfind(b"\n", 0, max(0, len(data) - _TAIL_CHARACTERS)) + 1
+        seen = -1
         for begin, end in ((0, cut), (cut, len(data))):
-            index, position = first + data.count(b"\n", 0, begin), begin
             for start, _ in islice(INTERESTING.spans(data, begin, end, math.inf), _EXAMINED):
-                index += data.count(b"\n", position, start)
-                position = start
-                if not found or found[-1] < index:
-                    found.append(index)
-        first += count
-    return [index for index in found if index < len(lines)]
+                if start < seen:
+                    continue
+                first = data.rfind(b"\n", begin, start) + 1 or begin
+                seen = data.find(b"\n", start, end) + 1 or end
+                line = data[first : min(seen, first + 4 * LONGEST_LINE)]
+                yield _as_shown(line.decode("utf-8", "replace").rstrip("\n")[:LONGEST_LINE])
 
 
 def _as_shown(text: str) -> str:
@@ -172,44 +144,24 @@ def _as_shown(text: str) -> str:
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
-def _repeats(lines: list[tuple[int, str]]) -> list[str]:
-    """Return what was printed many times, apart from digits, with how often."""
-    shapes = "\n".join(text for _, text in lines).translate(_NO_DIGITS).split("\n")
-    repeated: list[str] = []
-    for shape, count in Counter(shapes).most_common(6):
-        if count < _LEAST_REPEATS:
-            break
-        if sum(map(str.isalpha, shape[:80])) >= 8 and len(repeated) < 2:
-            sample = _as_shown(lines[shapes.index(shape)][1]).strip()[:_LONGEST_SHOWN]
-            repeated.append(f"{count:,} lines like: {sample}")
-    return repeated
+def _last_lines(content: str, body: Passage) -> list[str]:
+    """Return the last two lines that say something, the last one first."""
+    tail = content[max(body.start, body.end - _LAST_CHARACTERS) : body.end].split("\n")
+    return list(islice((text for line in reversed(tail) if (text := _as_shown(line).strip())), 2))
 
 
-def _last_lines(lines: list[tuple[int, str]], limit: int) -> list[str]:
-    shown: list[str] = []
-    for _, raw in reversed(lines[-50:]):
-        if (text := _as_shown(raw).strip()) and len(shown) < limit:
-            shown.append(f"last line: {text}" if not shown else f"before it: {text}")
-    return shown
-
-
-def _labels(log: _Log, passages: list[Passage]) -> list[tuple[Passage, str]]:
-    end = passages[-1].end
-    starts = [start for start, _ in log.sections[1:]] + [end]
-    return [
-        (Passage(start, stop), name) for (start, name), stop in zip(log.sections, starts, strict=False) if stop > start
-    ]
-
-
-def _description(call: Call, log: _Log, exit_status: int | None, line_count: int) -> str:
-    program = call.pipelines[-1][0] if call.pipelines else ()
-    tool = tool_of(program[0], program[1:]) if program else ""
-    wrote = next((name for name, _ in log.tools.most_common() if name != "diagnostics"), "")
-    what = f"{tool or wrote} output" if tool or wrote else "output"
-    if log.failures or log.tools["pytest"] or any(outcome_of(summary) is not None for summary in log.summaries):
-        writer = tool if tool and not runs_others(tool) else wrote or tool  # two tools write some summaries alike
-        what = f"{writer} log" if writer else "test log"
+def _description(content: str, frame: Frame, call: Call, log: _Log, raised: str) -> str:
+    body = frame.body
+    is_session = content.find("test session starts", body.start, body.start + _SNIFFED_CHARACTERS) >= 0
+    writers = ["pytest"] if is_session else []
+    writers += [tool for summary, tool in log.summaries.items() if outcome_of(summary) is not None]
+    program = next((one for one in reversed(call.programs) if one in TOOLS), "")
+    writer = program if program not in ("make", "npm", "gradle") else ""
+    what = "output"
+    if log.failures or writers:
+        tool = writer or (writers[-1] if writers else "pytest" if "::" in log.failures[0] else "test")
+        what = f"{tool} log"
     summary = next((text for text in reversed(log.summaries) if any(map(str.isdigit, text))), "")
-    summary = summary or (f"{len(log.failures):,} failures" if log.failures else "")
-    status = f"exit status {exit_status}" if exit_status else ""
-    return described(what, "", summary[:44], status, f"{line_count:,} lines")
+    summary = summary or (f"{len(log.failures):,} failures" if log.failures else raised.partition(":")[0])
+    status = f"exit status {frame.exit_status}" if frame.exit_status else ""
+    return described(what, "", summary[:44], status, f"{count_lines(content, body):,} lines")
