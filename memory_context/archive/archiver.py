@@ -232,7 +232,7 @@ class Archiver:
         """
         await self._flusher.flush(if_stopped=f"session {self.identity[2]} was closed while it was being archived")
 
-    async def settled(self, seconds: float) -> None:
+    async def settled(self, seconds: float | None = None) -> None:
         """Wait for what is being written now, however it ends, but not longer than told."""
         await self._flusher.writing.wait(seconds)
 

@@ -1,8 +1,7 @@
-from .background import Background, attempt, begin
+from .background import LARGE_CHARACTERS, Background, attempt, begin, in_thread_if_large
 from .breaker import Breaker
 from .flusher import Flusher
 from .loops import PerLoop, Timer
-from .threads import LARGE_CHARACTERS, in_thread_if_large
 from .unwritten import WRITE_SECONDS, Buffer, Unwritten
 
 __all__ = [

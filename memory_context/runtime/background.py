@@ -10,14 +10,18 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..errors import StoreUnavailableError
 from .loops import PerLoop
 
-__all__ = ["Background", "attempt", "begin"]
+__all__ = ["LARGE_CHARACTERS", "Background", "attempt", "begin", "in_thread_if_large"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+LARGE_CHARACTERS = 20_000
+"""Reading through so many takes up to ten milliseconds; handing work to a thread takes a tenth of one."""
 
 _CANCEL_SECONDS = 0.2  # between two cancellations: before Python 3.12 wait_for may swallow one
 
@@ -136,6 +140,21 @@ async def attempt(
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # it may hang, and nobody waits for it
             if cancel_seconds:
                 await asyncio.wait([task], timeout=cancel_seconds)
+
+
+async def in_thread_if_large(size: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function returns; called in a thread if its input is large, so that the event loop goes on.
+
+    Args:
+        size: The length of the text that is read through once; a caller whose function takes more or less than that
+            for a character says so by a factor. `math.inf`: always in a thread.
+        function: Looks at nothing that the event loop changes.
+        *args: Its arguments.
+        **kwargs: Its arguments.
+    """
+    if size > LARGE_CHARACTERS:
+        return await asyncio.to_thread(function, *args, **kwargs)
+    return function(*args, **kwargs)
 
 
 def _is_elsewhere(loop: asyncio.AbstractEventLoop) -> bool:

@@ -1,7 +1,6 @@
 """What belongs to one event loop: a value, a planned call.
 
-A program may run several event loops, one after another or in several threads, and may drop one without closing
-anything. Planned calls are timers and not tasks that sleep: a loop that is dropped does not complain of a timer.
+Planned calls are timers, not tasks that sleep: a program may drop its event loop without closing anything.
 """
 
 import asyncio

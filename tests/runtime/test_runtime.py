@@ -73,6 +73,7 @@ class Histories(RuleBasedStateMachine):
         self.written: list[int] = []
         self.flushes: list[Caller] = []
         self.failed_in: asyncio.AbstractEventLoop | None = None
+        self.failed_at = 0.0
         self.noted_in: asyncio.AbstractEventLoop | None = None
         self.breaker = Breaker(2.0, failures_allowed=2, longest_seconds=8.0)
         self.in_a_row = 0
@@ -95,7 +96,7 @@ class Histories(RuleBasedStateMachine):
 
     def note_failure(self, error: BaseException) -> None:
         assert isinstance(error, FailedError)
-        self.failed_in = asyncio.get_running_loop()
+        self.failed_in, self.failed_at = asyncio.get_running_loop(), self.now
 
     # --- the work
 
@@ -106,16 +107,20 @@ class Histories(RuleBasedStateMachine):
         self.gates.append(gate)
         self.at_work[place] += 1
         assert self.at_work[place] == 1, "two at once in one event loop"
+        outcome, counts = "", 1
         try:
-            outcome = await gate
-        except asyncio.CancelledError:
-            if not is_stubborn:
-                raise
-            outcome = "cancelled"
+            for may_resist in (is_stubborn, False):
+                try:
+                    outcome = await asyncio.shield(gate)
+                    break
+                except asyncio.CancelledError:
+                    if not may_resist:
+                        raise
+                    self.at_work[place] -= 1  # given up: another may begin
+                    counts = 0
         finally:
-            self.at_work[place] -= 1
+            self.at_work[place] -= counts
             self.gates.remove(gate)
-        await asyncio.sleep(0)
         if outcome == "fails":
             raise FailedError
         return outcome
@@ -123,7 +128,7 @@ class Histories(RuleBasedStateMachine):
     async def write(self) -> None:
         is_told = any(not one.task.done() and not one.loop.is_closed() for one in self.flushes)
         has_failed = self.failed_in is asyncio.get_running_loop()  # another loop's failure comes at any moment
-        assert is_told or not (has_failed and self.flusher.breaker.is_open), "it is to be left alone"
+        assert is_told or not has_failed or self.now >= self.failed_at + RETRY_SECONDS, "it is to be left alone"
         taken, self.buffer = self.buffer, []
         try:
             await self.gated("write")
@@ -131,6 +136,7 @@ class Histories(RuleBasedStateMachine):
             self.buffer = taken + self.buffer
             raise
         self.written += taken
+        self.failed_in = None
 
     # --- what happens
 
@@ -159,6 +165,7 @@ class Histories(RuleBasedStateMachine):
         self.added += 1
         if place is None:
             self.flusher.note()
+            self.noted_in = None
         else:
             self.loops[place].call_soon(self.flusher.note)
             self.noted_in = self.loops[place]
@@ -199,6 +206,16 @@ class Histories(RuleBasedStateMachine):
             self.end_work(0, "fails")
         self.wait(BATCH_SECONDS)
 
+    @rule(place=LOOPS)
+    def cancelled_flush(self, place: int) -> None:
+        self.add(place)
+        self.turn()
+        self.flush(place, is_shielded=False)
+        self.turn()
+        self.callers[-1].is_cancelled = self.callers[-1].task.cancel()
+        self.go_on()
+        assert self.buffer == []
+
     @rule(choice=st.integers(0, 7))
     def cancel_caller(self, choice: int) -> None:
         waiting = [one for one in self.callers if not one.task.done() and not one.loop.is_closed()]
@@ -225,6 +242,12 @@ class Histories(RuleBasedStateMachine):
         self.run(place, cancel())
 
     @rule(place=LOOPS)
+    def stop_stubborn_work(self, place: int) -> None:
+        self.ask_for_work(place, None, is_stubborn=True)
+        self.turn()
+        self.stop(place)
+
+    @rule(place=LOOPS)
     def stop(self, place: int) -> None:
         """In mid-flight: afterwards nothing of ours is under way in this event loop."""
 
@@ -247,9 +270,10 @@ class Histories(RuleBasedStateMachine):
         loop = self.loops[place]
         for caller in self.callers:
             caller.is_cancelled |= caller.loop is loop
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        self.step(place, 12)
+        for _ in range(2):
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            self.step(place, 12)
         self.stop(place)
         assert not asyncio.all_tasks(loop)
         loop.close()
