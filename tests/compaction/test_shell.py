@@ -210,7 +210,9 @@ def test_trace_that_ends_the_output_is_a_failure_and_its_exception_is_kept() -> 
     assert reading.facts[0] == "shop.errors.PriceError: no price of pear (/app/main.py:3)"
     assert reading.description == "output, shop.errors.PriceError, 5 lines"
     assert read(TRACE + "exit status 0\n", "./run").has_failed is False
-    assert "KeyError: 'hinge'" in read(UNITTEST).facts
+    assert "KeyError: 'hinge' (/app/shop/tests.py:9)" in read(UNITTEST).facts
+    followed = TRACE.replace("PriceError", "ImproperlyConfigured") + "Did you forget a setting?\nexit status 1\n"
+    assert "shop.errors.ImproperlyConfigured: no price of pear (/app/main.py:3)" in read(followed, "./run").facts
     without_a_call = read_soundly(read_shell, Result(TRACE, "python"))
     assert without_a_call is not None
     assert without_a_call.has_failed is True

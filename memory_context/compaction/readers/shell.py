@@ -32,7 +32,7 @@ _SHAPES = re.compile(
     re.MULTILINE,
 )
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9])")
-_RAISED = re.compile(r"(?:[A-Za-z_][\w.]{0,200})?(?:Error|Exception|Exit|Interrupt|Warning|Group)\b")
+_RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?:: [^\n]*)?(?=\r?$)", re.MULTILINE)  # the first line without indentation
 _TRACE = "Traceback (most recent call last)"
 _FRAME = re.compile(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
 _RAISED_CHARACTERS = 120
@@ -54,16 +54,16 @@ def read_shell(result: Result) -> Reading | None:
     content, call = result.content, call_of(result)
     frame = frame_of(content, call.command)
     last = _last_lines(content, frame.body)
-    raised = _raised(content, frame.body, last[0]) if last else ""
-    is_log = raised or _is_log(content, frame.body)
+    raised, is_end = _raised(content, frame.body)
+    is_log = is_end or _is_log(content, frame.body)
     is_shell = call.command or frame.exit_status is not None
     if not is_log and (not is_shell or (call.prints_file and not frame.exit_status)):
         return None  # a document that speaks of errors reports none
     log = _read(content, frame.body)
-    has_failed = frame.has_failed if frame.exit_status is not None else True if raised else _verdict(call, log)
-    facts = [raised, *([f"exit status {frame.exit_status}"] if frame.exit_status else [])]
+    has_failed = frame.has_failed if frame.exit_status is not None else is_end or _verdict(call, log)
+    facts = [raised if is_end else "", *([f"exit status {frame.exit_status}"] if frame.exit_status else [])]
     facts += list(log.summaries)[-4:] or ([f"{len(log.failures):,} failures"] if log.failures else [])
-    facts += [*log.failures[:5], *(text for text in list(log.errors)[:4] if not raised.startswith(text))]
+    facts += [raised, *log.failures[:5], *(text for text in list(log.errors)[:4] if not raised.startswith(text))]
     if not (log.summaries or log.failures or log.errors):
         facts += [f"{'before it' if number else 'last line'}: {text}" for number, text in enumerate(last)]
     return Reading(
@@ -89,13 +89,15 @@ def _is_log(content: str, body: Passage) -> bool:
     return bool(head or _SHAPES.search(content, max(body.start, body.end - _SNIFFED_CHARACTERS), body.end))
 
 
-def _raised(content: str, body: Passage, last: str) -> str:
-    """Return the exception that the last line tells, with its place; empty if no trace of Python ends there."""
+def _raised(content: str, body: Passage) -> tuple[str, bool]:
+    """Return the exception of the last trace of Python with its place, and whether it ends the output."""
     start = content.rfind(_TRACE, max(body.start, body.end - _TAIL_CHARACTERS), body.end)
-    if start < 0 or not _RAISED.match(last):
-        return ""
-    frames = list(_FRAME.finditer(content, start, body.end))
-    return f"{last[:_RAISED_CHARACTERS]} ({frames[-1][1]}:{frames[-1][2]})" if frames else last
+    frames = list(_FRAME.finditer(content, start, body.end)) if start >= 0 else []
+    match = _RAISED.search(content, frames[-1].end(), body.end) if frames else None
+    if match is None:
+        return "", False
+    said = f"{match[0][:_RAISED_CHARACTERS]} ({frames[-1][1]}:{frames[-1][2]})"
+    return said, not content[match.end() : body.end].strip()
 
 
 def _read(content: str, body: Passage) -> _Log:
