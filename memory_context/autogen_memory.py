@@ -177,7 +177,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         """
         text = query if isinstance(query, str) else str(query.content)
         limit = self._limit if limit is None else limit
-        hits = await self._memory.search(text, limit=limit, criteria=criteria or MemoryCriteria())
+        hits = await self._memory.search(text, limit, criteria, reader=self.name)
         return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
@@ -195,10 +195,13 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             fenced, pieces, query, self._limit_tokens, default_token_counter(), self._lead
         )
         hits = [hits[index] for index in indexes]
+        keys = [hit.item.key for hit in hits]
         if isinstance(model_context, ShowsMemories):
-            await model_context.show_memories(text, [hit.item.key for hit in hits], self.name)
+            await model_context.show_memories(text, keys, self.name)
         elif [message.content for message in own] != [text]:
             await self._replace(model_context, text, has_own=bool(own))
+            if keys:
+                self._memory.trail.note_read("searched", keys, self.name, repr(query))
         return UpdateContextResult(memories=MemoryQueryResult(results=[_content_of(hit) for hit in hits]))
 
     async def _found(self, query: str) -> list[SearchHit]:
@@ -207,7 +210,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             return []
         try:
             with at_most(_STEP_SECONDS):
-                found = await asyncio.wait_for(self._memory.search(query, limit=self._limit), _SEARCH_SECONDS)
+                found = await asyncio.wait_for(self._memory.search(query, self._limit, reader=None), _SEARCH_SECONDS)
         except (MemoryContextError, asyncio.TimeoutError) as error:
             self._breaker.failed()
             why = str(error) or "the store did not answer in time"

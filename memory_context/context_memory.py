@@ -120,9 +120,8 @@ class ContextMemory:
         """
         from .tools import retrieve_item
 
-        return (
-            await retrieve_item(self, memory_key, memory.MemoryTransform.of(transform, **params), for_application=True)
-        )[0]
+        text, _ = await retrieve_item(self, memory_key, memory.MemoryTransform.of(transform, **params))
+        return text
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
         """Return the items of this user that answer a query best, each with its best passage; the best first.
@@ -131,9 +130,7 @@ class ContextMemory:
             ValueError: The limit is less than 1.
             StoreUnavailableError: The store cannot be reached now.
         """
-        hits = await self.agent_memory.search(query, limit=limit, criteria=criteria or MemoryCriteria())
-        self.agent_memory.trail.note("searched", [hit.item.key for hit in hits], f"search: {query!r}")
-        return hits
+        return await self.agent_memory.search(query, limit, criteria)
 
     def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory.

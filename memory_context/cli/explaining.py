@@ -143,7 +143,7 @@ async def _texts_of(
 ) -> list[str]:
     """Return the text of each segment; what only the store has is read there."""
     missing = {one.keys[0] for one, text in shown if one.state == "full" and one.keys and not text}
-    contents = await memory.retrieve_contents(missing) if missing else {}
+    contents = await memory.retrieve_contents(missing, reader=None) if missing else {}
     return [_text_of(one, text, contents, transcript) for one, text in shown]
 
 

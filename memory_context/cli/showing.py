@@ -132,7 +132,7 @@ async def _read(
         raise await AgentMemory(store, name).not_found(key)
     memory = AgentMemory(store, name, found.agent_id, found.session_id)
     try:
-        item = await memory.retrieve(key, transform)
+        item = await memory.retrieve(key, transform, reader=None)
     except TransformError as error:
         raise Failure(_in_options(str(error)), ASKED_WRONGLY) from error
     if item is None:  # it was forgotten meanwhile

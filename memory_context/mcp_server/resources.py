@@ -66,7 +66,8 @@ async def list_resources(served: ServedMemory, cursor: str | None) -> types.List
     """
     offset = _offset_of(cursor)
     memory = await served.memory()
-    items = await memory.query(MemoryCriteria(limit=_ITEMS_PER_PAGE + 1, offset=offset))
+    items = await memory.query(MemoryCriteria(limit=_ITEMS_PER_PAGE + 1, offset=offset), reader=None)
+    memory.trail.note_read("listed", [item.key for item in items[:_ITEMS_PER_PAGE]], "resources", f"offset={offset}")
     sessions = [] if offset else await served.sessions(_SESSIONS_LISTED)
     following = offset + _ITEMS_PER_PAGE
     has_more = len(items) > _ITEMS_PER_PAGE and following < _MOST_ITEMS_LISTED
@@ -124,12 +125,12 @@ async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResource
     if parts.scheme != _SCHEME or not key or path:
         raise ItemNotFoundError(f"{shorten(str(uri), 120)!r} is neither {_ITEM_TEMPLATE} nor {_SESSION_TEMPLATE}")
     memory = await served.memory()
-    item = await memory.retrieve(key)
+    item = await memory.retrieve(key, reader=None)
     if item is None:
         raise await memory.not_found(key)
     if item.type == SECRET_TYPE:
         raise SecretError(f"{key!r} is a secret, which is not given to clients: the application reads it by its key")
-    memory.trail.note("retrieved", [item.key], "resource")
+    memory.trail.note_read("retrieved", [item.key], "resource", "full")
     if len(item.content) <= _MOST_CHARACTERS:
         return _contents(uri, item.content, _mime_type(item), item)
     hint = (
@@ -187,7 +188,10 @@ async def completed(served: ServedMemory, template: str, argument: types.Complet
     """Return keys or session ids that begin with what was typed, then those that hold it."""
     if (template, argument.name) == (_ITEM_TEMPLATE, "key"):
         memory = await served.memory()
-        found = [(item.key, item.ref.description) for item in await memory.query(MemoryCriteria(limit=_KEYS_COMPARED))]
+        found = [
+            (item.key, item.ref.description)
+            for item in await memory.query(MemoryCriteria(limit=_KEYS_COMPARED), reader=None)
+        ]
     elif (template, argument.name) == (_SESSION_TEMPLATE, "session_id"):
         found = [(one.session_id, one.title) for one in await served.sessions(_KEYS_COMPARED)]
     else:

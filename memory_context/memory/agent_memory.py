@@ -10,19 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, get_args
-from uuid import uuid4
 
 from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..identifiers import checked_identifier
-from ..references import KEY_PATTERN, Lookup, MemoryRef, memory_key_for, one_line
+from ..references import KEY_PATTERN, Lookup, MemoryRef, one_line
 from ..runtime import in_thread_if_large
 from ..store import (
     CallerOrigin,
     MemoryCriteria,
     MemoryStore,
-    NewMemory,
     ProgressCallback,
     Reach,
     ReadScope,
@@ -35,14 +33,10 @@ from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, item_of
 from .searching import SearchHit, search_items
 from .sharing import Sharing, refusal
 from .snapshots import MemorySnapshot
-from .storable import as_json, check_draft, is_too_large
+from .storable import SUFFIX_LENGTHS, as_json, check_draft, is_too_large, new_memories
 from .transforms import FULL, MemoryTransform, cut
 
 __all__ = ["AgentMemory"]
-
-EVERYTHING = MemoryCriteria()
-
-_SUFFIX_LENGTHS = (6, 10, 20)  # of keys; when all are taken, such as by what was forgotten, a random one follows
 
 
 class AgentMemory:
@@ -156,8 +150,10 @@ class AgentMemory:
         if self._masks_credentials:
             drafts = [replace(draft, description=masked(draft.description)) for draft in drafts]
         size = sum(len(draft.content) for draft in drafts) / 5  # hashing takes less than reading
-        for suffix_length in (*_SUFFIX_LENGTHS, None):
-            memories = await in_thread_if_large(size, self._new_memories, drafts, suffix_length)
+        for suffix_length in (*SUFFIX_LENGTHS, None):
+            memories = await in_thread_if_large(
+                size, new_memories, drafts, self.agent_id, self.session_id, self.sharing != "shared", suffix_length
+            )
             try:
                 keys = await self.memory_store.insert_memories(self.user_id, memories)
             except ConflictError:
@@ -172,17 +168,24 @@ class AgentMemory:
         raise AssertionError("the last suffix length returns or raises")
 
     async def retrieve(
-        self, key: str, transform: MemoryTransform = FULL, *, answer_limit_tokens: int | None = None
+        self,
+        key: str,
+        transform: MemoryTransform = FULL,
+        *,
+        answer_limit_tokens: int | None = None,
+        reader: str | None = "retrieve",
     ) -> MemoryItem | None:
         """Return the item behind a reference, cut as asked; None if this scope has none.
 
-        The stored content is never changed, and `FULL` returns exactly what came in.
+        The stored content is never changed, and `FULL` returns exactly what came in. The audit trail notes the read,
+        as it does those of `search`, `query` and `retrieve_contents`.
 
         Args:
             key: The `memory_key` of a placeholder, such as `run_shell_k3f7x2`.
             transform: How to cut. Line numbers and characters count from 1.
             answer_limit_tokens: The most the returned content may take; it then ends with how to go on. None is
                 unlimited.
+            reader: Name of the caller in the audit trail; None if the caller notes the read itself or shows nothing.
 
         Raises:
             TransformError: The pattern or range is unusable; says what to send instead.
@@ -194,36 +197,49 @@ class AgentMemory:
         if stored is None or not stored.is_active:
             return None
         if transform == FULL and answer_limit_tokens is None:
-            return item_of(stored, stored.content, True, "all of")
-        summary = None
-        if transform.name == "summary":
-            summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
-        shown = await asyncio.to_thread(
-            cut,
-            stored.content,
-            transform,
-            key=key,
-            counter=self._counter,
-            answer_limit_tokens=answer_limit_tokens,
-            token_count=stored.token_count,
-            model_summary=summary,
-        )
-        return item_of(stored, shown.text, shown.is_whole, shown.label)
+            item = item_of(stored, stored.content, True, "all of")
+        else:
+            summary = None
+            if transform.name == "summary":
+                summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
+            shown = await asyncio.to_thread(
+                cut,
+                stored.content,
+                transform,
+                key=key,
+                counter=self._counter,
+                answer_limit_tokens=answer_limit_tokens,
+                token_count=stored.token_count,
+                model_summary=summary,
+            )
+            item = item_of(stored, shown.text, shown.is_whole, shown.label)
+        self.trail.note_read("retrieved", [key], reader, transform)
+        return item
 
-    async def retrieve_contents(self, keys: Iterable[str]) -> dict[str, str]:
+    async def retrieve_contents(self, keys: Iterable[str], *, reader: str | None = "retrieve") -> dict[str, str]:
         """Return the whole contents of several items in one read; keys out of this scope are left out."""
-        return await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self.scope)
+        contents = await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self.scope)
+        self.trail.note_read("retrieved", contents, reader, FULL)
+        return contents
 
-    async def query(self, criteria: MemoryCriteria = EVERYTHING) -> list[MemoryItem]:
+    async def query(self, criteria: MemoryCriteria | None = None, *, reader: str | None = "query") -> list[MemoryItem]:
         """Return the items that meet criteria, without their content, the newest first unless asked otherwise.
+
+        Args:
+            criteria: Which items; None for the 50 newest.
+            reader: Name of the caller in the audit trail; None if the caller notes the read itself or shows nothing.
 
         Raises:
             StoreUnavailableError: The store cannot be reached now.
         """
+        criteria = criteria or MemoryCriteria()
         stored = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
+        self.trail.note_read("listed", [one.memory_key for one in stored], reader, criteria)
         return [item_of(one, "", False, "") for one in stored]
 
-    async def search(self, query: str, *, limit: int = 5, criteria: MemoryCriteria = EVERYTHING) -> list[SearchHit]:
+    async def search(
+        self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None, *, reader: str | None = "search"
+    ) -> list[SearchHit]:
         """Return the items that answer a query best, each with its best passage; the best first.
 
         Ranked by terms (BM25 with the frequencies of the user's own memory) and by meaning (embeddings), fused; what is
@@ -233,6 +249,7 @@ class AgentMemory:
             query: Any text: words, a question, an identifier, a line of a log.
             limit: How many items at most.
             criteria: Which items count; its own limit and order do not.
+            reader: Name of the caller in the audit trail; None if the caller notes the read itself or shows nothing.
 
         Raises:
             ValueError: The limit is less than 1.
@@ -240,8 +257,10 @@ class AgentMemory:
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
-        found = search_items(self.memory_store, self.user_id, query, limit, criteria, self.scope)
-        return await within(self.memory_store.limits.call_seconds, found)
+        found = search_items(self.memory_store, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
+        hits = await within(self.memory_store.limits.call_seconds, found)
+        self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))
+        return hits
 
     async def share(self, key: str, agent_id: str) -> None:
         """Let another of the user's agents read one item of the own scope, however isolated it is.
@@ -369,29 +388,3 @@ class AgentMemory:
         """Who reads here, and how far: what every statement that reads items is passed."""
         keys = None if self._restored is None else tuple(self._restored)
         return ReadScope(self.agent_id, self.session_id, self._reach, keys)
-
-    def _new_memories(self, drafts: Sequence[Draft], suffix_length: int | None) -> list[NewMemory]:
-        salt = () if suffix_length else (uuid4().hex,)
-        return [
-            NewMemory(
-                memory_key=memory_key_for(
-                    draft.source,
-                    (self.agent_id, self.session_id, draft.type, *salt),
-                    draft.content,
-                    suffix_length or _SUFFIX_LENGTHS[-1],
-                ),
-                content=draft.content,
-                summary=one_line(draft.description),
-                token_count=draft.token_count,
-                memory_type=draft.type,
-                source=one_line(draft.source, 100),
-                agent_id=self.agent_id,
-                session_id=self.session_id,
-                tags=draft.tags,
-                related_to=draft.related_to,
-                metadata=draft.metadata,
-                is_private=self.sharing != "shared",
-                origin=draft.origin,
-            )
-            for draft in drafts
-        ]

@@ -34,7 +34,7 @@ class AuditEvent:
         at: When, in UTC, by the clock of the server.
         session_id: In which session; empty for none.
         agent_id: Whose doing it was; empty for nobody's.
-        kind: stored, forgotten; retrieved, searched, listed (by query_memory), paged (read_history); expanded,
+        kind: stored, forgotten; retrieved, searched, listed (query), paged (read_history); expanded,
             recalled, withdrawn (brought into the view and out of it again); compacted, folded, shortened, cleared
             (shown as less); lost (events that could not be written).
         keys: The items.
@@ -87,6 +87,15 @@ class AuditTrail:
         detail = shorten(detail, _DETAIL_CHARACTERS)
         unique = tuple(dict.fromkeys(keys))
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
+
+    def note_read(self, kind: EventKind, keys: Iterable[str], reader: str | None, asked: object) -> None:
+        """Note what a reader asked for and was given.
+
+        A read by None is skipped, and one that returned nothing, unless it is a search.
+        """
+        keys = list(keys)
+        if reader and (keys or kind == "searched"):
+            self.note(kind, keys, f"{reader}: {asked}")
 
     def note_decision(self, transcript: "Transcript", decision: object) -> None:
         """Note what a decision does to items; one that does nothing to them, or is of an unknown kind, is passed over.

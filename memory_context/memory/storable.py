@@ -1,16 +1,20 @@
-"""What an item can take, checked before anything is stored: whatever is refused here a row would not give back."""
+"""Drafts become rows. Values that a row would not give back unchanged are refused before anything is stored."""
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
 from ..escaping import to_utf8
-from ..references import KEY_PATTERN
-from ..store import refuse_secret
-from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, TYPE_LIMIT_CHARACTERS
+from ..references import KEY_PATTERN, memory_key_for, one_line
+from ..store import NewMemory, refuse_secret
+from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, TYPE_LIMIT_CHARACTERS, Draft
 
-__all__ = ["as_json", "check_draft", "is_too_large"]
+__all__ = ["SUFFIX_LENGTHS", "as_json", "check_draft", "is_too_large", "new_memories"]
 
+SUFFIX_LENGTHS = (6, 10, 20)
+"""Characters of a key's suffix, tried in order. When all are taken, as by forgotten items, a random key follows."""
 
 _TYPE = re.compile(r"\w[\w.-]*")
 
@@ -61,3 +65,33 @@ def check_draft(memory_type: str, source: Any, tags: Any, related_to: Any, metad
         raise ValueError(f"related_to={related_to!r}: use a sequence of memory keys")
     if metadata is not None and json.loads(as_json("metadata", dict(metadata))) != dict(metadata):
         raise ValueError(f"metadata={metadata!r}: use what JSON gives back as it was, so str keys and no tuples")
+
+
+def new_memories(
+    drafts: Sequence[Draft], agent_id: str, session_id: str, is_private: bool, suffix_length: int | None
+) -> list[NewMemory]:
+    """Return the rows of drafts, with their keys; a suffix length of None makes random keys."""
+    salt = () if suffix_length else (uuid4().hex,)
+    return [
+        NewMemory(
+            memory_key=memory_key_for(
+                draft.source,
+                (agent_id, session_id, draft.type, *salt),
+                draft.content,
+                suffix_length or SUFFIX_LENGTHS[-1],
+            ),
+            content=draft.content,
+            summary=one_line(draft.description),
+            token_count=draft.token_count,
+            memory_type=draft.type,
+            source=one_line(draft.source, 100),
+            agent_id=agent_id,
+            session_id=session_id,
+            tags=draft.tags,
+            related_to=draft.related_to,
+            metadata=draft.metadata,
+            is_private=is_private,
+            origin=draft.origin,
+        )
+        for draft in drafts
+    ]

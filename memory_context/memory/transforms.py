@@ -187,6 +187,10 @@ class MemoryTransform:
         """Return the tool call for this transform with some parameters changed."""
         return call_text(key, self.name, self._given() | changes)
 
+    def __str__(self) -> str:
+        """Return the transform in a few words, such as `filtered pattern='error'`."""
+        return " ".join([self.name, *(f"{name}={value!r}" for name, value in self._given().items())])
+
     def _given(self) -> dict[str, Any]:
         """Return the parameters that are not at their defaults."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)[1:]}

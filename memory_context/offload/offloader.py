@@ -373,7 +373,9 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: fl
     keys = {part.stored.refs[0].key for _, part in missing if part.stored and part.stored.refs}
     contents: dict[str, str] = {}
     try:
-        contents = await asyncio.wait_for(memory.retrieve_contents(keys), min(max(seconds, 0.5), _RESTORE_SECONDS))
+        contents = await asyncio.wait_for(
+            memory.retrieve_contents(keys, reader=None), min(max(seconds, 0.5), _RESTORE_SECONDS)
+        )
     except (MemoryContextError, asyncio.TimeoutError) as error:
         _logger.warning("what the store has is shown compacted: %s", str(error) or "it did not answer in time")
     gone: list[PartId] = []

@@ -1,7 +1,7 @@
 """Which items are meant: the one value that filters listing and searching alike."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
@@ -69,6 +69,11 @@ class MemoryCriteria:
         counts: tuple[Any, Any] = (self.limit, self.offset)
         if not all(isinstance(count, int) for count in counts) or self.limit < 1 or self.offset < 0:
             raise ValueError(f"limit={self.limit!r} must be at least 1, offset={self.offset!r} at least 0")
+
+    def __str__(self) -> str:
+        """Return the criteria that are set, such as `types=('custom',) limit=5`; `all` for none."""
+        values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
+        return " ".join(f"{name}={value!r}" for name, value, default in values if value != default) or "all"
 
     @property
     def is_filter(self) -> bool:

@@ -1,6 +1,5 @@
 """Storing and opening single items."""
 
-from dataclasses import fields
 from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
@@ -22,47 +21,40 @@ async def retrieve_item(
     memory_key: str,
     transform: MemoryTransform,
     limit_tokens: int | None = None,
-    by: str = "retrieve",
     *,
-    for_application: bool = False,
+    model_tool: str | None = None,
 ) -> tuple[str, str]:
-    """Return what a key stands for, cut as asked, and a label that says what was read; the audit trail notes it.
+    """Return the text behind a key, cut as asked, and a label that says what was read; the audit trail notes it.
 
     Args:
-        host: The context that looks.
+        host: The context that reads.
         memory_key: The key of an item or of a fold.
         transform: How to cut.
         limit_tokens: The most the text may take; None is unlimited.
-        by: What looks, for the audit trail.
-        for_application: Whether the application reads, which gets the content and nothing else, also a secret of an
-            earlier version. A model is told what an item claims to be and is not.
+        model_tool: Name of the tool that reads for a model, which sees no secrets of earlier versions and is told what
+            an item claims to be and is not. None if the application reads: it gets the content and nothing else.
 
     Raises:
         ItemNotFoundError: There is no such item.
-        SecretError: It is a secret, and a model would see it.
+        SecretError: The item is a secret, and a model would see it.
         TransformError: The transform cannot be applied.
         StoreUnavailableError: The store cannot be reached now.
     """
+    memory = host.agent_memory
     text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
     if text is not None:
         shown = cut(text, transform, key=memory_key, counter=host.token_counter, answer_limit_tokens=limit_tokens)
-        host.agent_memory.trail.note("retrieved", [memory_key], f"{by}: {_in_words(transform)}")
-        return shown.text, f"{shown.label} [MemoryRef: {memory_key}]".strip()
-    item = await host.agent_memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens)
-    if item is None:
-        raise await host.agent_memory.not_found(memory_key)
-    if item.type == SECRET_TYPE and not for_application:
-        raise SecretError(f"{memory_key!r} is a secret, which no model is shown: ask the user for what you need")
-    host.agent_memory.trail.note("retrieved", [item.key], f"{by}: {_in_words(transform)}")
-    caveat = f"[{item.caveat}]\n" if item.caveat and not for_application else ""
-    return f"{caveat}{item.content}", f"{item.label} {item.ref.render()}".strip()
-
-
-def _in_words(transform: MemoryTransform) -> str:
-    """Return a transform in a few words, such as `filtered pattern='error'`."""
-    values = ((field.name, getattr(transform, field.name), field.default) for field in fields(transform))
-    given = [f"{name}={value!r}" for name, value, default in values if name != "name" and value != default]
-    return " ".join([transform.name, *given])
+        text, label = shown.text, f"{shown.label} [MemoryRef: {memory_key}]"
+    else:
+        item = await memory.retrieve(memory_key, transform, answer_limit_tokens=limit_tokens, reader=None)
+        if item is None:
+            raise await memory.not_found(memory_key)
+        if item.type == SECRET_TYPE and model_tool:
+            raise SecretError(f"{memory_key!r} is a secret, which no model is shown: ask the user for what you need")
+        caveat = f"[{item.caveat}]\n" if item.caveat and model_tool else ""
+        text, label = f"{caveat}{item.content}", f"{item.label} {item.ref.render()}"
+    memory.trail.note_read("retrieved", [memory_key], model_tool or "retrieve", transform)
+    return text, label.strip()
 
 
 # models that send the type of secrets are told why it is refused; none is offered it
@@ -174,7 +166,7 @@ class RetrieveMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: RetrieveMemoryArgs) -> Answer:
         try:
             key, transform = _key_of(args), _transform_of(args)
-            text, label = await retrieve_item(host, key, transform, answer_limit(host), self.name)
+            text, label = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
         except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
         except StoreError as error:

@@ -98,7 +98,7 @@ class PromptHead:
             return
         try:
             first = MemoryCriteria(limit=1, oldest_first=True)
-            found = await asyncio.wait_for(memory.query(first), self._policy.store_timeout_seconds)
+            found = await asyncio.wait_for(memory.query(first, reader=None), self._policy.store_timeout_seconds)
             self.user_has_memory = any(item.session_id != memory.session_id for item in found)
         except (MemoryContextError, asyncio.TimeoutError) as error:
             self._breaker.failed()

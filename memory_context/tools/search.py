@@ -81,27 +81,21 @@ class SearchMemoryTool(MemoryTool):
     async def _answer(self, host: ToolHost, args: SearchMemoryArgs) -> Answer:
         last = args.offset + args.limit
         try:
-            hits = await host.agent_memory.search(args.query, limit=last, criteria=args.criteria(host))
+            hits = await host.agent_memory.search(args.query, last, args.criteria(host), reader=None)
         except StoreError as error:
             return Answer(
                 f"The memory cannot be searched at the moment ({error}). Go on without it, or try again later.",
                 failed=True,
             )
         query, hits = one_line(args.query, 60), hits[args.offset :]
-        if not hits:
-            more = "more " if args.offset else ""
-            return Answer(
-                f"Nothing {more}is found for {query!r}. Try other words, or list what there is with query_memory."
-            )
         if not any(hit.is_relevant for hit in hits):
-            host.agent_memory.trail.note("searched", [], f"{self.name}: {query!r}")
-            return Answer(
-                f"Nothing {'more ' if args.offset else ''}here has much to do with {query!r}. Try other words, or list "
-                "what there is with query_memory."
-            )
+            host.agent_memory.trail.note_read("searched", [], self.name, repr(query))
+            more = "more " if args.offset else ""
+            found = f"{more}here has much to do with" if hits else f"{more}is found for"
+            return Answer(f"Nothing {found} {query!r}. Try other words, or list what there is with query_memory.")
         text, count = await asyncio.to_thread(_page, host, query, hits)
         keys = [hit.item.key for hit in hits[:count]]
-        host.agent_memory.trail.note("searched", keys, f"{self.name}: {query!r}")
+        host.agent_memory.trail.note_read("searched", keys, self.name, repr(query))
         next_step = (
             f"Search with other words; for what comes after these call search_memory(query={query!r}, "
             f"offset={args.offset + count}, …); query_memory lists what there is."
@@ -154,7 +148,7 @@ class QueryMemoryTool(MemoryTool):
         except ValueError:
             return Answer("since and until take times such as 2026-03-31 or 2026-03-31T18:00.", failed=True)
         try:
-            items = await host.agent_memory.query(criteria)
+            items = await host.agent_memory.query(criteria, reader=None)
         except StoreError as error:
             return Answer(
                 f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later.",
@@ -164,7 +158,7 @@ class QueryMemoryTool(MemoryTool):
             return Answer("Nothing more is stored." if args.offset else "Nothing is stored that meets this.")
         text, count = await asyncio.to_thread(_listing, host, items, args)
         last = args.offset + count
-        host.agent_memory.trail.note("listed", [item.key for item in items[:count]], f"{self.name}: {_in_words(args)}")
+        host.agent_memory.trail.note_read("listed", [item.key for item in items[:count]], self.name, _in_words(args))
         label = f"query_memory listed items {args.offset + 1}-{last}"
         next_step = f"{_more(last)} " if count < len(items) else "That is all that meets this. "
         next_step += "search_memory finds items by what they say."

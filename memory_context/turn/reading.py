@@ -109,7 +109,9 @@ class Reader:
         in_sight = {one.ref.key for one in offered if one.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
-        hits = await self._answered(self._memory.search(query, limit=most + min(len(left_out), _MORE_HITS))) or []
+        hits = (
+            await self._answered(self._memory.search(query, most + min(len(left_out), _MORE_HITS), reader=None)) or []
+        )
         hits = [hit for hit in hits if hit.is_relevant and left_out.isdisjoint((hit.item.key, *hit.item.other_keys))]
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
@@ -126,7 +128,7 @@ class Reader:
         return tuple(one.text for one in standing if any(opened.key == key for opened in one.opened))
 
     async def _retrieve(self, key: str) -> MemoryItem | None:
-        return await self._answered(self._memory.retrieve(key))
+        return await self._answered(self._memory.retrieve(key, reader=None))
 
     async def _answered(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
         """Return what the store answers; None if it does not, in time."""

@@ -30,14 +30,14 @@ async def stored_panel(
     shown: dict[str, Any] = {"tab": "stored", "scope": scope, "query": query, "items": [], "error": ""}
     try:
         if query.strip():
-            hits = await memory.search(query, limit=12, criteria=criteria)
+            hits = await memory.search(query, 12, criteria, reader="panel")
             shown["items"] = [
                 _listed(hit.item, thread_id) | {"passage": _around(hit.passage, query)}
                 for hit in hits
                 if hit.is_relevant
             ]
         else:
-            shown["items"] = [_listed(item, thread_id) for item in await memory.query(criteria)]
+            shown["items"] = [_listed(item, thread_id) for item in await memory.query(criteria, reader=None)]
     except MemoryContextError as error:
         shown["error"] = f"The memory cannot be read now: {error}"
     return shown
@@ -67,7 +67,7 @@ async def item_panel(
     shown: dict[str, Any] = {"tab": "item", "key": key, "error": "", "pattern": pattern, "start": start_line}
     memory = AgentMemory(memory_store, user_id)
     try:
-        item = await memory.retrieve(key)
+        item = await memory.retrieve(key, reader="panel")
         if item is None:
             if context is None:
                 raise await memory.not_found(key)
@@ -167,5 +167,5 @@ def _fitting(lines: Iterable[str]) -> Iterable[str]:
 
 async def _filtered(memory: AgentMemory, key: str, pattern: str) -> dict[str, Any]:
     transform = MemoryTransform.of("filtered", pattern=pattern, ignore_case=True, max_matches=50)
-    found = await memory.retrieve(key, transform)
+    found = await memory.retrieve(key, transform, reader=None)
     return {"text": found.content[:_PAGE_CHARACTERS] if found else "", "start": 0, "end": 0, "lines": 0}

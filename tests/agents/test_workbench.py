@@ -155,7 +155,7 @@ async def test_agent_answers_without_memory_tools_while_the_store_is_away(home: 
     agent = agent_of(context, client)
     await agent.run(task="Hello?")
     asked: list[object] = []
-    context.agent_memory.query = lambda criteria: asked.append(criteria)  # type: ignore[method-assign,assignment,return-value]
+    context.agent_memory.query = lambda criteria, **_: asked.append(criteria)  # type: ignore[method-assign,assignment,return-value]
     await agent.run(task="Hello?")
     assert offered_in(client) == [["survey"], ["survey"]]
     assert not asked

@@ -415,7 +415,7 @@ async def test_an_excerpt_is_shown_after_a_load_although_the_store_is_down(
     state = await context.save_state()
     later = context_of(store)
 
-    async def down(*_: object) -> dict[str, str]:
+    async def down(*_: object, **__: object) -> dict[str, str]:
         raise StoreUnavailableError("down")
 
     monkeypatch.setattr(type(later.agent_memory), "retrieve_contents", down)

@@ -1,13 +1,24 @@
 """The audit trail: what happened to the items of a session, complete, in order, and at no cost for the agent."""
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken
+from autogen_core.memory import MemoryContent
+from autogen_core.model_context import BufferedChatCompletionContext
 from autogen_core.models import AssistantMessage, UserMessage
 
-from memory_context import ContextPolicy, MemoryContext, MemoryStore, StoreUnavailableError
+from memory_context import (
+    ContextPolicy,
+    MemoryContext,
+    MemoryCriteria,
+    MemoryStore,
+    MemoryTransform,
+    PostgresMemory,
+    StoreUnavailableError,
+)
 from memory_context.memory import AgentMemory, AuditEvent
 from memory_context.messages import Address
 from memory_context.store.pool import Statement
@@ -26,6 +37,15 @@ from memory_context.transcript import (
 
 from ..agents.scripted import calls, model, report
 
+_T = TypeVar("_T")
+
+
+async def some(found: Awaitable[_T | None]) -> _T:
+    """Return what is found."""
+    value = await found
+    assert value is not None
+    return value
+
 
 def survey(topic: str) -> str:
     """Survey a topic at length."""
@@ -43,7 +63,8 @@ async def survey_of_owls(context: MemoryContext, *more: Any) -> str:
     tools = [survey, *context.tools()]
     agent = AssistantAgent("coder", client, tools=tools, model_context=context, max_tool_iterations=10)
     await agent.run(task="Survey the owls.")
-    return next(iter(await context.agent_memory.query())).key
+    (key,) = (await context.agent_memory.snapshot()).keys
+    return key
 
 
 def kinds(events: list[AuditEvent]) -> list[str]:
@@ -93,6 +114,57 @@ async def test_the_trail_of_a_session_says_what_happened_when_why_and_by_whom(
     assert of_agent["paged"].startswith("read_history: messages 1-")
     assert rest[4].detail == "retrieve: first_n n=3"
     assert rest[5].detail == "search: 'owls'"
+
+
+async def test_every_read_of_an_agents_memory_is_in_the_trail_once(context: MemoryContext, store: MemoryStore) -> None:
+    """Through the context or its `agent_memory` alike; a read that found nothing or failed is none."""
+    memory = context.agent_memory
+    key = await context.store("Owls first, then bats.", "the plan")
+    await store.flush_index()
+    cut = MemoryTransform.first_n(3)
+    assert (await context.retrieve(key, "first_n", n=3), await context.search("owls")) == (
+        (await some(memory.retrieve(key, cut))).content,
+        await memory.search("owls"),
+    )
+    await memory.retrieve(key, reader="report")
+    assert await memory.retrieve_contents([key, "none_k3f7x2"]) == {key: "Owls first, then bats."}
+    assert [item.key for item in await memory.query(MemoryCriteria(types=("custom",)))] == [key]
+    await memory.retrieve(key, reader=None)
+    await memory.search("owls", reader=None)
+    await memory.query(reader=None)
+    assert await memory.retrieve("none_k3f7x2") is None
+    for failing in (memory.search("owls", limit=0), context.search("owls", 0)):
+        with pytest.raises(ValueError, match="limit=0 must be at least 1"):
+            await failing
+    _, *events = await memory.audit()
+    assert {event.keys for event in events} == {(key,)}
+    assert [(event.kind, event.detail) for event in events] == [
+        ("retrieved", "retrieve: first_n n=3"),
+        ("searched", "search: 'owls'"),
+        ("retrieved", "retrieve: first_n n=3"),
+        ("searched", "search: 'owls'"),
+        ("retrieved", "report: full"),
+        ("retrieved", "retrieve: full"),
+        ("listed", "query: types=('custom',)"),
+    ]
+
+
+async def test_memories_shown_in_another_context_are_in_the_trail_once(store: MemoryStore) -> None:
+    """Not again while the same message stands; a MemoryContext notes its own decision to show them."""
+    memory = PostgresMemory("alice", "coder", memory_store=store)
+    await memory.add(MemoryContent(content="The lunch is on Thursday.", mime_type="text/plain"))
+    await store.flush_index()
+    buffered = BufferedChatCompletionContext(10)
+    own = MemoryContext("alice", "coder", "today", memory_store=store)
+    for shown in (buffered, buffered, own):
+        if not await shown.get_messages():
+            await shown.add_message(UserMessage(content="When is the lunch?", source="user"))
+        await memory.update_context(shown)
+    assert "Thursday" in str(await buffered.get_messages())
+    assert kinds(await memory.agent_memory.audit()) == ["stored", "searched"]
+    assert kinds(await own.agent_memory.audit()) == ["recalled"]
+    await memory.query("lunch")
+    assert (await memory.agent_memory.audit())[-1].detail == "postgres_memory: 'lunch'"
 
 
 async def test_folds_name_what_went_behind_them_once(store: MemoryStore) -> None:
