@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -30,6 +31,8 @@ SWITCHED_OFF = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
 """Settings of a server for tests: nothing of it outlives them, and its plans do not depend on when it looked."""
 
 os.environ["MEMORY_CONTEXT_KEEP_SECONDS"] = "0"  # servers of processes that tests start end with them
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose programs would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # what a test does not say itself; a longer search is one environment variable away, and a slow machine is no failure
 settings.register_profile(
