@@ -1,7 +1,7 @@
 """The settings of a context: one frozen value, every number with its unit in its name.
 
-`ContextPolicy()` is the recommended default. The defaults were chosen by replaying recorded agent runs (ARCHITECTURE.md
-says what was tried), so change one because a measurement says so.
+`ContextPolicy()` is the recommended default. The defaults were chosen by replaying recorded agent runs
+(docs/measurements.md says what was tried), so change one because a measurement says so.
 """
 
 import sys

@@ -20,6 +20,7 @@ from .snippets import snippets
 
 PACKAGE = REPOSITORY / "memory_context"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+DOCUMENTS = [str(path.relative_to(REPOSITORY)) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("[ds]*/*.md"))]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 NOT_IMPORTED_AT_ONCE = (
@@ -94,7 +95,7 @@ def _is_begun_by_hand(node: ast.AST) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "samples/README.md"])
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
 def test_links_of_the_documents_lead_somewhere(name: str):
     """Relative ones; the documents speak of files that exist."""
     text = (REPOSITORY / name).read_text(encoding="utf-8")

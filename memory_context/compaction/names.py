@@ -2,7 +2,7 @@
 
 An agent that has read a result comes back to it mostly by a name that stood there. So names are what a placeholder
 keeps, ranked by how likely they are to be asked for again. The weights are those of a logistic regression, rounded, of
-which names of large outputs a later call used (ARCHITECTURE.md says on what, and how well it does elsewhere).
+which names of large outputs a later call used (docs/measurements.md says on what, and how well it does elsewhere).
 
 Linear in what is analysed, and only so many characters of a content are: its ends, and what lies around the agent's
 own words in between.
