@@ -207,6 +207,27 @@ class Histories(RuleBasedStateMachine):
         self.wait(BATCH_SECONDS)
 
     @rule(place=LOOPS)
+    def flush_during_a_write(self, place: int) -> None:
+        """What was added before a flush is written when that returns, also if a write is under way."""
+        for _ in range(2):
+            self.add(place)
+            self.flush(place, is_shielded=True)
+            self.turn()
+        flush = self.callers[-1].task
+        for _ in range(10):
+            self.end_all_work()
+            self.turn()
+        assert flush.done()
+        assert flush.exception() is not None or self.buffer == []
+
+    @rule(place=LOOPS, is_stubborn=st.booleans())
+    def overdue_attempt(self, place: int, is_stubborn: bool) -> None:
+        self.ask_for_work(place, 1.0, is_stubborn)
+        self.turn()
+        self.wait(1.0)
+        assert self.callers[-1].task.done()
+
+    @rule(place=LOOPS)
     def cancelled_flush(self, place: int) -> None:
         self.add(place)
         self.turn()
@@ -309,8 +330,11 @@ class Histories(RuleBasedStateMachine):
         """Let time pass while everything works."""
         for _ in range(8):
             self.wait(BATCH_SECONDS)
-            while any(not gate.done() and not gate.get_loop().is_closed() for gate in self.gates):
-                self.end_work(0, "works")
+            self.end_all_work()
+
+    def end_all_work(self) -> None:
+        while any(not gate.done() and not gate.get_loop().is_closed() for gate in self.gates):
+            self.end_work(0, "works")
 
     def teardown(self) -> None:
         """Whatever happened, a loop in which the store works again writes everything, without being asked."""
