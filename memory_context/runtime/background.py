@@ -93,8 +93,8 @@ class Background(Generic[T]):
     def cancel(self) -> None:
         """Give up what is under way, in every event loop; returns at once."""
         for loop, tasks in self._tasks.all():
-            while tasks:
-                _, task = tasks.popitem()
+            given_up = [task for key in list(tasks) if (task := tasks.pop(key, None)) is not None]
+            for task in given_up:
                 with suppress(RuntimeError):  # the event loop was closed
                     if _is_elsewhere(loop):
                         loop.call_soon_threadsafe(task.cancel)
