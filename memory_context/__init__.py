@@ -17,3 +17,7 @@ def __getattr__(name: str) -> object:
     if getattr(value, "__module__", "").startswith(f"{__name__}."):
         value.__module__ = __name__
     return value
+
+
+for _name in globals().keys() & __all__:  # EAGER_IMPORT has imported them already
+    __getattr__(_name)

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from functools import cache
-from importlib import import_module
+from importlib import import_module, reload
 from importlib.metadata import version
 from typing import get_type_hints
 
@@ -69,6 +69,14 @@ def test_values_of_public_classes_survive_pickling() -> None:
         assert pickle.loads(pickle.dumps(value)) == value
     inner = b"cmemory_context.references\nMemoryRef\n."
     assert pickle.loads(inner) is MemoryRef
+
+
+def test_eager_imports_name_the_public_module_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EAGER_IMPORT imports all names at once, before the first of them is asked for."""
+    monkeypatch.setenv("EAGER_IMPORT", "1")
+    monkeypatch.setattr(MemoryRef, "__module__", "memory_context.references")
+    reload(memory_context)
+    assert MemoryRef.__module__ == "memory_context"
 
 
 def defines_code(value: object, name: str) -> bool:

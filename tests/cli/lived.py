@@ -76,7 +76,7 @@ async def _live(url: str) -> Lived:
         await context.get_messages()
         await say(context, "And which was the highest of them?")
         view = await context.explain()
-        keys = [item.key for item in reversed(await context.agent_memory.query())]
+        keys = [item.key for item in reversed(await context.agent_memory.query(reader=None))]
         await context.retrieve(keys[0], "filtered", pattern="finding 37")
         chat = [
             ChatMessage(f"m{number}", text, sender, datetime(2026, 1, 1, 12, number, tzinfo=timezone.utc))

@@ -57,7 +57,7 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
                 await add_step(context, report(f"owls {number}", 200 + 100 * number))
                 await context.get_messages()
                 await context.archive()
-                newest = (await context.agent_memory.query())[0]
+                newest = (await context.agent_memory.query(reader=None))[0]
                 await say(context, f"And the 17th finding of {newest.key}?")
             await context.close()
             return await store.conversations.read("alice", "s", "coder"), context.stats
