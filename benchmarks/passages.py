@@ -27,10 +27,11 @@ _PIECE = 500
 _ITEMS_AT_ONCE = 50
 _INDEXES = "SELECT indexname FROM pg_indexes WHERE schemaname = 'memory_context' AND indexdef LIKE '%USING hnsw%'"
 _COLUMNS = {
-    "agent_memory_contents": "user_id, id, content, content_bytes, content_sha256",
+    "agent_memory_contents": "user_id, id, content, content_bytes, content_sha256, beginning_sha256",
     "agent_memories": "user_id, id, memory_key, agent_id, session_id, memory_type, source, origin, summary, "
     "content_id, content_bytes, token_count, tags, content_metadata",
-    "agent_memory_chunks": "user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text",
+    "agent_memory_chunks": "user_id, content_id, chunk_number, start_char, end_char, start_line, end_line, text, "
+    "text_sha256",
     "agent_memory_terms": "user_id, term, content_id, postings",
     "agent_memory_embeddings": "user_id, embedding_model, content_id, chunk_number, embedding",
 }
@@ -111,7 +112,17 @@ class Filler:
         await self._write(
             "agent_memory_chunks",
             (
-                (user_id, of, one.number, one.start_char, one.end_char, one.start_line, one.end_line, one.text)
+                (
+                    user_id,
+                    of,
+                    one.number,
+                    one.start_char,
+                    one.end_char,
+                    one.start_line,
+                    one.end_line,
+                    one.text,
+                    sha256(one.text.encode()).digest(),
+                )
                 for of, one in chunks
             ),
         )
@@ -143,7 +154,8 @@ class Filler:
 
 def _content_row(user_id: str, content_id: int, content: str) -> tuple[Any, ...]:
     data = content.encode()
-    return (user_id, content_id, content, len(data), sha256(data + content_id.to_bytes(8, "big")).digest())
+    content_sha256 = sha256(data + content_id.to_bytes(8, "big")).digest()
+    return (user_id, content_id, content, len(data), content_sha256, sha256(content[:2000].encode()).digest())
 
 
 def _item_row(user_id: str, memory_id: int, content: str) -> tuple[Any, ...]:

@@ -65,12 +65,14 @@ def fork(number, last_line):
     os.close(read)
     return int(total) if total else None, os.WIFSIGNALED(status)
 
-total, was_killed = fork(0, -1)
-assert total and not was_killed
+# the first run also meets what is done once, and a slow database is tried again: the shortest of two is what all run
+(total, was_killed), (again, was_killed_again) = fork(0, -1), fork(-1, -1)
+assert total and again and not was_killed and not was_killed_again
+total = min(total, again)
 killed = 0
 for number in range(1, kills + 1):
     # the points are spread over the whole run, and shifted so that they do not fall into step with it
-    killed += fork(number, number * total // (kills + 1) + number * 7 % 50)[1]
+    killed += fork(number, number * total // (kills + 3) + number * 7 % 50)[1]
 os.write(1, f"killed {killed}\\n".encode())
 """
 
