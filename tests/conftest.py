@@ -39,6 +39,7 @@ settings.register_profile(
     "suite",
     max_examples=int(os.environ.get("MEMORY_CONTEXT_EXAMPLES", "50")),
     deadline=None,
+    derandomize=os.environ.get("MEMORY_CONTEXT_REQUIRE_ALL") == "1",  # the whole check says the same of the same code
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")

@@ -1,8 +1,8 @@
 """Work beside the caller: single flight, waits that do not pass a cancellation on, errors that nobody waits for.
 
-Promises: at most one task for each key and event loop; a caller who is cancelled, or whose time is over, leaves it
-alone; a task that was cancelled raises no CancelledError in those who wait for it; errors are retrieved; what an event
-loop left behind holds up nobody in the next one.
+Promises: at most one task for each key and event loop that was not given up; a caller who is cancelled, or whose time
+is over, leaves it alone; a task that was cancelled raises no CancelledError in those who wait for it; errors are
+retrieved; what an event loop left behind holds up nobody in the next one.
 """
 
 import asyncio
