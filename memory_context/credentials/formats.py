@@ -55,7 +55,7 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     ),
     # github.blog: "Behind GitHub's new authentication token formats" (npm has taken them over)
     "npm": (r"npm_", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    # pypi.org/help/#apitoken: a macaroon for pypi.org or test.pypi.org
+    # an API token of the Python Package Index: a macaroon
     "pypi": (r"pypi-AgE", rf"pypi-AgE(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw){_WORD}{{40,1000}}"),
     # RFC 7519 and RFC 7515: a JSON object, a JSON object, a signature (none for unsecured ones)
     "jwt": (r"eyJ", rf"eyJ{_WORD}{{8,8000}}\.eyJ{_WORD}{{2,8000}}\.{_WORD}{{16,4000}}"),
