@@ -31,7 +31,7 @@ class Definition(NamedTuple):
         number: The line number that stands in front of it; None without one.
         indent: Characters before the signature, a line number in front left out.
         kind: The keyword, such as `def`; empty for a heading.
-        name: What is defined; empty for a heading.
+        name: The defined identifier; empty for a heading.
         signature: The line, without the punctuation at its end.
     """
 
@@ -56,6 +56,6 @@ def definitions_in(text: str, start: int = 0, end: int | None = None) -> Iterato
 
 
 def line_number(line: str) -> int | None:
-    """Return the number that a tool put in front of a line; None if there is none."""
+    """Return the line number that a tool put in front of a line, or None."""
     match = _LINE_NUMBER.match(line)
     return int(match["number"]) if match else None

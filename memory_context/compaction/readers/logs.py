@@ -99,7 +99,7 @@ COMPILERS = frozenset({"gcc", "g++", "cc", "c++", "clang", "clang++", "javac", "
 
 
 class Noted(NamedTuple):
-    """What a line of a log is: a summary, a failed test, an error or a place; the names in it; who wrote it."""
+    """A classified log line: summary, failed test, error or place; its names; its writer."""
 
     kind: str
     names: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ class _Records(NamedTuple):
 
 
 def read_json(result: Result) -> Reading | None:
-    """Return what JSON, JSON Lines and printed Python data say; None if the content is none."""
+    """Return what JSON, JSON Lines and printed Python data say; None for any other content."""
     document = find_document(result.content)
     if document is None:
         return None
@@ -135,7 +135,7 @@ def _names(value: Any, records: _Records, fields: Counter[str]) -> list[str]:
 
 
 def _is_naming(name: str) -> bool:
-    """Whether values under this name are what things are called by, such as `id`, `flight_number` or `userEmail`."""
+    """Return True if a field of this name identifies things: `id`, `flight_number`, `userEmail`."""
     words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name[:60]).replace("-", "_")
     return name.lower() in _NAMING or words.rpartition("_")[2] in _NAMING
 
