@@ -28,7 +28,7 @@ from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.escaping import to_utf8
 from memory_context.store import ElementContent, MemoryStore, UIUser, within
 
-from .acting import acting_user, chat_session, remember_acting
+from .current_user import acting_user, chat_session, remember_acting
 from .dicts import (
     element_from_dict,
     element_to_dict,

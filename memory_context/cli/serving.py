@@ -60,8 +60,8 @@ def serve(
     It ends with SIGTERM or Ctrl-C.
     """
     from ..access import UsageError
-    from ..web.serving import ServeOptions
-    from ..web.serving import serve as serve_chat
+    from ..web.serve import ServeOptions
+    from ..web.serve import serve as serve_chat
 
     try:
         serve_chat(
@@ -116,8 +116,8 @@ def mcp(
     It ends when the client that started it has gone, and with SIGTERM or Ctrl-C.
     """
     from ..access import UsageError
-    from ..mcp_server.serving import McpOptions
-    from ..mcp_server.serving import serve as serve_memory
+    from ..mcp_server.run import McpOptions
+    from ..mcp_server.run import serve as serve_memory
 
     try:
         public_hosts = tuple(public_host or ())

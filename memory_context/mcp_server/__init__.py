@@ -8,7 +8,7 @@ whatever the texts hold.
 from ..extras import needs
 
 with needs("mcp", "the MCP server"):
-    from .served import ServedMemory
+    from .memory import ServedMemory
     from .server import create_server
 
 __all__ = ["ServedMemory", "create_server"]

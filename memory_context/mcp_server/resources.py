@@ -21,7 +21,7 @@ from ..memory import MemoryCriteria, MemoryItem
 from ..references import shorten
 from ..store import SECRET_TYPE, SessionInfo
 from ..view import history_text
-from .served import ServedMemory
+from .memory import ServedMemory
 
 __all__ = ["completed", "list_resources", "read_resource", "resource_templates"]
 

@@ -18,9 +18,9 @@ from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..escaping import sayable
 from ..store import within
 from ..tools import Confirm, ForgetProposal
+from .memory import ServedMemory
+from .prompts import instructions_for, prompt_named, prompts
 from .resources import completed, list_resources, read_resource, resource_templates
-from .served import ServedMemory
-from .teaching import instructions_for, prompt_named, prompts
 from .tools import ServedTools
 
 __all__ = ["create_server"]

@@ -29,7 +29,7 @@ from ..tools import (
 from ..tools.history import ReadHistoryArgs
 from ..tools.hosting import config_of
 from ..tools.repeating import Answer
-from .served import ServedMemory
+from .memory import ServedMemory
 
 __all__ = ["ServedTools"]
 

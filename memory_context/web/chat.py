@@ -27,11 +27,11 @@ from ..policy import ContextPolicy
 from ..runtime import Timer
 from ..sessions import Claims, SessionCache, SessionStates
 from ..store import ChatMessage, MemoryStore, SessionInfo
+from .agent_run import Answered, Delta, run_agent
 from .problems import ProblemError
-from .running import Answered, Delta, run_agent
+from .run import RequestRun
 from .schemas import ChatStep
 from .session import ChatSession, Question, title_of
-from .turn import Turn
 
 __all__ = ["AgentBuilder", "Begun", "Chat", "ChatEvent", "Done", "Said"]
 
@@ -112,7 +112,7 @@ class Chat:
         self._policy = policy
         self._model_client = model_client
         self._run_seconds = run_seconds
-        self._turns: dict[Turn[ChatEvent], SessionKey] = {}
+        self._runs: dict[RequestRun[ChatEvent], SessionKey] = {}
         self.sessions = (
             SessionCache(self._make, claims=claims, states=states, wait_seconds=wait_seconds)
             if cache is None
@@ -130,10 +130,10 @@ class Chat:
 
     async def close(self) -> None:
         """Stop what runs, archive every session and let go of it; the store stays open."""
-        for turn in [*self._turns]:
+        for turn in [*self._runs]:
             turn.stop(ProblemError("unavailable", "the server is shutting down", retry_after_seconds=2))
-        if self._turns:
-            await asyncio.wait([turn.task for turn in self._turns], timeout=_CLOSE_SECONDS)
+        if self._runs:
+            await asyncio.wait([turn.task for turn in self._runs], timeout=_CLOSE_SECONDS)
         await self.sessions.close()
 
     async def check(self) -> None:
@@ -148,7 +148,7 @@ class Chat:
 
     async def answer(
         self, user_id: str, session_id: str | None, agent_id: str | None, messages: Sequence[ChatMessage]
-    ) -> Turn[ChatEvent]:
+    ) -> RequestRun[ChatEvent]:
         """Begin to answer what a person says; the turn that is returned goes on by itself.
 
         Args:
@@ -166,12 +166,12 @@ class Chat:
         session_id = session_id or str(uuid5(NAMESPACE_OID, f"{user_id}\n{messages[0].id}"))
         key, is_stored = await self._key(user_id, session_id, agent_id, is_named)
 
-        async def work(turn: Turn[ChatEvent]) -> None:
+        async def work(turn: RequestRun[ChatEvent]) -> None:
             await self._work(turn, key, is_stored, messages)
 
-        turn = Turn[ChatEvent](work)
-        self._turns[turn] = key
-        turn.task.add_done_callback(lambda _: self._turns.pop(turn, None))
+        turn = RequestRun[ChatEvent](work)
+        self._runs[turn] = key
+        turn.task.add_done_callback(lambda _: self._runs.pop(turn, None))
         return turn
 
     def _check_agent(self, agent_id: str | None) -> None:
@@ -203,7 +203,7 @@ class Chat:
             raise ProblemError("session-deleted", f"session {session_id!r} was deleted on {when}")
 
     async def _work(
-        self, turn: Turn[ChatEvent], key: SessionKey, is_stored: bool, messages: Sequence[ChatMessage]
+        self, turn: RequestRun[ChatEvent], key: SessionKey, is_stored: bool, messages: Sequence[ChatMessage]
     ) -> None:
         async with self.sessions.hold(key) as session:
             session.is_stored = session.is_stored or is_stored
@@ -213,10 +213,10 @@ class Chat:
                 await self.sessions.discard(key)
                 raise
 
-    async def _answer(self, turn: Turn[ChatEvent], session: ChatSession, messages: Sequence[ChatMessage]) -> None:
+    async def _answer(self, turn: RequestRun[ChatEvent], session: ChatSession, messages: Sequence[ChatMessage]) -> None:
         session.check()
         agent = session.agent or await self._agent_for(session)
-        await session.heal()
+        await session.replay_missing_messages()
         question = await session.take(messages)
         turn.emit(Begun(session.key.session_id, session.key.agent_id))
         answer = question.known
@@ -229,7 +229,7 @@ class Chat:
         turn.emit(Done(tuple(stored_ids), question.known is not None))
 
     async def _run(
-        self, turn: Turn[ChatEvent], session: ChatSession, agent: TaskRunner, question: Question
+        self, turn: RequestRun[ChatEvent], session: ChatSession, agent: TaskRunner, question: Question
     ) -> ChatMessage | None:
         """Have the agent answer; one that was cut off or failed is made anew for the next question."""
         assert question.answered is not None
@@ -354,7 +354,7 @@ class Chat:
         live = self._live(user_id, session_id)
         if live is not None:
             live.context.archiver.abandon()
-        for turn, key in [*self._turns.items()]:
+        for turn, key in [*self._runs.items()]:
             if (key.user_id, key.session_id) == (user_id, session_id):
                 turn.stop(ProblemError("session-deleted", f"session {session_id!r} was deleted"))
         for agent_id in self._agents:

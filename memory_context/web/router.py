@@ -25,7 +25,6 @@ from ..identifiers import SessionKey, checked_identifier
 from ..policy import ContextPolicy
 from ..sessions import Claims, SessionCache, SessionStates
 from ..store import MemoryStore
-from .answering import EVENTS, streamed, whole
 from .chat import AgentBuilder, Chat
 from .limits import ChatLimits, RequestLimiter, read_body
 from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute, problem_responses
@@ -45,6 +44,7 @@ from .schemas import (
     written,
 )
 from .session import ChatSession
+from .sse import EVENTS, streamed, whole
 
 __all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "create_chat_router"]
 

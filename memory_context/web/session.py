@@ -66,7 +66,7 @@ class ChatSession:
         key: Whose it is.
         context: The agent's context in it.
         agent: Who answers; None to have it made again, as after a run that was cut off.
-        is_healed: Whether the agent has heard what the person sees.
+        is_replayed: Whether the agent has heard what the person sees.
         is_stored: Whether the session is known to the store; else its first messages make it so.
     """
 
@@ -74,7 +74,7 @@ class ChatSession:
         self.key = key
         self.context = context
         self.agent: TaskRunner | None = None
-        self.is_healed = False
+        self.is_replayed = False
         self.is_stored = False
         self._log: dict[str, ChatMessage] = {}  # the newest, in order
         self._stored: set[str] = set()  # those of them that are durable for certain
@@ -94,7 +94,7 @@ class ChatSession:
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state, or from the archive if that is newer."""
         await self.context.load_state(state)
-        self.is_healed = False
+        self.is_replayed = False
 
     async def archive(self) -> None:
         """Make durable what is not."""
@@ -121,15 +121,15 @@ class ChatSession:
         """The chat messages that are not durable yet."""
         return [*self.context.archiver.chat.values()]
 
-    async def heal(self) -> None:
+    async def replay_missing_messages(self) -> None:
         """Have the agent hear what the person sees and it has not heard; questions that wait for an answer stay out.
 
         Raises:
             StoreError: The conversation cannot be read now.
         """
-        if self.is_healed:
+        if self.is_replayed:
             return
-        self.is_healed = True  # at first: what is archived meanwhile asks for another time
+        self.is_replayed = True  # at first: what is archived meanwhile asks for another time
         try:
             stored = await self._unheard_pages()
             self._stored.update(message.id for message in stored)
@@ -137,7 +137,7 @@ class ChatSession:
             waiting = {message.id for message in self._waiting()}
             await self._put([message for message in self._unheard() if message.id not in waiting])
         except BaseException:
-            self.is_healed = False
+            self.is_replayed = False
             raise
 
     async def _unheard_pages(self) -> list[ChatMessage]:
@@ -233,7 +233,7 @@ class ChatSession:
         archiver.forget_chat(ids)
         self._stored.update(id_ for id_ in ids if id_ in self._log)
         if not all(id_ in self._log or id_ in archiver.delivered for id_ in ids):
-            self.is_healed = False
+            self.is_replayed = False
 
     # --- a question and its answer
 

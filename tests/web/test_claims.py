@@ -104,8 +104,8 @@ async def test_a_stopped_run_keeps_what_it_streamed(client: Client, model: Model
     await halfway.wait()
     asking.cancel()
     await asyncio.wait([asking])
-    while client.router.chat._turns:
-        await asyncio.wait([turn.task for turn in client.router.chat._turns])
+    while client.router.chat._runs:
+        await asyncio.wait([turn.task for turn in client.router.chat._runs])
     await archive(client, session, message("answer ", "ai"))
     assert await shown(client, session) == [("answer to hello", False), ("answer ", False)]
 

@@ -53,7 +53,7 @@ async def test_a_client_that_goes_away_ends_its_run_and_nothing_else(client: Cli
         )
         writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         await model.asked.wait()
-        (turn,) = client.router.chat._turns
+        (turn,) = client.router.chat._runs
         assert not turn.task.done()
         writer.close()
         await writer.wait_closed()
@@ -80,7 +80,7 @@ async def test_a_tool_at_work_is_stopped_with_its_run(start_chat: StartChat, mod
         hello = message("hello")
         asking = asyncio.ensure_future(client.say(hello))
         await at_work.wait()
-        (turn,) = client.router.chat._turns
+        (turn,) = client.router.chat._runs
         asking.cancel()
         await asyncio.wait_for(asyncio.wait([turn.task]), 10)
         answer = (await client.say(hello)).json()
@@ -146,7 +146,7 @@ async def test_the_routes_work_inside_an_application_of_any_kind(store: MemorySt
             writer.write(b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
             writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
             await model.asked.wait()
-            (turn,) = router.chat._turns
+            (turn,) = router.chat._runs
             writer.close()
             await asyncio.wait_for(asyncio.wait([turn.task]), 10)
     assert events == ["begun", "ended"]

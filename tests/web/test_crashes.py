@@ -22,8 +22,8 @@ async def cut_off(client: Client, model: Model, request: Awaitable[httpx.Respons
     sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending
-    while client.router.chat._turns:
-        await asyncio.wait([turn.task for turn in client.router.chat._turns])
+    while client.router.chat._runs:
+        await asyncio.wait([turn.task for turn in client.router.chat._runs])
     model.may_answer.set()
 
 

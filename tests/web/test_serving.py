@@ -13,7 +13,7 @@ import pytest
 
 from memory_context import MemoryStore
 from memory_context.cli import execute
-from memory_context.web.serving import ServeOptions, user_dependency
+from memory_context.web.serve import ServeOptions, user_dependency
 from tests.conftest import REPOSITORY
 
 from .conftest import StartChat, message

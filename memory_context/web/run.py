@@ -13,14 +13,14 @@ from autogen_core import CancellationToken
 from ..runtime import Background, Timer
 from .problems import ProblemError
 
-__all__ = ["Turn"]
+__all__ = ["RequestRun"]
 
 _HEED_SECONDS = 1.0  # between asking a run to end and ending it
 
 EventT = TypeVar("EventT")
 
 
-class Turn(Generic[EventT]):
+class RequestRun(Generic[EventT]):
     """Work that yields events and can be stopped.
 
     Args:
@@ -31,7 +31,7 @@ class Turn(Generic[EventT]):
         is_running: Whether the agent is at work, so that a stop asks it before it ends it.
     """
 
-    def __init__(self, work: "Callable[[Turn[EventT]], Awaitable[None]]") -> None:
+    def __init__(self, work: "Callable[[RequestRun[EventT]], Awaitable[None]]") -> None:
         self.cancellation = CancellationToken()
         self.is_running = False
         self._reason: ProblemError | None = None
@@ -68,7 +68,7 @@ class Turn(Generic[EventT]):
     def _cancel(self) -> None:
         self.task.cancel()
 
-    async def _do(self, work: "Callable[[Turn[EventT]], Awaitable[None]]") -> None:
+    async def _do(self, work: "Callable[[RequestRun[EventT]], Awaitable[None]]") -> None:
         try:
             await work(self)
             self._events.put_nowait(None)

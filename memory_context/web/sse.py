@@ -13,11 +13,11 @@ from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ..runtime import Background
+from .agent_run import Delta
 from .chat import Begun, ChatEvent, Done, Said
 from .problems import ProblemError
-from .running import Delta
+from .run import RequestRun
 from .schemas import ChatAnswer, ChatMessage, ChatStep, written
-from .turn import Turn
 
 __all__ = ["EVENTS", "streamed", "whole"]
 
@@ -27,7 +27,7 @@ _CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
 _Wanted = TypeVar("_Wanted")
 
 
-async def whole(request: Request, turn: Turn[ChatEvent]) -> ChatAnswer:
+async def whole(request: Request, turn: RequestRun[ChatEvent]) -> ChatAnswer:
     """Return the answer once it is there.
 
     Raises:
@@ -36,7 +36,7 @@ async def whole(request: Request, turn: Turn[ChatEvent]) -> ChatAnswer:
     return await _while_there(request, turn, lambda: _collected(turn))
 
 
-async def streamed(request: Request, turn: Turn[ChatEvent], ping_seconds: int) -> Response:
+async def streamed(request: Request, turn: RequestRun[ChatEvent], ping_seconds: int) -> Response:
     """Return the turn as a stream of events.
 
     Raises:
@@ -52,7 +52,7 @@ async def streamed(request: Request, turn: Turn[ChatEvent], ping_seconds: int) -
 
 
 async def _while_there(
-    request: Request, turn: Turn[ChatEvent], wanted: Callable[[], Coroutine[Any, Any, _Wanted]]
+    request: Request, turn: RequestRun[ChatEvent], wanted: Callable[[], Coroutine[Any, Any, _Wanted]]
 ) -> _Wanted:
     """Return what is wanted; stop the turn if the client goes away before, or whoever waits here is cancelled."""
     waiting = Background[Any]("memory_context answer")
@@ -76,7 +76,7 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _collected(turn: Turn[ChatEvent]) -> ChatAnswer:
+async def _collected(turn: RequestRun[ChatEvent]) -> ChatAnswer:
     begun, message, done = Begun("", ""), None, Done((), False)
     steps: list[ChatStep] = []
     async for event in turn.events():
@@ -99,7 +99,7 @@ async def _collected(turn: Turn[ChatEvent]) -> ChatAnswer:
 
 
 async def _sent(
-    turn: Turn[ChatEvent], first: ChatEvent, others: AsyncIterator[ChatEvent]
+    turn: RequestRun[ChatEvent], first: ChatEvent, others: AsyncIterator[ChatEvent]
 ) -> AsyncGenerator[ServerSentEvent, None]:
     try:
         yield _event(first)

@@ -23,7 +23,7 @@ from ..http_server import ConnectionLimits, bounded_config, check_port, serve_un
 from ..runtime import Background
 from ..store import MemoryStore
 from .http import create_app
-from .served import ServedMemory
+from .memory import ServedMemory
 from .server import create_server
 from .stdio import stdio_streams
 
