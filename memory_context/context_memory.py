@@ -205,20 +205,20 @@ class ContextMemory:
         Args:
             session_id: The session that the application named; None if it is generated.
         """
-        from .tools import announce
+        from .tools import register_host
 
         self.named_session_id = session_id
         self.template_id = uuid.uuid4().hex if session_id is None else session_id
-        announce(self, (self.user_id, self.agent_id, self.template_id))
+        register_host(self, (self.user_id, self.agent_id, self.template_id))
 
     def _join_template(self, template_id: str) -> None:
         """Belong together with the tools that are loaded with this context."""
-        from .tools import adopt, is_in_use
+        from .tools import is_template_in_use, register_loaded_host
 
         key = (self.user_id, self.agent_id, template_id)
-        if not is_in_use(key):  # else two that are dumped in one team could not be told apart
+        if not is_template_in_use(key):  # else two that are dumped in one team could not be told apart
             self.template_id = template_id
-        adopt(self, key)
+        register_loaded_host(self, key)
 
     def instructions(self) -> str:
         """Return a sentence that teaches a model the placeholder, to be appended to the system message."""

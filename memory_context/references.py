@@ -17,9 +17,9 @@ __all__ = [
     "DESCRIPTION_LIMIT",
     "KEY_PATTERN",
     "QUOTATION",
-    "Lookup",
-    "LookupRegister",
     "MemoryRef",
+    "ToolAnswer",
+    "ToolAnswerRegistry",
     "memory_key_for",
     "one_line",
     "shorten",
@@ -113,7 +113,7 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
 
 
 @dataclass(frozen=True)
-class Lookup:
+class ToolAnswer:
     """What a memory tool answered, so that the answer can collapse to it later.
 
     Attributes:
@@ -125,7 +125,7 @@ class Lookup:
     shows_content: bool = True
 
 
-class LookupRegister:
+class ToolAnswerRegistry:
     """The recent answers of memory tools, found again by the hash of their text.
 
     Args:
@@ -134,19 +134,19 @@ class LookupRegister:
 
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
-        self._lookups: OrderedDict[tuple[str, bytes], Lookup] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, bytes], ToolAnswer] = OrderedDict()
 
-    def add(self, user_id: str, answer: str, lookup: Lookup) -> None:
+    def add(self, user_id: str, answer: str, tool_answer: ToolAnswer) -> None:
         """Remember that this text was given to this user's agents as the answer of a memory tool."""
         key = (user_id, _digest(answer))
-        self._lookups[key] = lookup
-        self._lookups.move_to_end(key)
-        while len(self._lookups) > self._capacity:
-            self._lookups.popitem(last=False)
+        self._answers[key] = tool_answer
+        self._answers.move_to_end(key)
+        while len(self._answers) > self._capacity:
+            self._answers.popitem(last=False)
 
-    def find(self, user_id: str, text: str) -> Lookup | None:
-        """Return the look-up whose answer is exactly `text`, or None."""
-        return self._lookups.get((user_id, _digest(text))) if self._lookups else None
+    def find(self, user_id: str, text: str) -> ToolAnswer | None:
+        """Return the tool answer whose text is exactly `text`, or None."""
+        return self._answers.get((user_id, _digest(text))) if self._answers else None
 
 
 def _digest(text: str) -> bytes:

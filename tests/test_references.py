@@ -5,9 +5,9 @@ import pytest
 from memory_context.references import (
     DESCRIPTION_LIMIT,
     KEY_PATTERN,
-    Lookup,
-    LookupRegister,
     MemoryRef,
+    ToolAnswer,
+    ToolAnswerRegistry,
     memory_key_for,
     one_line,
 )
@@ -85,14 +85,14 @@ def test_reference_refuses_a_key_that_is_none_and_a_negative_count() -> None:
 
 def test_lookups_are_found_by_user_and_exact_text_and_the_oldest_are_dropped_first() -> None:
     """An answer that was given again counts as new."""
-    register = LookupRegister(capacity=2)
+    register = ToolAnswerRegistry(capacity=2)
     assert register.find("alice", "one") is None
     for text in ("one", "two"):
-        register.add("alice", text, Lookup(text))
+        register.add("alice", text, ToolAnswer(text))
     assert register.find("bob", "one") is None
     assert register.find("alice", "one ") is None
-    register.add("alice", "one", Lookup("one again"))
-    register.add("alice", "three", Lookup("three"))
-    assert register.find("alice", "one") == Lookup("one again")
+    register.add("alice", "one", ToolAnswer("one again"))
+    register.add("alice", "three", ToolAnswer("three"))
+    assert register.find("alice", "one") == ToolAnswer("one again")
     assert register.find("alice", "two") is None
-    assert register.find("alice", "three") == Lookup("three")
+    assert register.find("alice", "three") == ToolAnswer("three")

@@ -15,16 +15,16 @@ from typer.main import get_command
 from .console import ASKED_WRONGLY, Failure, say_error
 from .demo import demo
 from .doctor import doctor
-from .explaining import explain
-from .finding import search
+from .explain import explain
 from .items import forget, list_items, store_file
+from .maintenance import prune, reindex, status, stop
 from .migrate import migrate
-from .reports import stats
-from .serving import mcp, serve
+from .search import search
+from .serve import mcp, serve
 from .sessions import sessions_app
-from .showing import show
+from .show import show
+from .stats import stats
 from .transfer import export, import_
-from .upkeep import prune, reindex, status, stop
 from .users import users
 
 __all__ = ["app", "execute", "main"]

@@ -15,20 +15,20 @@ from ..errors import ItemNotFoundError, MemoryContextError, StoreError
 from ..references import one_line
 from ..store import within
 from ..tools import (
+    Answer,
     Confirm,
     ForgetMemoryTool,
     MemoryTool,
     MemoryToolConfig,
     QueryMemoryTool,
+    ReadHistoryArgs,
     ReadHistoryTool,
     RetrieveMemoryTool,
     SearchMemoryTool,
     StoreMemoryTool,
     ToolHost,
+    config_of,
 )
-from ..tools.history import ReadHistoryArgs
-from ..tools.hosting import config_of
-from ..tools.repeating import Answer
 from .memory import ServedMemory
 
 __all__ = ["ServedTools"]

@@ -15,7 +15,7 @@ from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
 from ..escaping import to_utf8
 from ..identifiers import checked_identifier
-from ..references import KEY_PATTERN, Lookup, MemoryRef, one_line
+from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..runtime import in_thread_if_large
 from ..store import (
     CallerOrigin,
@@ -367,17 +367,17 @@ class AgentMemory:
         offer = f"; did you mean {' or '.join(repr(k) for k in nearest)}?" if nearest else ""
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
 
-    def note_lookup(self, answer: str, label: str, *, shows_content: bool = True) -> None:
+    def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
         """Remember that a text is what a memory tool answered here, so that it collapses to `label` later."""
-        self.memory_store.lookups.add(self._lookup_owners[0], answer, Lookup(label, shows_content))
+        self.memory_store.tool_answers.add(self._answer_owners[0], answer, ToolAnswer(label, shows_content))
 
-    def find_lookup(self, text: str) -> Lookup | None:
-        """Return the look-up that answered with exactly this text, if what it showed can be read here; else None."""
-        lookups = (self.memory_store.lookups.find(owner, text) for owner in self._lookup_owners)
-        return next((lookup for lookup in lookups if lookup is not None), None)
+    def find_answer(self, text: str) -> ToolAnswer | None:
+        """Return the tool answer with exactly this text, if what it showed can be read here; else None."""
+        answers = (self.memory_store.tool_answers.find(owner, text) for owner in self._answer_owners)
+        return next((answer for answer in answers if answer is not None), None)
 
     @property
-    def _lookup_owners(self) -> tuple[str, ...]:
+    def _answer_owners(self) -> tuple[str, ...]:
         """Whose look-ups can be opened here, beginning with the own: a reference to something private tells others
         nothing, and what an agent saw must not collapse to what it cannot open."""
         own = "\0".join((self.user_id, self.agent_id, self.session_id))

@@ -179,7 +179,7 @@ class Offloader:
     def _take_on(self, entry: Entry) -> None:
         """Let an entry wait for the store, unless its large parts are looks at what is stored already."""
         for part in self._large_parts(entry):
-            lookup = self._memory.find_lookup(entry.text(part.address) or "")
+            lookup = self._memory.find_answer(entry.text(part.address) or "")
             if lookup is not None:
                 stored = self._packer.stored((), lookup.label)
                 self._transcript.decide(Offloaded(entry.position, part.address, stored))

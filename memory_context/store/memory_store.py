@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
 from memory_context.indexing import Candidate, PassagePlace, QueryProfile
-from memory_context.references import LookupRegister
+from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
 from . import reading
@@ -88,7 +88,7 @@ class MemoryStore:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
         if embedder := embedder or default_embedder():
             check_embedder(embedder)
-        self.lookups = LookupRegister()
+        self.tool_answers = ToolAnswerRegistry()
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self.unwritten = Unwritten(self._stop, self._database.started)

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
+from .base import MemoryTool, MemoryToolConfig, ToolHost, config_of
 from .forget import Confirm, ForgetMemoryTool, ForgetProposal
-from .history import ReadHistoryTool
-from .hosting import MemoryTool, MemoryToolConfig, ToolHost, config_of
+from .history import ReadHistoryArgs, ReadHistoryTool
+from .hosts import TemplateKey, is_template_in_use, register_host, register_loaded_host
 from .items import RetrieveMemoryTool, StoreMemoryTool, retrieve_item
 from .prompt_head import INSTRUCTIONS, MEMORY_TOOLS, MORE_TOOLS, MoreTool, PromptHead
-from .repeating import Answer
+from .repeats import Answer
 from .search import QueryMemoryTool, SearchMemoryTool
-from .templates import TemplateKey, adopt, announce, is_in_use
 from .workbench import AnyTool, MemoryWorkbench, as_tools, schemas_of
 
 __all__ = [
@@ -25,16 +25,18 @@ __all__ = [
     "MoreTool",
     "PromptHead",
     "QueryMemoryTool",
+    "ReadHistoryArgs",
     "ReadHistoryTool",
     "RetrieveMemoryTool",
     "SearchMemoryTool",
     "StoreMemoryTool",
     "TemplateKey",
     "ToolHost",
-    "adopt",
-    "announce",
     "as_tools",
-    "is_in_use",
+    "config_of",
+    "is_template_in_use",
+    "register_host",
+    "register_loaded_host",
     "retrieve_item",
     "schemas_of",
     "tools_of",

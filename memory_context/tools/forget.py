@@ -27,8 +27,8 @@ from autogen_core.models import UserMessage
 from ..errors import StoreError
 from ..references import KEY_PATTERN, MemoryRef, one_line
 from ..store import Forgettable, within
-from .hosting import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost
-from .repeating import Answer
+from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost
+from .repeats import Answer
 
 __all__ = ["Confirm", "ForgetMemoryTool", "ForgetProposal"]
 

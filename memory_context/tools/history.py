@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from ..view import read_history
-from .hosting import MemoryTool, ToolArguments, ToolHost, answer_limit
-from .repeating import Answer
+from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
+from .repeats import Answer
 
 __all__ = ["ReadHistoryArgs", "ReadHistoryTool"]
 

@@ -10,8 +10,8 @@ from ..memory.transforms import cut
 from ..references import MemoryRef
 from ..store import SECRET_TYPE
 from ..view import folded_text, session_tag
-from .hosting import MemoryTool, ToolArguments, ToolHost, answer_limit
-from .repeating import Answer
+from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
+from .repeats import Answer
 
 __all__ = ["RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
 

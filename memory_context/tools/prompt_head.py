@@ -20,9 +20,9 @@ from ..policy import ContextPolicy
 from ..runtime import Breaker
 from ..tokens import TokenCounter
 from ..transcript import Offered, Standing, Transcript
+from .base import MemoryTool, MemoryToolConfig
 from .forget import ForgetMemoryTool
 from .history import ReadHistoryTool
-from .hosting import MemoryTool, MemoryToolConfig
 from .items import RetrieveMemoryTool, StoreMemoryTool
 from .search import QueryMemoryTool, SearchMemoryTool
 

@@ -11,8 +11,8 @@ from ..errors import StoreError
 from ..memory import MemoryCriteria, MemoryItem, MemoryType, SearchHit
 from ..references import KEY_PATTERN, one_line
 from ..tokens import TokenCounter, cut_to_tokens
-from .hosting import MemoryTool, ToolArguments, ToolHost, answer_limit
-from .repeating import Answer
+from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
+from .repeats import Answer
 
 __all__ = ["QueryMemoryTool", "SearchMemoryTool"]
 

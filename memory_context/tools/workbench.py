@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from autogen_core.tools import BaseTool, FunctionTool, StaticStreamWorkbench, ToolSchema
 
-from .hosting import MemoryTool
+from .base import MemoryTool
 
 __all__ = ["AnyTool", "MemoryWorkbench", "as_tools", "schemas_of"]
 

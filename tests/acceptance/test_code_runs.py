@@ -119,7 +119,7 @@ async def test_three_hundred_steps_stay_in_a_small_budget(store: MemoryStore, tm
         look_ups = run.look_ups()
         assert len(look_ups) >= 100
         for text in look_ups:
-            assert context.agent_memory.find_lookup(text) or text.startswith("Stored. "), text
+            assert context.agent_memory.find_answer(text) or text.startswith("Stored. "), text
         assert not await run.missing()
 
         state = json.dumps(await context.save_state())

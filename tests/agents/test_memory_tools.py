@@ -175,7 +175,7 @@ async def test_long_descriptions_leave_no_answer_over_its_limit(store: MemorySto
     assert 1 <= len(shown) < found
     assert f"{found - len(shown)} more are left out" in answer
     assert answer.endswith("end_line=…).")
-    label = store.lookups.find("alice", answer)
+    label = store.tool_answers.find("alice", answer)
     assert label is not None
     assert context.token_counter.count(label.label) < 400
     assert all(key in label.label for key in shown[:10])
@@ -185,7 +185,7 @@ async def test_long_descriptions_leave_no_answer_over_its_limit(store: MemorySto
     while True:
         assert context.token_counter.count(page) <= 1000
         on_page = [line.split("[MemoryRef: ")[1].split(" - ")[0] for line in page.splitlines() if "[MemoryRef" in line]
-        label = store.lookups.find("alice", page)
+        label = store.tool_answers.find("alice", page)
         assert label is not None
         assert label.label == f"query_memory listed items {len(listed) + 1}-{len(listed) + len(on_page)}"
         listed += on_page
@@ -202,7 +202,7 @@ async def test_a_search_of_many_hits_collapses_to_a_few_keys(context: MemoryCont
         await context.store(f"{number} the harbour and what {number * 7919} there is", f"harbour {number}")
     await store.flush_index()
     answer = await ask(context, "search_memory", query="harbour", limit=20)
-    label = store.lookups.find("alice", answer)
+    label = store.tool_answers.find("alice", answer)
     assert label is not None
     count = answer.count("[MemoryRef: ")
     assert count > 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.cli import execute, showing
+from memory_context.cli import execute, show
 from memory_context.cli.console import print_table
 from memory_context.escaping import to_utf8
 
@@ -239,10 +239,10 @@ def test_what_is_known_of_an_item_is_shown_also_of_a_private_one(command: Comman
 def test_a_command_that_reads_on_is_made_of_any_pattern_at_once(pattern: str):
     """Also of one with many quotes and a bracket that is never closed, which is left as it is."""
     call = f"retrieve_memory(memory_key={json.dumps('k')}, pattern={json.dumps(pattern)}, first_match=2)"
-    told = showing._in_options(f"[more: {call}]")
+    told = show._in_options(f"[more: {call}]")
     assert shlex.split(told[1:-1])[1:] == ["memory-context", "show", "k", "--pattern", pattern, "--first-match", "2"]
     unclosed = "retrieve_memory(" + '"a" ' * 40 + "("
-    assert showing._in_options(unclosed) == unclosed
+    assert show._in_options(unclosed) == unclosed
 
 
 # --- search

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryStore, embeddings
-from memory_context.cli import console, upkeep
+from memory_context.cli import console, maintenance
 from memory_context.store import ChatMessage, NewMemory
 from memory_context.store.location import KEEP_ENV
 from memory_context.store.sqlfiles import load_migrations
@@ -361,4 +361,4 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
 def test_a_model_needs_its_embedder(run: Run):
     ended, _, err = run("reindex", "--model", "m")
     assert (ended, err) == (2, "memory-context: --model goes with --embedder openai or fastembed\n")
-    assert {one.value for one in upkeep.EmbedderName} == {"wordllama", "openai", "fastembed"}
+    assert {one.value for one in maintenance.EmbedderName} == {"wordllama", "openai", "fastembed"}

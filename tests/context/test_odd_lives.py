@@ -231,7 +231,7 @@ async def test_a_look_up_needs_no_store_to_be_recognised(store: MemoryStore, cap
     key = await context.store(report("owls"), "a survey")
     answer = await context.tools()[1].run_json({"memory_key": key}, CancellationToken())
     away = MemoryContext("alice", "coder", None, MemoryStore("postgresql://alice@127.0.0.1:1/nowhere"))
-    away.memory_store.lookups = store.lookups
+    away.memory_store.tool_answers = store.tool_answers
     await add_step(away, answer, name="retrieve_memory")
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     state = json.loads(json.dumps(await away.save_state()))

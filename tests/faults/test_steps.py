@@ -132,7 +132,7 @@ async def test_tool_that_hangs_is_answered_for(store: MemoryStore, monkeypatch: 
     async def hang(*_: object, **__: object) -> Any:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("memory_context.tools.hosting._ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("memory_context.tools.base._ANSWER_SECONDS", 0.1)
     monkeypatch.setattr(store, "select_memories", hang)
     (query,) = [tool for tool in MemoryContext("alice", memory_store=store).tools() if tool.name == "query_memory"]
     answer = await asyncio.wait_for(query.run_json({}, CancellationToken()), PATIENT_SECONDS)

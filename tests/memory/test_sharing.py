@@ -254,9 +254,9 @@ async def test_a_look_up_is_recognised_where_it_can_be_opened(store: MemoryStore
     knowing = {lead: {lead, other, reader}, reader: {reader}, hermit: {hermit}}
     for asker, others in knowing.items():
         answer = f"what {asker.agent_id} looked up"
-        asker.note_lookup(answer, "label")
+        asker.register_answer(answer, "label")
         for memory in (lead, other, reader, hermit):
-            assert (memory.find_lookup(answer) is not None) == (memory in others), (asker.agent_id, memory.agent_id)
+            assert (memory.find_answer(answer) is not None) == (memory in others), (asker.agent_id, memory.agent_id)
 
 
 def test_an_unknown_way_to_share_is_refused(database_url: str) -> None:

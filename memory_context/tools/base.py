@@ -2,9 +2,9 @@
 
 Each tool answers in text a model can act on, within the limit of a first view, so that the answer is never cut again.
 What a tool answered is remembered by its hash: the context shows it once and then lets it collapse to what it was a
-look at, instead of storing it as something new. The same look-up again is told as such (see `repeating`).
+look at, instead of storing it as something new. The same look-up again is told as such (see `repeats`).
 
-The tools are Components. A loaded one belongs to the context that was loaded from the same data (see `templates`).
+The tools are Components. A loaded one belongs to the context that was loaded from the same data (see `hosts`).
 """
 
 import asyncio
@@ -30,9 +30,8 @@ from ..policy import ContextPolicy
 from ..references import one_line
 from ..tokens import TokenCounter
 from ..transcript import Transcript
-from .repeating import NOTE_TOKENS, Answer, earlier_answers, told
-from .templates import found as contexts_of
-from .templates import place
+from .hosts import attach_tool, find_hosts
+from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
 
 __all__ = ["MemoryTool", "MemoryToolConfig", "ToolArguments", "ToolHost", "answer_limit", "config_of"]
 
@@ -161,7 +160,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         config = self._config
         host = self._own_host
         if host is None:
-            contexts = contexts_of((config.user_id, config.agent_id, config.template_id))
+            contexts = find_hosts((config.user_id, config.agent_id, config.template_id))
             if len(contexts) != 1:
                 which = f"memory context of user {config.user_id!r}, agent {config.agent_id!r}"
                 return (
@@ -174,11 +173,11 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             host = self._own_host = cast(ToolHost, contexts[0])
         memory = host.agent_memory
         asked = self._what_is_asked(args)
-        earlier = earlier_answers(
+        earlier = find_previous_answers(
             host.transcript,
             host.policy,
             lambda call: call.name == self.name and self._asked_by(call) == asked,
-            lambda text: (lookup := memory.find_lookup(text)) is not None and lookup.shows_content,
+            lambda text: (known := memory.find_answer(text)) is not None and known.shows_content,
             _call_id.get(),
         )
         answer = await self._answer_safely(host, args)
@@ -187,13 +186,15 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         )
         whose = f"{host.user_id} {host.agent_id} {host.session_id}"
         found = f"{whose} {asked} {answer.found}" if answer.found else ""
-        text, shows_content = told(answer, earlier, is_new=bool(found) and memory.find_lookup(found) is None)
+        text, shows_content = with_repeat_notice(
+            answer, earlier, is_new=bool(found) and memory.find_answer(found) is None
+        )
         if shows_content:
             # without the note too, and what was found, so that both are known when they come again
             for known in {text, answer.text, found or text}:
-                memory.note_lookup(known, answer.label)
+                memory.register_answer(known, answer.label)
         elif answer.label:  # nothing new to store either
-            memory.note_lookup(text, answer.label, shows_content=False)
+            memory.register_answer(text, answer.label, shows_content=False)
         return text
 
     async def answer(self, args: Mapping[str, Any]) -> Answer:
@@ -278,7 +279,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     @classmethod
     def _from_config(cls, config: MemoryToolConfig) -> Self:
         tool = cls(config)
-        place(tool, (config.user_id, config.agent_id, config.template_id))
+        attach_tool(tool, (config.user_id, config.agent_id, config.template_id))
         return tool
 
 

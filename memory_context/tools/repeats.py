@@ -31,7 +31,7 @@ from ..transcript import Entry, Transcript
 from ..view import current_task
 from ..view.render import text_in_view
 
-__all__ = ["NOTE_TOKENS", "Answer", "Earlier", "earlier_answers", "told"]
+__all__ = ["NOTE_TOKENS", "Answer", "PreviousAnswers", "find_previous_answers", "with_repeat_notice"]
 
 NOTE_TOKENS = 60
 """Room that every answer leaves for the note that it was read before."""
@@ -65,7 +65,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PreviousAnswers:
     """What the same call was answered with before.
 
     Attributes:
@@ -81,13 +81,13 @@ class Earlier:
     said: str | None = None
 
 
-def earlier_answers(
+def find_previous_answers(
     transcript: Transcript,
     policy: ContextPolicy,
     is_same: Callable[[FunctionCall], bool],
     is_content: Callable[[str], bool],
     call_id: str | None = None,
-) -> Earlier:
+) -> PreviousAnswers:
     """Return what the same call was answered with before, as the transcript has it.
 
     Args:
@@ -98,7 +98,7 @@ def earlier_answers(
         call_id: The id of the call, to tell it from the same one beside it.
     """
     if _is_beside(transcript, is_same, call_id):
-        return Earlier(1, stands=True)
+        return PreviousAnswers(1, stands=True)
     end, task = transcript.end, current_task(transcript, policy)
     turn = max(end - _TURN_MESSAGES, task or 0)
     shown, steps, calls_ago, stands = 0, 0, 0, False
@@ -120,7 +120,7 @@ def earlier_answers(
             shown += entry.position > turn
             stands = stands or _will_stand(transcript, policy, result, address)
         steps += bool(calls)
-    return Earlier(shown, stands, calls_ago, said)
+    return PreviousAnswers(shown, stands, calls_ago, said)
 
 
 def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> bool:
@@ -146,7 +146,7 @@ def _is_beside(transcript: Transcript, is_same: Callable[[FunctionCall], bool], 
     return any(call.id == call_id for call in same) and same[0].id != call_id
 
 
-def told(answer: Answer, earlier: Earlier, *, is_new: bool = False) -> tuple[str, bool]:
+def with_repeat_notice(answer: Answer, earlier: PreviousAnswers, *, is_new: bool = False) -> tuple[str, bool]:
     """Return what the model is told, by the table above, and whether that is the content.
 
     Args:

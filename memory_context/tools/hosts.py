@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
-__all__ = ["TemplateKey", "adopt", "announce", "found", "is_in_use", "place"]
+__all__ = ["TemplateKey", "attach_tool", "find_hosts", "is_template_in_use", "register_host", "register_loaded_host"]
 
 TemplateKey = tuple[str, str, str]
 """User, agent, template."""
@@ -70,7 +70,7 @@ _loaded: WeakSet[_Host] = WeakSet()
 _sweep_at = 64  # templates
 
 
-def announce(host: _Host, key: TemplateKey) -> bool:
+def register_host(host: _Host, key: TemplateKey) -> bool:
     """Let tools of this template that wait, or are called without a context, find this one; whether any waited."""
     global _sweep_at
     with _lock:
@@ -82,23 +82,23 @@ def announce(host: _Host, key: TemplateKey) -> bool:
         return _take_waiting(host, key)
 
 
-def adopt(host: _Host, key: TemplateKey) -> None:
-    """Do as `announce` for a context that was loaded: tools that are loaded next belong to it."""
+def register_loaded_host(host: _Host, key: TemplateKey) -> None:
+    """Do as `register_host` for a context that was loaded: tools that are loaded next belong to it."""
     with _lock:
-        had_waiting = announce(host, key)
+        had_waiting = register_host(host, key)
         flow = _flow()
         flow.newest[key] = host
         flow.names[host] = None if had_waiting else set()
         _loaded.add(host)
 
 
-def is_in_use(key: TemplateKey) -> bool:
+def is_template_in_use(key: TemplateKey) -> bool:
     """Whether a context that is alive was loaded from this template."""
     with _lock:
         return any(host in _loaded for host in _alive.get(key, ()))
 
 
-def place(tool: _Tool, key: TemplateKey) -> None:
+def attach_tool(tool: _Tool, key: TemplateKey) -> None:
     """Give a loaded tool to the context before it, or have it wait for the next one."""
     with _lock:
         flow = _flow()
@@ -116,7 +116,7 @@ def place(tool: _Tool, key: TemplateKey) -> None:
         flow.waiting[key] = runs
 
 
-def found(key: TemplateKey) -> list[_Host]:
+def find_hosts(key: TemplateKey) -> list[_Host]:
     """Return the contexts of a template that are alive."""
     with _lock:
         return list(_alive.get(key, ()))
