@@ -26,9 +26,9 @@ from benchmarks.passages import new_content
 from benchmarks.scratch import scratch_store
 from benchmarks.searching import query_from
 from memory_context import MemoryContext, MemoryStore
+from memory_context.expansion import CandidateReference, ExpansionRequest, decide
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
-from memory_context.turn import OfferedReference, TurnRequest, decide
 
 __all__ = ["main", "measure_deciding"]
 
@@ -69,7 +69,7 @@ async def _by_rules(rng: random.Random, rounds: int) -> Measured:
     for _ in range(WARM_UP + rounds):
         # in the words of one of them, so that it is weighed against the others and against what is in sight
         request = f"What has {rng.choice(references).ref.description} to do with {query_from(rng)}?"
-        turn = TurnRequest(request, new_content(rng, 1), references, look)
+        turn = ExpansionRequest(request, new_content(rng, 1), references, look)
         seconds.append(await timed(decide(turn, None, counter)))
     ms, slowest = (1000 * of(seconds[WARM_UP:]) for of in (median, max))
     return Measured(
@@ -81,9 +81,9 @@ async def _by_rules(rng: random.Random, rounds: int) -> Measured:
     )
 
 
-def _reference(rng: random.Random, number: int) -> OfferedReference:
+def _reference(rng: random.Random, number: int) -> CandidateReference:
     ref = MemoryRef(f"run_shell_{number:06d}", query_from(rng), 2000)
-    return OfferedReference(ref, "run_shell", new_content(rng, 1)[:_KEPT_CHARACTERS], number + 1)
+    return CandidateReference(ref, "run_shell", new_content(rng, 1)[:_KEPT_CHARACTERS], number + 1)
 
 
 class SlowClient(ReplayChatCompletionClient):

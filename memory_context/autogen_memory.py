@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from typing_extensions import Self
 
 from .errors import MemoryContextError
+from .expansion import RetrievedText, render_retrieved
 from .memory import AgentMemory, MemoryCriteria, MemoryType, SearchHit
 from .messages import source_of, texts_of
 from .outages import outages_of
@@ -25,7 +26,6 @@ from .references import one_line
 from .runtime import Breaker
 from .store import CallerOrigin, MemoryStore, at_most, refuse_secret
 from .tokens import default_token_counter
-from .turn import Piece, fenced
 from .view import MEMORY_SOURCE
 
 __all__ = ["PostgresMemory", "PostgresMemoryConfig", "ShowsMemories"]
@@ -192,7 +192,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         hits = [hit for hit in await self._found(query) if hit.is_relevant and hit.passage not in said]
         pieces = [_piece(hit) for hit in hits]
         text, indexes = await asyncio.to_thread(
-            fenced, pieces, query, self._limit_tokens, default_token_counter(), self._lead
+            render_retrieved, pieces, query, self._limit_tokens, default_token_counter(), self._lead
         )
         hits = [hits[index] for index in indexes]
         keys = [hit.item.key for hit in hits]
@@ -294,10 +294,10 @@ def _mime_type(content: MemoryContent) -> str:
     return kind.value if isinstance(kind, MemoryMimeType) else str(kind)
 
 
-def _piece(hit: SearchHit) -> Piece:
+def _piece(hit: SearchHit) -> RetrievedText:
     origin = f"{hit.item.source}; {hit.item.caveat}" if hit.item.caveat else hit.item.source
     label = f"{hit.ref.render()} (from {origin}, {hit.item.created_at:%Y-%m-%d %H:%M} UTC)"
-    return Piece(label, hit.passage, hit.start_line)
+    return RetrievedText(label, hit.passage, hit.start_line)
 
 
 def _content_of(hit: SearchHit) -> MemoryContent:

@@ -1,8 +1,8 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
     add_message:   transcript.deliver -> archiver.note (write in batches) -> offloader.settle (measure, compact, store)
-                   -> retainer.settle (choose facts) -> budget.plan (decide) -> expander.begin (decide, read)
-    get_messages:  expander.settle -> retainer.settle -> offloader.measure -> budget.fit (decide) -> view -> copies
+                   -> retainer.settle (choose facts) -> budget.plan (decide) -> expander.start (decide, read)
+    get_messages:  expander.apply_decision -> retainer.settle -> offloader.measure -> budget.fit (decide) -> copies
 
 A known session is taken up from its archive at first use. Read this file first: every arrow is one line here.
 Importing it imports none of the parts: they are loaded when the first context is made.
@@ -23,7 +23,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from typing_extensions import Self
 
-from . import archive, compaction, light_model, memory, offload, store, transcript, turn, view
+from . import archive, compaction, expansion, light_model, memory, offload, store, transcript, view
 from .context_config import MemoryContextConfig, arguments_of, config_of
 from .context_guard import StepGuard
 from .context_memory import ContextMemory
@@ -143,7 +143,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._summariser = offload.Summariser(self._agent_memory, self.policy, models.summaries, models.decisions)
         self._offloader = offload.Offloader(transcript, self._agent_memory, *compact, self._summariser)
         self._retainer = offload.Retainer(transcript, *compact, self._summariser)
-        self._expander = turn.Expander(
+        self._expander = expansion.Expander(
             transcript,
             self._agent_memory,
             self.policy,
@@ -173,13 +173,13 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             await self._retainer.settle()
             await self._measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
             self._budget.plan(self._transcript, self._retainer.is_held)
-            self._expander.begin()
+            self._expander.start()
 
     def _take_in(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         self._is_used = True
         entry = self._transcript.deliver(message, added_at)
         self._offloader.add(entry)
-        self._expander.hold(entry)
+        self._expander.observe(entry)
         self._session.archiver.note()  # here, so that a message whose adding is cancelled is archived too
 
     async def _measure(self) -> None:
@@ -199,7 +199,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._is_used = True
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.settle()
-            await self._expander.settle()
+            await self._expander.apply_decision()
             await self._retainer.settle()
             await self._prompt_head.look(self._agent_memory, self._transcript.standing)
         await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
@@ -219,7 +219,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     async def clear(self) -> None:
         """Empty the view. Items stay readable by their keys, and the archive keeps what was said."""
         await self._session.settle()
-        self._expander.forget()
+        self._expander.cancel()
         self._transcript.decide(transcript.Cleared(self._transcript.end))
         self._session.archiver.note()
 
@@ -236,7 +236,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """
         await self._session.settle()
         (tokens,) = await count_off_loop(self.token_counter, [text])
-        for decision in turn.replacing_memories(self._transcript, text, tokens, keys, owner):
+        for decision in expansion.memory_decisions(self._transcript, text, tokens, keys, owner):
             self._transcript.decide(decision)
         self._session.archiver.note()
 
@@ -273,7 +273,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
     async def save_state(self) -> Mapping[str, Any]:
         """Return the session, JSON-native; committed results are references, so loading needs the same database."""
         await self._settle()
-        await self._expander.settle(for_view=False)
+        await self._expander.apply_decision(for_view=False)
         session = await self._session.to_state()
         return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
@@ -311,19 +311,20 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._begin(found, moved_by=found.transcript.end - first)
         for said in meanwhile:
             if said is None:
-                self._expander.forget()
+                self._expander.cancel()
                 self._transcript.decide(transcript.Cleared(self._transcript.end))
             else:
                 self._take_in(*said)
 
     def _begin(self, taken_up: TakenUp, moved_by: int | None = None) -> None:
-        for part in (self._expander, self._summariser, self._offloader):
+        self._expander.cancel()
+        for part in (self._summariser, self._offloader):
             part.forget()
         self._start(taken_up.transcript, taken_up.progress, taken_up.report, moved_by)
         standing = self._transcript.standing
         if taken_up.report.outcome == "resumed" and not standing.unseen:
             for entry in self._transcript.entries(start=standing.shown):  # what they ask for is still to be opened
-                self._expander.hold(entry)
+                self._expander.observe(entry)
 
     def _to_config(self) -> MemoryContextConfig:
         store = {} if self._uses_default_store else self.memory_store.url_for_config
@@ -380,7 +381,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
 
     async def close(self) -> None:
         """Store and archive what waits, in 8 s and a second for each 10 MB; the last one closes the default store."""
-        self._expander.forget()
+        self._expander.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await self._offloader.flush(0.55 * _CLOSE_SECONDS)
         await self._summariser.close()
         await self._session.close(ends_at - time.monotonic())

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from . import archive, compaction, memory, offload, store, transcript, turn, view
+from . import archive, compaction, expansion, memory, offload, store, transcript, view
 from .memory import MemoryType
 from .policy import ContextPolicy
 from .store import CallerOrigin, MemoryCriteria
@@ -16,18 +16,18 @@ from .tokens import TokenCounter
 if TYPE_CHECKING:
     from autogen_core.tools import ToolSchema
 
+    from .expansion import Expander
     from .memory import AgentMemory, SearchHit
     from .offload import Offloader
     from .tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
     from .transcript import Transcript
-    from .turn import Expander
 
 __all__ = ["ContextMemory", "load_parts"]
 
 
 def load_parts() -> None:
     """Import now what contexts are made of: a server does so before requests come, whose event loop would wait."""
-    for package in (archive, compaction, memory, offload, store, transcript, turn, view):
+    for package in (archive, compaction, expansion, memory, offload, store, transcript, view):
         for name in package.__all__:
             getattr(package, name)
 

@@ -42,7 +42,7 @@ class ExpansionPolicy(BaseModel):
         prompt_limit_tokens: The most tokens the light model is sent.
         answer_limit_tokens: The most tokens its answer takes.
         prompt: What it is asked, with the fields {request}, {last_answer} and {references}; None for the default,
-            `memory_context.turn.PROMPT`.
+            `memory_context.expansion.PROMPT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

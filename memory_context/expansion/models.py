@@ -10,13 +10,13 @@ from typing import Literal
 
 from ..references import MemoryRef
 
-__all__ = ["Expansion", "ExpansionReason", "OfferedReference", "TurnAnswer", "TurnRequest"]
+__all__ = ["CandidateReference", "Expansion", "ExpansionAnswer", "ExpansionReason", "ExpansionRequest"]
 
 ExpansionReason = Literal["named", "matched", "model"]
 
 
 @dataclass(frozen=True)
-class OfferedReference:
+class CandidateReference:
     """Something stored that this turn may need.
 
     Attributes:
@@ -35,7 +35,7 @@ class OfferedReference:
 
 
 @dataclass(frozen=True)
-class TurnRequest:
+class ExpansionRequest:
     """What is to be decided about: the user's words and what is at hand.
 
     Attributes:
@@ -49,7 +49,7 @@ class TurnRequest:
 
     request: str
     last_answer: str = ""
-    references: tuple[OfferedReference, ...] = ()
+    references: tuple[CandidateReference, ...] = ()
     visible_text: Callable[[], Iterable[str]] | Sequence[str] = ()
 
     def visible_texts(self) -> Iterable[str]:
@@ -73,7 +73,7 @@ class Expansion:
 
 
 @dataclass(frozen=True)
-class TurnAnswer:
+class ExpansionAnswer:
     """What was decided.
 
     Attributes:

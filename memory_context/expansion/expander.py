@@ -1,6 +1,6 @@
 """Bringing stored content back into the view: decided when a message comes, shown with the next view.
 
-    begin (add_message) ─▶ decide (light model or rules) ─▶ read from the store ─▶ settle (get_messages) ─▶ decision
+    start (add_message) ─▶ decide (light model or rules) ─▶ read from the store ─▶ apply_decision (get_messages)
 
 Promises: at most one light call for each view; a further message of the user replaces what was begun, words of agents
 that name keys are read beside it; a view waits no longer than the light model's timeout and one of the store's, and a
@@ -23,12 +23,12 @@ from ..policy import ContextPolicy
 from ..runtime import Background
 from ..tokens import TokenCounter
 from ..transcript import Entry, Expanded, Transcript
-from .deciding import EXPANSIONS_LIMIT, decide
-from .offer import offered_references, text_of, told_keys, turn_request
-from .opening import fenced
+from .candidates import candidate_references, expansion_request, known_to_agent, text_of
+from .decide import EXPANSIONS_LIMIT, decide
+from .fetch import FetchedItem, Fetcher
+from .models import CandidateReference, Expansion, ExpansionAnswer
 from .prompt import check_template
-from .reading import Found, Reader
-from .requests import Expansion, OfferedReference, TurnAnswer
+from .render import render_retrieved
 from .rules import ends_of, named_keys, unknown_keys, without_keys
 
 __all__ = ["Expander"]
@@ -78,35 +78,35 @@ class Expander:
         self._policy = policy
         self._counter = counter
         self._light_model = light_model
-        self._reader = Reader(transcript, memory, policy, open_fold, is_store_away)
+        self._fetcher = Fetcher(transcript, memory, policy, open_fold, is_store_away)
         self._asked: list[Entry] = []  # the user's words since the last view
         self._said: list[Entry] = []  # words of agents since the last view that name keys
-        self._deciding = Background[TurnAnswer]("memory_context decision")
-        self._decision: asyncio.Task[TurnAnswer] | None = None  # about the user's words
+        self._deciding = Background[ExpansionAnswer]("memory_context decision")
+        self._decision: asyncio.Task[ExpansionAnswer] | None = None  # about the user's words
         self._expanding = Background[Expanded | None]("memory_context expansion")
         self._task: asyncio.Task[Expanded | None] | None = None  # all that is begun: waits for the decision, then reads
         self._composed: Expanded | None = None  # what of it is finished
         self._views_waiting = 0
-        self._answer: TurnAnswer | None = None  # the light model's since the last view
+        self._answer: ExpansionAnswer | None = None  # the light model's since the last view
         self._calls_before = light_model.usage.calls if light_model else 0
 
-    def hold(self, entry: Entry) -> None:
+    def observe(self, entry: Entry) -> None:
         """Record a message; cancel a decision that has not called the model, so consecutive ones share a call."""
         if self._task is not None and not self._is_asking():
-            self._cancel()
+            self._stop()
         if self._is_asked(entry):
             self._asked.append(entry)
-            self._cancel()
+            self._stop()
         elif self._may_name(entry) and self._names(entry):
             self._said.append(entry)
             self._give_up_expansion()  # a question under way is about the user's words and goes on
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start to decide what the messages need that no view has followed yet."""
         if self._task is None and (self._asked or self._said):
             self._start()
 
-    async def settle(self, *, for_view: bool = True) -> None:
+    async def apply_decision(self, *, for_view: bool = True) -> None:
         """Record what was decided, once it is; waits no longer than the policy says.
 
         Args:
@@ -119,7 +119,7 @@ class Expander:
             while self._asked or self._said:
                 task = self._running_task() or self._start()
                 if not task.done():
-                    left = self._reader.deadline + _COMPOSE_SECONDS - time.monotonic()
+                    left = self._fetcher.deadline + _COMPOSE_SECONDS - time.monotonic()
                     await asyncio.wait([task], timeout=max(left, 0.0))
                 if task is self._task:  # else a further message came meanwhile, or another view has recorded it
                     self._record(task)
@@ -133,18 +133,18 @@ class Expander:
             expanded = None if task.cancelled() else task.result()
         else:
             expanded = self._composed
-            if self._reader.is_waiting:
-                self._reader.fail("the store did not answer in time")
+            if self._fetcher.is_waiting:
+                self._fetcher.fail("the store did not answer in time")
             else:
                 _logger.warning("what this message asks for is not all brought back: it took too long")
-        self.forget()
+        self.cancel()
         # not into what the agent has answered: that would move all that follows
         if expanded is not None and expanded.position >= self._transcript.standing.consumed:
             self._transcript.decide(expanded)
 
-    def forget(self) -> None:
+    def cancel(self) -> None:
         """Drop what is begun."""
-        self._cancel()
+        self._stop()
         self._asked, self._said, self._answer, self._composed = [], [], None, None
 
     def _running_task(self) -> asyncio.Task[Expanded | None] | None:
@@ -156,7 +156,7 @@ class Expander:
         self._composed = None
         if not self._views_waiting:  # a view does not wait the longer for what comes while it waits
             waits = self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
-            self._reader.deadline = time.monotonic() + waits
+            self._fetcher.deadline = time.monotonic() + waits
         if self._asked and not _is_usable(self._decision):
             asked = tuple(self._asked)
             self._decision = self._deciding.start(lambda: self._decided(asked))
@@ -167,7 +167,7 @@ class Expander:
         self._expanding.cancel()
         self._task = None
 
-    def _cancel(self) -> None:
+    def _stop(self) -> None:
         self._give_up_expansion()
         self._deciding.cancel()
         self._decision = None
@@ -200,8 +200,8 @@ class Expander:
             return False
         return bool(self._keys_in(entry, self._offered(entry.position)))
 
-    def _offered(self, end: int) -> dict[str, OfferedReference]:
-        return {one.ref.key: one for one in offered_references(self._transcript, end, self._policy)}
+    def _offered(self, end: int) -> dict[str, CandidateReference]:
+        return {one.ref.key: one for one in candidate_references(self._transcript, end, self._policy)}
 
     # --- deciding
 
@@ -213,34 +213,36 @@ class Expander:
         return self._composed
 
     async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> Expanded | None:
-        answer, decision = TurnAnswer(), self._decision
+        answer, decision = ExpansionAnswer(), self._decision
         if asked and decision:
             await asyncio.wait([decision])
             answer = decision.result()
         entries = sorted((*asked, *said), key=lambda entry: entry.position)
         request = "\n".join(ends_of(text_of(entry), _REQUEST_CHARACTERS) for entry in entries)
-        found: list[Found] = []
+        found: list[FetchedItem] = []
         if self._policy.expansion.enabled:
             wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
             wanted.sort(key=lambda expansion: expansion.reason != "named")
             limit = self._limit(self._policy.expansion.limit_tokens)
-            found = await self._reader.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
+            found = await self._fetcher.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
             found = await self._compose(entries[-1].position, found, request, limit)
-        if answer.is_ambiguous and self._policy.recall.enabled and self._reader.is_open:
+        if answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open:
             query = answer.search_query or ends_of(request, _REQUEST_CHARACTERS)
-            recalled = await self._reader.recall(query, {one.opened.key for one in found}, entries)
+            recalled = await self._fetcher.recall(query, {one.opened.key for one in found}, entries)
             limit = self._limit(self._policy.recall.limit_tokens)
             await self._compose(entries[-1].position, recalled, request, limit)
         return self._composed
 
-    async def _compose(self, position: int, found: Sequence[Found], request: str, limit_tokens: int) -> list[Found]:
+    async def _compose(
+        self, position: int, found: Sequence[FetchedItem], request: str, limit_tokens: int
+    ) -> list[FetchedItem]:
         """Add what of this is shown to what is composed already; return it."""
         if not found:
             return []
 
         def compose() -> tuple[str, list[int], int]:
             words = without_keys(request, [one.opened.key for one in found])
-            text, indexes = fenced([one.piece for one in found], words, limit_tokens, self._counter)
+            text, indexes = render_retrieved([one.piece for one in found], words, limit_tokens, self._counter)
             whole = f"{before.text}\n{text}" if before and text else text
             return whole, indexes, self._counter.count(whole)
 
@@ -257,13 +259,13 @@ class Expander:
         view_limit = self._policy.view_limit_tokens
         return limit_tokens if view_limit is None else min(limit_tokens, view_limit // 4)
 
-    async def _decided(self, asked: Sequence[Entry]) -> TurnAnswer:
+    async def _decided(self, asked: Sequence[Entry]) -> ExpansionAnswer:
         """Return what these words need: by the light model if it was not asked since the last view, else by rules.
 
         What it answered about the first of several messages still counts when rules decide about all of them.
         """
-        turn = turn_request(self._transcript, asked, self._policy)
-        may_ask = not self._is_asking() and self._reader.is_open
+        turn = expansion_request(self._transcript, asked, self._policy)
+        may_ask = not self._is_asking() and self._fetcher.is_open
         if not self._policy.recall.enabled:
             may_ask = may_ask and any(not reference.is_visible for reference in turn.references)
         answer = await decide(
@@ -308,7 +310,7 @@ class Expander:
         text = ends_of(text_of(entry), _KEYS_CHARACTERS)
         unknown = unknown_keys(text, offered)
         if isinstance(entry.message, AssistantMessage) and unknown:
-            allowed = told_keys(self._transcript, unknown, entry.position)
+            allowed = known_to_agent(self._transcript, unknown, entry.position)
             unknown = [key for key in unknown if key in allowed]
         return [*named_keys(text, offered), *unknown]
 

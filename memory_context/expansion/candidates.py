@@ -7,13 +7,13 @@ from autogen_core.models import AssistantMessage, UserMessage
 from ..messages import source_of, texts_of
 from ..policy import ContextPolicy
 from ..transcript import Entry, Expanded, Folded, Part, Transcript
-from .named import named_keys
-from .requests import OfferedReference, TurnRequest
+from .keys import named_keys
+from .models import CandidateReference, ExpansionRequest
 
-__all__ = ["offered_references", "text_of", "told_keys", "turn_request", "visible_texts"]
+__all__ = ["candidate_references", "expansion_request", "known_to_agent", "text_of", "visible_texts"]
 
 
-def turn_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> TurnRequest:
+def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> ExpansionRequest:
     """Return what is to be decided about these entries, which nobody has answered yet.
 
     What came with them is part of the request: it is no reference on offer, and nothing that was in sight before.
@@ -21,15 +21,15 @@ def turn_request(transcript: Transcript, asked: Sequence[Entry], policy: Context
     first = min(entry.position for entry in asked)
     before = transcript.entries(end=first)
     answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
-    return TurnRequest(
+    return ExpansionRequest(
         request="\n".join(text_of(entry) for entry in asked),
         last_answer=text_of(answer) if answer is not None else "",
-        references=tuple(offered_references(transcript, first, policy)),
+        references=tuple(candidate_references(transcript, first, policy)),
         visible_text=lambda: visible_texts(transcript, (entry for entry in before if entry is not answer), policy),
     )
 
 
-def offered_references(transcript: Transcript, end: int, policy: ContextPolicy) -> Iterator[OfferedReference]:
+def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy) -> Iterator[CandidateReference]:
     """Yield the references of the messages before a position, the newest first, each once; at last the fold's."""
     seen: set[str] = set()
     for entry in reversed(transcript.entries(end=end)):
@@ -39,7 +39,7 @@ def offered_references(transcript: Transcript, end: int, policy: ContextPolicy) 
             for ref in part.stored.refs if part.stored else ():
                 if ref.key not in seen:
                     seen.add(ref.key)
-                    yield OfferedReference(
+                    yield CandidateReference(
                         ref,
                         source=source_of(entry.message) or "",
                         kept_text=part.stored.compacted if part.stored else "",
@@ -47,10 +47,10 @@ def offered_references(transcript: Transcript, end: int, policy: ContextPolicy) 
                         is_visible=_is_visible(transcript, entry, part, policy),
                     )
     if fold := transcript.standing.fold:
-        yield OfferedReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
+        yield CandidateReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
 
 
-def told_keys(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
+def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
     """Return which of these keys the agent was given: opened in its view, a fold's, or named by a user or a hand-off.
 
     Keys of other sessions are not on offer, but an expansion may have shown them. Text of tools and pages gives none.

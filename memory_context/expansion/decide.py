@@ -12,8 +12,8 @@ from ..errors import LightModelError
 from ..light_model import LightModel
 from ..references import shorten
 from ..tokens import TokenCounter
-from .prompt import LightAnswer, TurnPrompt
-from .requests import Expansion, TurnAnswer, TurnRequest
+from .models import Expansion, ExpansionAnswer, ExpansionRequest
+from .prompt import ExpansionPrompt, LightAnswer
 from .rules import decide_by_rules
 
 __all__ = ["EXPANSIONS_LIMIT", "decide"]
@@ -26,14 +26,14 @@ _QUERY_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 async def decide(
-    turn: TurnRequest,
+    turn: ExpansionRequest,
     light_model: LightModel | None,
     counter: TokenCounter,
     *,
     prompt_template: str | None = None,
     prompt_limit_tokens: int = 2000,
     masks_credentials: bool = True,
-) -> TurnAnswer:
+) -> ExpansionAnswer:
     """Return what this turn needs: items to expand, and what to search for if the request is ambiguous.
 
     The model is not asked if the rules find the request concrete and nothing is on offer. Of its answer only keys on
@@ -43,7 +43,7 @@ async def decide(
         turn: What is asked, and what is at hand.
         light_model: None to decide by rules.
         counter: Counts the prompt's tokens.
-        prompt_template: See `TurnPrompt`; None for the default.
+        prompt_template: See `ExpansionPrompt`; None for the default.
         prompt_limit_tokens: The most tokens the prompt takes.
         masks_credentials: Whether credentials are masked in the prompt.
 
@@ -61,9 +61,9 @@ async def decide(
     relevant = [expansion.key for expansion in by_rules.expansions]
     # in a thread, since counting 2,000 tokens of hard text takes milliseconds, and the counter may have to load
     messages = await asyncio.to_thread(
-        lambda: TurnPrompt(counter, prompt_template, prompt_limit_tokens, masks_credentials=masks_credentials).messages(
-            turn, relevant
-        )
+        lambda: ExpansionPrompt(
+            counter, prompt_template, prompt_limit_tokens, masks_credentials=masks_credentials
+        ).messages(turn, relevant)
     )
     try:
         answer = await light_model.ask(messages, LightAnswer)
@@ -72,7 +72,7 @@ async def decide(
     return _merged(turn, by_rules, answer)
 
 
-def _merged(turn: TurnRequest, by_rules: TurnAnswer, answer: LightAnswer) -> TurnAnswer:
+def _merged(turn: ExpansionRequest, by_rules: ExpansionAnswer, answer: LightAnswer) -> ExpansionAnswer:
     """Return the model's answer, held to what was on offer; what the user named comes first."""
     offered = {reference.ref.key for reference in turn.references if not reference.is_visible}
     named = [expansion for expansion in by_rules.expansions if expansion.reason == "named"]
@@ -84,7 +84,7 @@ def _merged(turn: TurnRequest, by_rules: TurnAnswer, answer: LightAnswer) -> Tur
         or by_rules.search_query
         or shorten(turn.request, _QUERY_LIMIT_CHARACTERS)
     )
-    return TurnAnswer(
+    return ExpansionAnswer(
         expansions=expansions,
         is_ambiguous=answer.ambiguous,
         search_query=query if answer.ambiguous else "",

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ..indexing.terms import folded, terms_of
 from ..references import QUOTATION, shorten
-from .requests import Expansion, OfferedReference
-from .words import (
+from .lexicon import (
     DETERMINERS,
     FOREIGN_DETERMINERS,
     FOREIGN_LINKS,
@@ -21,6 +20,7 @@ from .words import (
     MAKING,
     WEAK,
 )
+from .models import CandidateReference, Expansion
 
 __all__ = ["matched_references"]
 
@@ -60,14 +60,14 @@ class _Term(NamedTuple):
 
 @dataclass
 class _Match:
-    reference: OfferedReference
+    reference: CandidateReference
     score: float
     terms: list[str]
 
 
 def matched_references(
     request: str,
-    references: Sequence[OfferedReference],
+    references: Sequence[CandidateReference],
     visible_texts: Callable[[], Iterable[str]],
     last_answer: str = "",
 ) -> list[Expansion]:
@@ -167,7 +167,7 @@ def _is_specific(term: str) -> bool:
     return any(char.isdigit() or char in "_./:-@" for char in term)
 
 
-def _found(reference: OfferedReference, terms: Sequence[str]) -> set[str]:
+def _found(reference: CandidateReference, terms: Sequence[str]) -> set[str]:
     """Return which terms a reference has in its description, its key, its source and what the view kept of it."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
     text = " ".join((reference.ref.description, reference.ref.key, reference.source, kept))

@@ -4,11 +4,11 @@ import re
 import string
 from collections.abc import Iterable
 
-from .ambiguity import Surroundings, missing_from
-from .matching import matched_references
-from .named import named_keys, unknown_keys
-from .requests import Expansion, TurnAnswer, TurnRequest
-from .words import FUNCTION_WORDS
+from .ambiguity import VisibleContext, find_missing
+from .keys import named_keys, unknown_keys
+from .lexicon import FUNCTION_WORDS
+from .match import matched_references
+from .models import Expansion, ExpansionAnswer, ExpansionRequest
 
 __all__ = ["decide_by_rules", "ends_of", "named_keys", "unknown_keys", "without_keys"]
 
@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"\[MemoryRef: [^\]\r\n]*\]?")
 _WORD = re.compile(r"[^\W_](?:[\w./:@+'’-]*\w)?")
 
 
-def decide_by_rules(turn: TurnRequest) -> TurnAnswer:
+def decide_by_rules(turn: ExpansionRequest) -> ExpansionAnswer:
     """Return what the turn needs, as far as rules can tell.
 
     Expanded are the keys the request names, and up to three references that share rare words with it. Only the first
@@ -29,9 +29,9 @@ def decide_by_rules(turn: TurnRequest) -> TurnAnswer:
     offered = {reference.ref.key: reference for reference in turn.references}
     named = [key for key in named_keys(request, offered) if not offered[key].is_visible]
     matched = _matched(turn, request, named)
-    around = Surroundings(ends_of(turn.last_answer), turn.references, turn.visible_texts)
-    missing = missing_from(request, around, has_named=bool(named))
-    return TurnAnswer(
+    around = VisibleContext(ends_of(turn.last_answer), turn.references, turn.visible_texts)
+    missing = find_missing(request, around, has_named=bool(named))
+    return ExpansionAnswer(
         expansions=(*(Expansion(key, "named", "named by the user") for key in named), *matched),
         is_ambiguous=bool(missing),
         search_query=_query(request) if missing else "",
@@ -55,7 +55,7 @@ def without_keys(request: str, keys: Iterable[str]) -> str:
     return words
 
 
-def _matched(turn: TurnRequest, request: str, named: list[str]) -> list[Expansion]:
+def _matched(turn: ExpansionRequest, request: str, named: list[str]) -> list[Expansion]:
     """Return the references the rest of the request speaks of, once the named ones are out of it."""
     words = without_keys(request, named)
     rest = [reference for reference in turn.references if reference.ref.key not in named]

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..indexing.terms import folded, terms_of
-from .phrases import asks_for_the_past, hints_at_the_past
-from .requests import OfferedReference
-from .words import (
+from .lexicon import (
     ACTIONS,
     AROUND_US,
     BE,
@@ -34,8 +32,10 @@ from .words import (
     THINKING,
     YES_OR_NO,
 )
+from .models import CandidateReference
+from .phrases import asks_for_the_past, hints_at_the_past
 
-__all__ = ["Surroundings", "missing_from"]
+__all__ = ["VisibleContext", "find_missing"]
 
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]{1,400}\"|“[^”]{1,400}”|„[^“”]{1,400}[“”]|«[^»]{1,400}»"
@@ -66,7 +66,7 @@ _DEMONSTRATIVES = ("this", "that", "these", "those")
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class VisibleContext:
     """What a request may refer to without saying it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Surroundings:
     """
 
     last_answer: str
-    references: Sequence[OfferedReference]
+    references: Sequence[CandidateReference]
     visible_texts: Callable[[], Iterable[str]]
 
 
@@ -99,7 +99,7 @@ _FOREIGN_ORDER = re.compile(
 _ENGLISH = re.compile(r"\b(?:the|is|to|of|and|for|you|my|please)\b", re.IGNORECASE)
 
 
-def missing_from(request: str, around: Surroundings, *, has_named: bool = False) -> str:
+def find_missing(request: str, around: VisibleContext, *, has_named: bool = False) -> str:
     """Return what the request needs and nobody gave, in a few words; "" if it is concrete.
 
     Args:
@@ -158,7 +158,7 @@ class _Sentence:
 class _Reading:
     """Reads a request sentence by sentence and keeps what it has mentioned."""
 
-    def __init__(self, around: Surroundings, *, has_pasted: bool) -> None:
+    def __init__(self, around: VisibleContext, *, has_pasted: bool) -> None:
         self._around = around
         self._mentioned: set[str] = set()
         self._is_given = False  # something was quoted, pasted, or named by a name

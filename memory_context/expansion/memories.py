@@ -4,12 +4,10 @@ from collections.abc import Sequence
 
 from ..transcript import Decision, Expanded, Opened, Transcript, Withdrawn
 
-__all__ = ["replacing_memories"]
+__all__ = ["memory_decisions"]
 
 
-def replacing_memories(
-    transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str
-) -> list[Decision]:
+def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:
     """Return the decisions that show a memory's text after the newest message, instead of what it showed before.
 
     What says the same stays where it is, so that nothing moves and nothing piles up.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from memory_context.expansion import CandidateReference, ExpansionRequest, decide_by_rules
 from memory_context.references import MemoryRef
-from memory_context.turn import OfferedReference, TurnRequest, decide_by_rules
 
 REQUESTS = Path(__file__).with_name("requests.jsonl")
 
@@ -44,10 +44,10 @@ def scores(split: str) -> tuple[Score, Score]:
         if case["split"] != split:
             continue
         references = tuple(
-            OfferedReference(MemoryRef(one["key"], one["description"], 2000), one["source"], messages_ago=ago)
+            CandidateReference(MemoryRef(one["key"], one["description"], 2000), one["source"], messages_ago=ago)
             for ago, one in enumerate(reversed(case["references"]), start=1)
         )
-        answer = decide_by_rules(TurnRequest(case["request"], case["last_answer"], references))
+        answer = decide_by_rules(ExpansionRequest(case["request"], case["last_answer"], references))
         is_ambiguous = case["label"] == "ambiguous"
         ambiguous.hits += is_ambiguous and answer.is_ambiguous
         ambiguous.false_alarms += answer.is_ambiguous and not is_ambiguous

@@ -14,11 +14,11 @@ from ..policy import ContextPolicy
 from ..runtime import Breaker, attempt, begin
 from ..store import SECRET_TYPE, at_most
 from ..transcript import Entry, Opened, Transcript
-from .offer import offered_references, visible_texts
-from .opening import Piece
-from .requests import Expansion
+from .candidates import candidate_references, visible_texts
+from .models import Expansion
+from .render import RetrievedText
 
-__all__ = ["Found", "Reader"]
+__all__ = ["FetchedItem", "Fetcher"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -30,14 +30,14 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
-class Found:
+class FetchedItem:
     """Something to be shown, and why it is."""
 
-    piece: Piece
+    piece: RetrievedText
     opened: Opened
 
 
-class Reader:
+class Fetcher:
     """Reads items of one user for one transcript.
 
     Args:
@@ -81,9 +81,9 @@ class Reader:
             _READING, "what this message asks for is not all brought back: %s", why
         )
 
-    async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[Found]:
+    async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[FetchedItem]:
         """Return the items of these keys that are there and not in sight, until there are so many."""
-        found: list[Found] = []
+        found: list[FetchedItem] = []
         for expansion in wanted:
             if len(found) >= most_found:
                 break
@@ -92,20 +92,20 @@ class Reader:
             folded = self._open_fold(expansion.key)
             if folded is not None:
                 label = f"{expansion.key} ({expansion.why})"
-                found.append(Found(Piece(label, folded, in_sight=shown), opened))
+                found.append(FetchedItem(RetrievedText(label, folded, in_sight=shown), opened))
             elif most_reads:
                 most_reads -= 1
                 item = await self._retrieve(expansion.key)
                 if item is not None and item.type != SECRET_TYPE and not any(item.content in text for text in shown):
                     why = f"{expansion.why}; {item.caveat}" if item.caveat else expansion.why
                     label = f"{item.ref.render()} ({why})"
-                    found.append(Found(Piece(label, item.content, in_sight=shown), opened))
+                    found.append(FetchedItem(RetrievedText(label, item.content, in_sight=shown), opened))
         return found
 
-    async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[Found]:
+    async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[FetchedItem]:
         """Return the best passages of the user's memory that are not in sight."""
         transcript, most = self._transcript, self._policy.recall.passages
-        offered = offered_references(transcript, transcript.end, self._policy)
+        offered = candidate_references(transcript, transcript.end, self._policy)
         in_sight = {one.ref.key for one in offered if one.is_visible}
         asked = {ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs}
         left_out = shown | in_sight | asked
@@ -117,7 +117,7 @@ class Reader:
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
         why = f"recalled for {self._named(query)[:60]!r}"
         opened = [Opened(hit.item.key, "recalled", why) for hit in new[:most]]
-        return [Found(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
+        return [FetchedItem(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
 
     def _named(self, query: str) -> str:
         return masked(query) if self._policy.mask_credentials else query
@@ -162,10 +162,10 @@ class Reader:
         return task.result()
 
 
-def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> Piece:
+def _recalled(hit: SearchHit, shown: tuple[str, ...]) -> RetrievedText:
     item = hit.item
     when = f"{item.created_at:%Y-%m-%d %H:%M} UTC"
     caveat = f"; {item.caveat}" if item.caveat else ""
     lines = f"lines {hit.start_line}-{hit.end_line}"
     label = f"{item.ref.render()} (recalled; from {item.source}, {when}, {lines}{caveat})"
-    return Piece(label, hit.passage, hit.start_line, shown)
+    return RetrievedText(label, hit.passage, hit.start_line, shown)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_context.expansion import CandidateReference, ExpansionRequest, decide_by_rules
 from memory_context.references import QUOTATION
-from memory_context.turn import OfferedReference, TurnRequest, decide_by_rules
 
-from .turns import offered
+from .references import offered
 
 LOGIN = offered("read_file_a2a2a2", "path=src/auth/login.py, 420 lines", source="read_file")
 LOGS = offered("run_shell_b3b3b3", "command=docker compose logs api, 2400 lines")
@@ -17,15 +17,15 @@ REPORT = offered("read_pdf_c4c4c4", "annual_report_2023.pdf, 88 pages", source="
 OFFERS = (LOGIN, LOGS, REPORT)
 
 
-def expanded(request: str, *references: OfferedReference, **given: object) -> list[str]:
+def expanded(request: str, *references: CandidateReference, **given: object) -> list[str]:
     """Return the keys of what is expanded."""
-    turn = TurnRequest(request, references=references or OFFERS, **given)  # pyright: ignore
+    turn = ExpansionRequest(request, references=references or OFFERS, **given)  # pyright: ignore
     return [expansion.key for expansion in decide_by_rules(turn).expansions]
 
 
 def test_a_named_key_is_expanded_before_what_matches():
     """However many references share its words."""
-    answer = decide_by_rules(TurnRequest(f"compare {REPORT.ref.key} with login.py", references=OFFERS))
+    answer = decide_by_rules(ExpansionRequest(f"compare {REPORT.ref.key} with login.py", references=OFFERS))
     assert [(one.key, one.reason) for one in answer.expansions] == [
         (REPORT.ref.key, "named"),
         (LOGIN.ref.key, "matched"),
@@ -43,7 +43,7 @@ def test_a_named_key_inside_a_megabyte_is_found_at_its_ends_only():
     assert expanded(f"{LOGS.ref.key}：{'漢' * 10_000}：{LOGIN.ref.key}") == [LOGS.ref.key, LOGIN.ref.key]
     for shift in range(40):  # a cut inside a word must not leave a key
         words = f"x{LOGS.ref.key}y " * 500
-        answer = decide_by_rules(TurnRequest(" " * shift + words, references=OFFERS))
+        answer = decide_by_rules(ExpansionRequest(" " * shift + words, references=OFFERS))
         assert all(one.reason == "matched" for one in answer.expansions)
 
 
@@ -69,7 +69,7 @@ def test_words_of_the_quotation_frame_match_no_request():
         ("", []),
     ],
 )
-def test_a_reference_is_expanded_if_the_request_speaks_of_it(request_text: str, expected: list[OfferedReference]):
+def test_a_reference_is_expanded_if_the_request_speaks_of_it(request_text: str, expected: list[CandidateReference]):
     """By rare terms, and not because something is to be made that has the same name."""
     assert expanded(request_text) == [one.ref.key for one in expected]
 
@@ -127,8 +127,8 @@ def test_accents_are_folded_in_what_is_at_hand():
     listed = offered("read_a2a2a2", "Prüfliste für die Abnahme")
     assert expanded("Was steht in der Prüfliste?", listed, visible_text=["Die Prüfliste: 1. Tür, 2. Dach"]) == []
     rules = offered("read_b3b3b3", "règlement intérieur, 12 pages")
-    assert not decide_by_rules(TurnRequest("Résume le règlement", references=(rules,))).is_ambiguous
-    assert decide_by_rules(TurnRequest("Résume le règlement")).is_ambiguous
+    assert not decide_by_rules(ExpansionRequest("Résume le règlement", references=(rules,))).is_ambiguous
+    assert decide_by_rules(ExpansionRequest("Résume le règlement")).is_ambiguous
 
 
 def test_what_many_references_share_tells_nothing():
@@ -169,7 +169,7 @@ def test_at_most_three_references_match():
 )
 def test_what_points_to_something_absent_is_ambiguous_and_searched_for(request_text: str):
     """The query is made of the request's own words."""
-    answer = decide_by_rules(TurnRequest(request_text))
+    answer = decide_by_rules(ExpansionRequest(request_text))
     assert answer.is_ambiguous
     assert answer.why
     assert set(answer.search_query.split()) <= set(request_text.split())
@@ -192,16 +192,16 @@ def test_what_points_to_something_absent_is_ambiguous_and_searched_for(request_t
 )
 def test_what_is_at_hand_is_concrete(request_text: str, last_answer: str):
     """Said in the request, in the last answer, quoted, or known to everybody."""
-    answer = decide_by_rules(TurnRequest(request_text, last_answer))
+    answer = decide_by_rules(ExpansionRequest(request_text, last_answer))
     assert (answer.is_ambiguous, answer.search_query) == (False, "")
 
 
 def test_a_thing_the_view_speaks_of_is_at_hand():
     """In a text shown in full, or in a reference."""
-    assert decide_by_rules(TurnRequest("send the brochure")).is_ambiguous
-    assert not decide_by_rules(TurnRequest("send the brochure", visible_text=["Brochure, page 1"])).is_ambiguous
+    assert decide_by_rules(ExpansionRequest("send the brochure")).is_ambiguous
+    assert not decide_by_rules(ExpansionRequest("send the brochure", visible_text=["Brochure, page 1"])).is_ambiguous
     brochure = offered("read_pdf_d5d5d5", "brochure_draft.pdf, 4 pages")
-    assert not decide_by_rules(TurnRequest("send the brochure", references=(brochure,))).is_ambiguous
+    assert not decide_by_rules(ExpansionRequest("send the brochure", references=(brochure,))).is_ambiguous
 
 
 WORDS = """the it my our usual last time . , ? : \n ' " ` ``` ' login.py key_1 [MemoryRef: ] E1234 this that send deploy
@@ -218,7 +218,7 @@ def test_no_input_breaks_the_rules(
         offered(f"key_{i}", description, source=source, kept_text=kept, is_visible=i == 3)
         for i, (description, source, kept) in enumerate(offers)
     )
-    turn = TurnRequest(request_text, last_answer, references, visible)
+    turn = ExpansionRequest(request_text, last_answer, references, visible)
     answer = decide_by_rules(turn)
     keys = [expansion.key for expansion in answer.expansions]
     assert len(keys) == len(set(keys))

@@ -14,7 +14,7 @@ from ..indexing import Chunk, chunks_of, query_terms, terms_of
 from ..references import shorten
 from ..tokens import TokenCounter, cut_to_tokens
 
-__all__ = ["LEAST_PIECE_TOKENS", "Piece", "best_passages", "fenced"]
+__all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "best_passages", "render_retrieved"]
 
 LEAST_PIECE_TOKENS = 150
 """Less says too little of a passage: rather fewer pieces. One that is shorter as a whole needs no more than it has."""
@@ -32,7 +32,7 @@ _ROUNDS = 6  # of getting the same pieces into the room; then the last of them g
 
 
 @dataclass(frozen=True)
-class Piece:
+class RetrievedText:
     """One item to be shown.
 
     Attributes:
@@ -48,8 +48,8 @@ class Piece:
     in_sight: tuple[str, ...] = ()
 
 
-def fenced(
-    pieces: Sequence[Piece], request: str, limit_tokens: int, counter: TokenCounter, lead: str = _LEAD
+def render_retrieved(
+    pieces: Sequence[RetrievedText], request: str, limit_tokens: int, counter: TokenCounter, lead: str = _LEAD
 ) -> tuple[str, list[int]]:
     """Return the pieces as one text of at most so many tokens, and the indexes of those that are in it.
 
@@ -73,7 +73,9 @@ def fenced(
 
 def best_passages(content: str, request: str, limit_tokens: int, counter: TokenCounter, first_line: int = 1) -> str:
     """Return a content if it fits, else its passages that share most with the request, in order, with their lines."""
-    return _Prepared(0, Piece("", content, first_line), request, limit_tokens + 1, counter).passages(limit_tokens)
+    return _Prepared(0, RetrievedText("", content, first_line), request, limit_tokens + 1, counter).passages(
+        limit_tokens
+    )
 
 
 class _Prepared:
@@ -86,7 +88,7 @@ class _Prepared:
         overhead: Tokens of label and marks.
     """
 
-    def __init__(self, index: int, piece: Piece, request: str, room: int, counter: TokenCounter) -> None:
+    def __init__(self, index: int, piece: RetrievedText, request: str, room: int, counter: TokenCounter) -> None:
         self.index = index
         self.label = cut_to_tokens(shorten(piece.label, _LABEL_CHARACTERS), max(room // 2, 1), counter)
         self.overhead = counter.count(self.label) + _MARKS_TOKENS
@@ -165,7 +167,7 @@ def _characters_before_the_point(passage: str, beginning: str, request: str) -> 
     return sum(len(line) + 1 for line in lines[: max(best - _LINES_BEFORE_THE_POINT, 0)])
 
 
-def _that_find_room(pieces: Sequence[Piece], request: str, room: int, counter: TokenCounter) -> list[_Prepared]:
+def _that_find_room(pieces: Sequence[RetrievedText], request: str, room: int, counter: TokenCounter) -> list[_Prepared]:
     """Return the pieces that the room is enough for, the first ones first; the first one in any case."""
     chosen: list[_Prepared] = []
     left = room

@@ -1,7 +1,7 @@
 """Turns for the tests, in one line each."""
 
+from memory_context.expansion import CandidateReference
 from memory_context.references import MemoryRef
-from memory_context.turn import OfferedReference
 
 
 def offered(
@@ -12,6 +12,6 @@ def offered(
     kept_text: str = "",
     messages_ago: int = 5,
     is_visible: bool = False,
-) -> OfferedReference:
+) -> CandidateReference:
     """Return a reference on offer."""
-    return OfferedReference(MemoryRef(key, description, 900), source, kept_text, messages_ago, is_visible)
+    return CandidateReference(MemoryRef(key, description, 900), source, kept_text, messages_ago, is_visible)

@@ -13,9 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from ..credentials import masked
 from ..tokens import TokenCounter, cut_to_tokens
-from .requests import OfferedReference, TurnRequest
+from .models import CandidateReference, ExpansionRequest
 
-__all__ = ["LEAST_PROMPT_TOKENS", "PROMPT", "LightAnswer", "TurnPrompt", "check_template"]
+__all__ = ["LEAST_PROMPT_TOKENS", "PROMPT", "ExpansionPrompt", "LightAnswer", "check_template"]
 
 PROMPT = """\
 The agent's context shows only references to stored content. Decide what it needs for the user's request.
@@ -100,7 +100,7 @@ class LightAnswer(BaseModel):
 
 
 def check_template(template: str) -> None:
-    """Accept a template for `TurnPrompt`, without counting anything.
+    """Accept a template for `ExpansionPrompt`, without counting anything.
 
     Raises:
         ValueError: A field is unknown.
@@ -113,7 +113,7 @@ def check_template(template: str) -> None:
             )
 
 
-class TurnPrompt:
+class ExpansionPrompt:
     """Builds the messages for the light model.
 
     Args:
@@ -149,7 +149,7 @@ class TurnPrompt:
                 "shorten it or raise prompt_limit_tokens"
             )
 
-    def messages(self, turn: TurnRequest, relevant: Sequence[str] = ()) -> list[LLMMessage]:
+    def messages(self, turn: ExpansionRequest, relevant: Sequence[str] = ()) -> list[LLMMessage]:
         """Return the messages that ask about a turn.
 
         Long texts are cut to their heads and tails. References come most relevant first, as many as fit.
@@ -190,7 +190,7 @@ class TurnPrompt:
         end = cut_to_tokens(tail, half, self._counter, side="end")
         return (start + _CUT + end).strip()
 
-    def _lines(self, references: Sequence[OfferedReference], relevant: Sequence[str], limit_tokens: int) -> str:
+    def _lines(self, references: Sequence[CandidateReference], relevant: Sequence[str], limit_tokens: int) -> str:
         """Return the references, one a line, as many as fit."""
         rank = {key: i for i, key in enumerate(relevant)}
         offered = [reference for reference in references if not reference.is_visible]
@@ -204,7 +204,7 @@ class TurnPrompt:
             lines.append(line)
         return "\n".join(lines)
 
-    def _line(self, reference: OfferedReference) -> str:
+    def _line(self, reference: CandidateReference) -> str:
         ref = reference.ref
         ago = "1 message ago" if reference.messages_ago == 1 else f"{reference.messages_ago} messages ago"
         return _data(f"{ref.key} - {self._masked(ref.description)} - {ref.token_count} tokens - {ago}")

@@ -1,0 +1,5 @@
+"""Decides which references a request needs and what to search for, fetches them and renders them as data."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
