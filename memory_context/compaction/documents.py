@@ -96,7 +96,7 @@ def is_prose(text: str) -> bool:
     symbols = sum(map(dense.count, _SYMBOLS))
     if letters < _LEAST_LETTERS * len(dense) or symbols > _MOST_SYMBOLS * len(dense):
         return False
-    if sum(character > _WITHOUT_SPACES for character in dense) * 3 > len(dense):
+    if not dense.isascii() and sum(character > _WITHOUT_SPACES for character in dense) * 3 > len(dense):
         return sum(character in "。，、！？；：．" for character in dense) * 100 > len(dense)
     if not 2.0 < len(dense) / len(words) < 14:
         return False

@@ -36,6 +36,7 @@ _STATUS = re.compile(
 _LEVEL = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b")
 _DATA = re.compile(r"\s*(?:[{<]|\[\s*[\[{\"'])")
 _WORD = re.compile(r"(?<!\w)[^\W\d_]{2,}(?!\w)")
+_WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
 
 
 def telling_lines(content: str, is_known: bool) -> list[Passage]:
@@ -85,13 +86,20 @@ def _lines(content: str) -> list[tuple[int, str]]:
 
 def _by_words(texts: Sequence[str]) -> dict[int, int]:
     """Return where the first rare word stands in each line that has one, by the lines' numbers."""
-    words = [{match[0]: match.start() for match in _WORD.finditer(text) if _is_word(match[0])} for text in texts]
-    counts = Counter(chain.from_iterable(words))
+    lines = [set[str]()]
+    for word in _WORD_OR_BREAK.findall("\n".join(texts)):  # all lines at once, several times faster than one by one
+        if word == "\n":
+            lines.append(set())
+        else:
+            lines[-1].add(word)
+    counts = Counter(chain.from_iterable(lines))
     most = max(len(texts) * _RARE, 1)
+    rare = {word for word, count in counts.items() if count <= most and _is_word(word)}
     odd: dict[int, int] = {}
-    for number, placed in enumerate(words):
-        if rare := [place for word, place in placed.items() if counts[word] <= most]:
-            odd[number] = min(rare)
+    for number, words in enumerate(lines):
+        if not rare.isdisjoint(words):
+            placed = {match[0]: match.start() for match in _WORD.finditer(texts[number]) if match[0] in rare}
+            odd[number] = min(placed.values())
     return odd
 
 
@@ -106,7 +114,7 @@ def _by_columns(texts: Sequence[str]) -> dict[int, int]:
     most = max(len(texts) * _RARE, 1)
     odd: dict[int, int] = {}
     for column in range(_COLUMNS):
-        counts = Counter(row[column] for row in rows if len(row) > column)
+        counts = Counter([row[column] for row in rows if len(row) > column])
         usual = [value for value, count in counts.most_common(1) if count >= len(rows) * _USUAL]
         for number, row in enumerate(rows if usual else ()):
             if len(row) > column and row[column] != usual[0] and counts[row[column]] <= most and number not in odd:
