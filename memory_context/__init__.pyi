@@ -76,8 +76,8 @@ from .store import (
     StoreLimits,
     Whereabouts,
 )
-from .store.advisory import AdvisoryClaims
 from .store.limits import TransactionKind, Waits
+from .store.session_locks import AdvisoryClaims
 from .tokens import TokenCounter
 from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
 from .transcript import Arithmetic, Offered, PartId, Transcript

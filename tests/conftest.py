@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from memory_context.store import MemoryStore, embedded, sqlfiles
+from memory_context.store import MemoryStore, embedded
+from memory_context.store import sql as sql_files
 
 from .databases import Databases
 
@@ -155,17 +156,17 @@ class SqlCopy:
     def add_migration(self, name: str, script: str) -> None:
         """Add a migration, or replace it."""
         (self.folder / "migrations" / f"{name}.sql").write_text(script)
-        sqlfiles.load_migrations.cache_clear()
+        sql_files.load_migrations.cache_clear()
 
 
 @pytest.fixture
 def sql_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SqlCopy]:
     """A version of the package to come: its SQL files are a copy, to which a test adds."""
-    shutil.copytree(sqlfiles.sql_folder(), tmp_path / "sql")
-    monkeypatch.setattr(sqlfiles, "sql_folder", lambda: tmp_path / "sql")
-    sqlfiles.load_migrations.cache_clear()
+    shutil.copytree(sql_files.sql_folder(), tmp_path / "sql")
+    monkeypatch.setattr(sql_files, "sql_folder", lambda: tmp_path / "sql")
+    sql_files.load_migrations.cache_clear()
     yield SqlCopy(tmp_path / "sql")
-    sqlfiles.load_migrations.cache_clear()
+    sql_files.load_migrations.cache_clear()
 
 
 @pytest.fixture

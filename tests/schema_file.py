@@ -14,7 +14,7 @@ from pathlib import Path
 from psycopg.conninfo import make_conninfo
 
 from memory_context.store import MemoryStore, embedded
-from memory_context.store.sqlfiles import load_migrations
+from memory_context.store.sql import load_migrations
 
 __all__ = ["dump_schema", "schema_file"]
 

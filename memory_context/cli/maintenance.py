@@ -101,11 +101,11 @@ def _keeper(found: "KeeperState") -> str:
 
 
 def _schema(found: "StoreStatus") -> str:
-    from ..store.sqlfiles import part_of
+    from ..store.sql import part_of
 
     here, known = found.schema_version, found.known_schema_version
     if found.is_superseded:
-        from ..store.migrations import SUPERSEDED
+        from ..store.schema import SUPERSEDED
 
         return SUPERSEDED
     if here > known:

@@ -40,7 +40,7 @@ def migrate(
     To go over to a new version without a pause, run it with --pre, deploy the new version beside the old one, and run
     it with --post when the old one is gone. On a server of your own the first use of a store only does what --pre does.
     """
-    from ..store.sqlfiles import part_of
+    from ..store.sql import part_of
 
     part = None if pre is None else "pre" if pre else "post"
 
@@ -86,7 +86,7 @@ _STATES = {
 
 def _verdict(states: "Sequence[MigrationState]") -> str:
     """Return in one line whether the schema fits, and else what to do."""
-    from ..store.migrations import SUPERSEDED
+    from ..store.schema import SUPERSEDED
 
     count = Counter(one.state for one in states)
     if count["superseded"]:

@@ -1,10 +1,8 @@
 from .agent_memory import AgentMemory
 from .audit import AuditEvent, AuditTrail
-from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType
+from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, is_too_large
 from .searching import FoundPassage, MemoryCriteria, SearchHit, SearchScore
-from .sharing import Sharing
-from .snapshots import MemorySnapshot
-from .storable import is_too_large
+from .sharing import MemorySnapshot, Sharing
 from .transforms import FULL, MemoryTransform
 
 __all__ = [

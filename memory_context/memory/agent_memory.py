@@ -29,11 +29,20 @@ from ..store import (
 )
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .audit import AuditEvent, AuditTrail
-from .items import MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, item_of
+from .items import (
+    MAX_CONTENT_BYTES,
+    SUFFIX_LENGTHS,
+    Draft,
+    MemoryItem,
+    MemoryType,
+    as_json,
+    check_draft,
+    is_too_large,
+    item_of,
+    new_memories,
+)
 from .searching import SearchHit, search_items
-from .sharing import Sharing, refusal
-from .snapshots import MemorySnapshot
-from .storable import SUFFIX_LENGTHS, as_json, check_draft, is_too_large, new_memories
+from .sharing import MemorySnapshot, Sharing, refusal
 from .transforms import FULL, MemoryTransform, cut
 
 __all__ = ["AgentMemory"]

@@ -14,12 +14,23 @@ With the user's agreement (`forget_memory`) a `shared` agent also forgets what i
 A key that sharing keeps from an agent is not silently missing: the agent is told whose it is, to ask for the content.
 """
 
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints
+from typing_extensions import Self
+
+from ..references import KEY_PATTERN
+
+__all__ = [
+    "MemorySnapshot",
+    "Sharing",
+    "refusal",
+]
 
 if TYPE_CHECKING:
     from ..store import ReadScope, Whereabouts
 
-__all__ = ["Sharing", "refusal"]
 
 Sharing = Literal["shared", "read_only", "isolated"]
 
@@ -40,3 +51,36 @@ def refusal(key: str, item: "Whereabouts", scope: "ReadScope", sharing: Sharing)
     else:
         why = f"belongs to {owner}{where}, beyond the reach of this memory"
     return f"item {key!r} {why}: ask for its content in the message"
+
+
+class MemorySnapshot(BaseModel):
+    """The keys that a scope could read, and no content; it crosses processes as JSON.
+
+    Attributes:
+        user_id: Whose items.
+        agent_id: The agent that took it; empty for none.
+        session_id: The session it was taken in; empty for none.
+        taken_at: When, in UTC.
+        keys: The keys, the newest first.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    user_id: str
+    agent_id: str
+    session_id: str
+    taken_at: AwareDatetime | datetime
+    keys: tuple[Annotated[str, StringConstraints(pattern=f"^{KEY_PATTERN.pattern}$")], ...]
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        return self.model_dump_json()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the snapshot that `to_json` wrote.
+
+        Raises:
+            ValueError: It is none.
+        """
+        return cls.model_validate_json(text)

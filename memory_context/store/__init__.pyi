@@ -1,17 +1,27 @@
+from .conversation_rows import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
-from .forgetting import ProgressCallback
+from .forget import ProgressCallback
 from .indexer import IndexReport
 from .inventory import Forgettable, Inventory
+from .items import (
+    SECRET_TYPE,
+    CallerOrigin,
+    NewMemory,
+    Origin,
+    Reach,
+    ReadScope,
+    StoredMemory,
+    Whereabouts,
+    caveat,
+    checked_caller_origin,
+    refuse_secret,
+)
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
-from .migrations import MigrationState
-from .provenance import SECRET_TYPE, CallerOrigin, Origin, caveat, checked_caller_origin, refuse_secret
 from .pruning import PruneProgress, PruneReport
-from .rows import NewMemory, StoredMemory, Whereabouts
-from .scope import Reach, ReadScope
+from .schema import MigrationState
 from .search import StoredPassage
-from .sessions import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
 from .threads import ThreadStore
 from .upkeep import ImportReport, StoreStatus, TransferError, Upkeep

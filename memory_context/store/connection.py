@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -21,9 +21,18 @@ from psycopg.pq import PollingStatus
 from psycopg.pq.abc import PGcancelConn, PGconn
 from psycopg.rows import DictRow, dict_row
 
+from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.runtime import Timer, attempt
 
 from .limits import extend
+
+__all__ = [
+    "Connection",
+    "DeadlineError",
+    "connect",
+    "dedicated",
+    "driver_errors",
+]
 
 try:
     import fcntl
@@ -31,7 +40,6 @@ try:
 except ImportError:  # Windows
     fcntl = termios = None
 
-__all__ = ["Connection", "DeadlineError", "connect", "dedicated"]
 
 _CONNECT_SECONDS = 3  # per address of a host that has several
 _CANCEL_SECONDS = 5.0
@@ -215,3 +223,25 @@ class _CancelRequest:
         self._unwatch()
         self._timer.cancel()
         self._request.finish()
+
+
+# libpq reports these as operational errors too, but waiting does not mend them
+_REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
+
+
+@contextmanager
+def driver_errors(where: str) -> Generator[None, None, None]:
+    """Turn what the driver raises inside into a `StoreError`, a `StoreUnavailableError` if a retry can help."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        if isinstance(error, _REFUSED):
+            raise StoreError(f"the database refused this: {_text(error)} ({where})") from error
+        raise StoreUnavailableError(f"the database does not answer: {_text(error)} ({where})") from error
+    except psycopg.Error as error:
+        raise StoreError(f"the database refused this: {_text(error)} ({where})") from error
+
+
+def _text(error: psycopg.Error) -> str:
+    # the first line only: DETAIL lines quote values of the row
+    return (error.diag.message_primary or str(error) or type(error).__name__).strip().splitlines()[0]

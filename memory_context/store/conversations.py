@@ -19,12 +19,7 @@ from memory_context.errors import SessionGoneError, StoreError
 from memory_context.escaping import escape, unescape
 from memory_context.identifiers import checked_identifier
 
-from .database import Database
-from .events import EventLog
-from .forgetting import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, tally_of
-from .limits import StoreLimits, TransactionKind
-from .pool import Statement
-from .sessions import (
+from .conversation_rows import (
     Appended,
     Archived,
     ChatMessage,
@@ -37,7 +32,12 @@ from .sessions import (
     params_for,
     session_from_row,
 )
-from .sqlfiles import load_queries
+from .database import Database
+from .events import EventLog
+from .forget import BATCH_ITEMS, ProgressCallback, counted_rows, deletable_rows, forgetting, tally_of
+from .limits import StoreLimits, TransactionKind
+from .pool import Statement
+from .sql import load_queries
 
 __all__ = ["ConversationArchive"]
 

@@ -5,27 +5,43 @@ It belongs to no event loop: it keeps one pool for each loop that uses it, since
 """
 
 import asyncio
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, cast
 
 import psycopg
+from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg.adapt import AdaptersMap
 from psycopg.rows import DictRow
+from psycopg.types import TypeInfo
 
-from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.escaping import escape
-from memory_context.runtime import Background
+from memory_context.errors import SchemaError, StoreError, StoreUnavailableError
+from memory_context.escaping import escape, unescape
+from memory_context.runtime import Background, attempt
 
-from .failures import driver_errors
+from .connection import Connection, dedicated, driver_errors
 from .limits import StoreLimits, TransactionKind, extend, most_seconds
-from .location import Location
+from .location import OWNER_URL_ENV, Location, read_url
+from .logins import ensure_pool_login, fetch_login, refuse_unsafe
 from .pool import ConnectionPool, Statement
-from .preparation import prepare
-from .sqlfiles import load_queries
+from .schema import is_usable, migrate
+from .sql import load_queries
 
-__all__ = ["Database"]
+__all__ = [
+    "Database",
+    "every_user",
+    "is_set_up",
+    "only_user",
+    "prepare",
+    "reach_server",
+]
 
 _TRANSACTIONS = load_queries("transactions")
+_SCHEMA = load_queries("schema")
+_USERS = load_queries("users")
+_USERS_PER_PAGE = 500
 _FIRST = 0.8  # of what a step waits: the server, which says why, gives up before the client does
 _SET_UP_SECONDS = 30.0
 _OF_A_HEALTHY_SERVER = (
@@ -188,3 +204,143 @@ def _content_bytes(statement: Statement) -> int:
 
 def _milliseconds(seconds: float) -> str:
     return f"{max(round(seconds * 1000), 1)}ms"
+
+
+async def prepare(
+    location: Location, limits: StoreLimits, *, only_pre: bool | None = None
+) -> tuple[dict[str, str], AdaptersMap]:
+    """Make the database ready; return the parameters of the login that the pool uses, and how it writes vectors.
+
+    Safe to run again, and in many processes at once. Looking at the database is bounded by `opening_seconds`, an
+    embedded server's start by `start_seconds`, each migration by `migration_seconds`.
+
+    Args:
+        location: Which database.
+        limits: How long to wait for it.
+        only_pre: Leave `post` migrations for later. By default on a server of your own, where older versions may still
+            be at work.
+
+    Raises:
+        StoreUnavailableError: The server does not answer or could not be started.
+        SchemaError: A person has to do something first; says what.
+    """
+    where = location.describe()
+    only_pre = location.url is not None if only_pre is None else only_pre
+    params = await reach_server(location, limits)
+    with driver_errors(where):
+        if location.owner_url is not None:
+            owner_params = read_url(location.owner_url)
+            async with dedicated(owner_params, limits.opening_seconds) as owner:
+                await migrate(owner, owner_params, where, limits, only_pre=only_pre)
+        async with dedicated(params, limits.opening_seconds) as connection:
+            login = await fetch_login(connection)
+            if login.is_owner:
+                await migrate(connection, params, where, limits, only_pre=only_pre)
+                params = await ensure_pool_login(connection, params, where, limits.migration_seconds)
+                return params, await _vector_adapters(connection)
+            if not login.has_schema:
+                raise SchemaError(
+                    f"the schema memory_context is missing and login {login.name!r} may not create it: give the URL "
+                    f"of a login that may, in {OWNER_URL_ENV}, and start once ({where})"
+                )
+            refuse_unsafe(login, where)
+            if not await is_usable(connection, where):
+                raise SchemaError(
+                    f"the schema memory_context is older than this version and login {login.name!r} may not change "
+                    f"it: give the owner's URL in {OWNER_URL_ENV} and start once ({where})"
+                )
+            return params, await _vector_adapters(connection)
+
+
+async def _vector_adapters(connection: Connection) -> AdaptersMap:
+    """Return the driver's adapters and that of this database's `halfvec`: two bytes a number instead of a text.
+
+    Once per database: for each connection it would take a round trip.
+    """
+    adapters = AdaptersMap(psycopg.adapters)
+    row = await (await connection.execute(_SCHEMA["fetch_vector_type"])).fetchone()
+    if row is not None:
+        register_halfvec_info(cast(Any, adapters), TypeInfo("halfvec", row["oid"], row["array_oid"]))
+    return adapters
+
+
+async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str]:
+    """Return the parameters of the login that a location names; the embedded server is started.
+
+    Raises:
+        StoreUnavailableError: It could not be started, or not in time.
+    """
+    if location.url is not None:
+        return read_url(location.url)
+    assert location.folder is not None
+    starting = await attempt(asyncio.to_thread(_start_embedded, location.folder), limits.start_seconds)
+    if starting is None:  # the thread goes on: the next call finds the server running, or waits again
+        raise StoreUnavailableError(
+            f"the embedded Postgres in {location.folder} did not start within {limits.start_seconds:.3g} s; a new "
+            "folder takes longest: try again, or give the store more start_seconds"
+        )
+    return starting.result()
+
+
+def is_set_up(location: Location) -> bool:
+    """Whether there is a server to look at: the embedded one is set up when it is first used.
+
+    Where something else is in the way of its folder, or it cannot be written, looking at it says so.
+    """
+    if location.folder is None:
+        return True
+    nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return True
+    data = location.folder / "postgres"
+    return (data / "PG_VERSION").exists() or (data.exists() and (not data.is_dir() or any(data.iterdir())))
+
+
+def _start_embedded(folder: Path) -> dict[str, str]:
+    from .embedded import start  # nobody with a URL needs it, and Windows lacks what it needs
+
+    return start(folder)
+
+
+async def every_user(database: Database) -> AsyncIterator[str]:
+    """Yield all users in a fixed order, page by page; who comes meanwhile may be left out.
+
+    Raises:
+        StoreError: The database failed, or no login that it was given may list the users; says what to do.
+    """
+    await database.ready()
+    location = database.location
+    limits = database.limits
+    params = await reach_server(location, limits) if location.owner_url is None else read_url(location.owner_url)
+    after = ""
+    while True:
+        with driver_errors(location.describe()):
+            async with dedicated(params, limits.transaction_seconds) as connection:
+                page = {"after": after, "limit": _USERS_PER_PAGE}
+                try:
+                    rows = await (await connection.execute(_USERS["select_users"], page)).fetchall()
+                except psycopg.errors.InsufficientPrivilege as error:
+                    raise StoreError(_may_not_list(connection.info.user, location.describe())) from error
+        for row in rows:
+            yield unescape(row["user_id"])
+        if len(rows) < _USERS_PER_PAGE:
+            return
+        after = rows[-1]["user_id"]
+
+
+async def only_user(database: Database) -> tuple[int, str | None]:
+    """Return 0 and None, 1 and the only user, or 2 and None if there are several.
+
+    Raises:
+        StoreError: The database failed.
+    """
+    ((found,),) = await database.read(None, Statement(_USERS["fetch_only_user"]))
+    return found["users"], None if found["user_id"] is None else unescape(found["user_id"])
+
+
+def _may_not_list(login: str, where: str) -> str:
+    return (
+        f"login {login!r} may not list the users, which maintenance of all of them needs: name the owner's URL in "
+        f'{OWNER_URL_ENV}, or run GRANT EXECUTE ON FUNCTION memory_context.list_users(text, integer) TO "{login}"; '
+        f"({where})"
+    )

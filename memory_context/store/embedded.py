@@ -27,7 +27,7 @@ from memory_context.errors import StoreUnavailableError
 
 from . import keeper
 from .location import HOME_ENV, KEEP_ENV, URL_ENV
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = ["KeeperState", "keeper_state", "release", "start", "stop"]
 

@@ -12,7 +12,7 @@ from memory_context.escaping import escape, unescape
 
 from .database import Database
 from .pool import Statement
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = ["write_embeddings"]
 

@@ -23,9 +23,9 @@ from memory_context.outages import outages_of
 from memory_context.runtime import Flusher, Unwritten
 
 from .database import Database
+from .items import ReadScope, scope_params
 from .pool import Statement
-from .scope import ReadScope, scope_params
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
 

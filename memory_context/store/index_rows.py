@@ -11,7 +11,7 @@ from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, unescape
 from memory_context.indexing import Chunk, chunks_of, terms_of
 
-from .rows import content_of
+from .items import content_of
 
 __all__ = ["IndexedItem", "index_claimed", "index_item", "strings_literal"]
 

@@ -29,7 +29,7 @@ from .database import Database
 from .due_users import DueUsers
 from .index_rows import index_claimed
 from .pool import Statement
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = ["IndexReport", "Indexer", "model_of"]
 

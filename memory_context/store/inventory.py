@@ -12,13 +12,11 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape, unescape
 
-from .database import Database
-from .forgetting import forgetting
+from .database import Database, only_user
+from .forget import forgetting
+from .items import SECRET_TYPE, ReadScope, scope_params
 from .pool import Statement
-from .provenance import SECRET_TYPE
-from .scope import ReadScope, scope_params
-from .sqlfiles import load_queries
-from .users import only_user
+from .sql import load_queries
 
 __all__ = [
     "DaySum",

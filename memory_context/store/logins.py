@@ -19,8 +19,8 @@ from memory_context.errors import SchemaError
 
 from .connection import Connection, DeadlineError, dedicated
 from .location import OWNER_URL_ENV
-from .migrations import begin_alone
-from .sqlfiles import load_queries
+from .schema import begin_alone
+from .sql import load_queries
 
 __all__ = ["Login", "ensure_pool_login", "fetch_login", "refuse_unsafe"]
 

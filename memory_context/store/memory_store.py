@@ -17,26 +17,24 @@ from memory_context.indexing import Candidate, PassagePlace, QueryProfile
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
-from . import reading
-from .advisory import AdvisoryClaims
+from . import item_store
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
-from .database import Database
+from .database import Database, every_user
 from .events import EventLog
-from .forgetting import ProgressCallback, erase_user, forget_memories
+from .forget import ProgressCallback, erase_user, forget_memories
 from .indexer import Indexer, IndexReport
 from .inventory import Inventory
+from .item_store import insert_memories, share_memory, update_model_summary
+from .items import NewMemory, ReadScope, StoredMemory, Whereabouts
 from .limits import StoreLimits
 from .location import Location
 from .pruning import PruneProgress, PruneReport, prune
 from .reindexing import reindex
-from .rows import NewMemory, StoredMemory, Whereabouts
-from .scope import ReadScope
 from .search import PassageSearch, StoredPassage
-from .storing import insert_memories, share_memory, update_model_summary
+from .session_locks import AdvisoryClaims
 from .threads import ThreadStore
 from .upkeep import Upkeep
-from .users import every_user
 
 __all__ = ["MemoryStore"]
 
@@ -212,17 +210,17 @@ class MemoryStore:
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> StoredMemory | None:
         """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
-        return await reading.fetch_memory(self._database, user_id, memory_key, scope)
+        return await item_store.fetch_memory(self._database, user_id, memory_key, scope)
 
     async def fetch_whereabouts(self, user_id: str, memory_key: str) -> Whereabouts | None:
         """Return whose the item behind a key is, in whatever scope: to say why it cannot be read, and whom to ask."""
-        return await reading.fetch_whereabouts(self._database, user_id, memory_key)
+        return await item_store.fetch_whereabouts(self._database, user_id, memory_key)
 
     async def fetch_contents(
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = _NOBODY
     ) -> dict[str, str]:
         """Return the contents of those of these keys that exist in this scope."""
-        return await reading.fetch_contents(self._database, user_id, memory_keys, scope)
+        return await item_store.fetch_contents(self._database, user_id, memory_keys, scope)
 
     async def select_keys(
         self, user_id: str, *, like: str | None = None, scope: ReadScope = _NOBODY, limit: int | None = 50
@@ -235,7 +233,7 @@ class MemoryStore:
             scope: Who reads, and how far.
             limit: How many at most; None for all.
         """
-        return await reading.select_keys(self._database, user_id, like, scope, limit)
+        return await item_store.select_keys(self._database, user_id, like, scope, limit)
 
     async def forget_memories(
         self,
@@ -275,11 +273,11 @@ class MemoryStore:
         self, user_id: str, criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
     ) -> list[StoredMemory]:
         """Return the items that meet criteria, without their content, in the order and number asked for."""
-        return await reading.select_memories(self._database, user_id, criteria, scope)
+        return await item_store.select_memories(self._database, user_id, criteria, scope)
 
     async def fetch_model_summary(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> str | None:
         """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
-        return await reading.fetch_model_summary(self._database, user_id, memory_key, scope)
+        return await item_store.fetch_model_summary(self._database, user_id, memory_key, scope)
 
     async def update_model_summary(self, user_id: str, memory_key: str, summary: str, description: str = "") -> bool:
         """Keep a model's summary of an item, and a description of it if one is given; whether the item is there."""

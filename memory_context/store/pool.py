@@ -9,6 +9,10 @@ Promises: a connection is used again only if its transaction ended well, anythin
 rolls back); one that the server closed meanwhile is noticed without a round trip; a cancelled operation ends at once
 and leaves nothing behind; a run ends by its deadline, and its connection with it. When one connection fell silent the
 idle ones are closed too: they lead the same way.
+
+Long parameters are sent in pieces, so that no call of the driver holds the event loop for long: libpq copies a
+statement with all of its parameters in one call, 60 ms for 30 MB. Each piece becomes a setting of the transaction, also
+behind PgBouncer; the statement joins them.
 """
 
 import asyncio
@@ -16,8 +20,9 @@ import math
 import os
 import select
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncCursor
@@ -29,9 +34,57 @@ from psycopg.rows import DictRow
 from memory_context.errors import StoreUnavailableError
 
 from .connection import Connection, DeadlineError, connect
-from .pieces import Statement, split
+from .sql import load_queries
 
-__all__ = ["ConnectionPool", "Statement"]
+__all__ = [
+    "PIECE_LENGTH",
+    "ConnectionPool",
+    "Statement",
+    "split",
+]
+
+PIECE_LENGTH = 3 * 65_536
+"""The most characters, or bytes, of one parameter: a millisecond of copying. A multiple of three, since base64 is."""
+
+_JOINED_AT_ONCE = 50
+"""Arguments of one concat(); Postgres takes 100 at most."""
+_QUERIES = load_queries("transactions")
+
+
+class Statement(NamedTuple):
+    """A block of SQL and its parameters."""
+
+    query: bytes
+    params: Mapping[str, Any] | None = None
+
+
+def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
+    """Yield the pieces of a statement's long parameters, each to be sent when it comes, and then the statement.
+
+    Args:
+        statement: Its texts are given as `%(name)s`, its bytes as `%(name)b`.
+        numbers: Names the pieces; the same for all statements of a transaction.
+    """
+    query, params = statement.query, dict(statement.params or {})
+    for name, value in (statement.params or {}).items():
+        if not isinstance(value, (str, bytes)) or len(value) <= PIECE_LENGTH:
+            continue
+        pieces: list[str] = []
+        for start in range(0, len(value), PIECE_LENGTH):
+            setting = f"memory_context.piece_{next(numbers)}"
+            pieces.append(f"current_setting('{setting}')")
+            piece = {"setting": setting, "piece": value[start : start + PIECE_LENGTH]}
+            yield Statement(_QUERIES["set_bytes_piece" if isinstance(value, bytes) else "set_piece"], piece)
+        while len(pieces) > 1:
+            groups = [pieces[start : start + _JOINED_AT_ONCE] for start in range(0, len(pieces), _JOINED_AT_ONCE)]
+            pieces = [f"concat({', '.join(group)})" for group in groups]
+        if isinstance(value, bytes):
+            query = query.replace(f"%({name})b".encode(), f"decode({pieces[0]}, 'base64')".encode())
+        else:
+            query = query.replace(f"%({name})s".encode(), pieces[0].encode())
+        del params[name]
+    yield Statement(query, params) if len(params) < len(statement.params or {}) else statement
+
 
 IDLE_SECONDS = 300  # less than what firewalls between here and a server commonly grant a silent connection
 

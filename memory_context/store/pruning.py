@@ -18,11 +18,10 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape
 
-from .database import Database
+from .database import Database, every_user
+from .items import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from .pool import Statement
-from .provenance import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
-from .sqlfiles import load_queries
-from .users import every_user
+from .sql import load_queries
 
 __all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune"]
 

@@ -7,13 +7,12 @@ is there already is left out, so it can be interrupted anywhere and begun again.
 from memory_context.embeddings import Embedder
 from memory_context.escaping import escape
 
-from .database import Database
+from .database import Database, every_user
 from .embedding_rows import EMBED_TEXTS, write_embeddings
-from .forgetting import ProgressCallback
+from .forget import ProgressCallback
 from .indexer import Indexer
 from .pool import Statement
-from .sqlfiles import load_queries
-from .users import every_user
+from .sql import load_queries
 
 __all__ = ["reindex"]
 

@@ -22,11 +22,10 @@ from memory_context.outages import outages_of
 from .criteria import MemoryCriteria, criteria_params
 from .database import Database
 from .indexer import Indexer, model_of
+from .items import ReadScope, StoredMemory, content_of, is_as_stored, memory_from_row, scope_params
 from .pool import Statement
 from .recall import RecallCheck
-from .rows import StoredMemory, content_of, is_as_stored, memory_from_row
-from .scope import ReadScope, scope_params
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from .sqlfiles import expanded, load_queries
+from .sql import expanded, load_queries
 from .upkeep.records import Batch, Element, Event, Item, Record, SessionRow, Step, ThreadRow, UIUserRow
 
 __all__ = ["ITEMS", "TABLES", "Table"]

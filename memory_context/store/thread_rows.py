@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_context.escaping import escape, unescape
 
-from .canonical import canonical_json, read_canonical
+from .codec import canonical_json, read_canonical
 
 __all__ = [
     "ElementContent",

@@ -13,12 +13,12 @@ from uuid import uuid4
 from memory_context.escaping import escape, unescape
 from memory_context.identifiers import checked_identifier
 
-from .canonical import canonical_json
+from .codec import canonical_json
+from .conversation_rows import checked_place
 from .conversations import ConversationArchive
 from .database import Database
 from .pool import Statement
-from .sessions import checked_place
-from .sqlfiles import load_queries
+from .sql import load_queries
 from .thread_rows import (
     ElementContent,
     Thread,

@@ -14,7 +14,7 @@ from memory_context import MemoryStore, embeddings
 from memory_context.cli import console, maintenance
 from memory_context.store import ChatMessage, NewMemory
 from memory_context.store.location import KEEP_ENV
-from memory_context.store.sqlfiles import load_migrations
+from memory_context.store.sql import load_migrations
 
 from ..conftest import Server, SqlCopy, database_of
 from ..embeddings.fakes import FakeEmbedder

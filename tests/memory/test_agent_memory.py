@@ -58,7 +58,7 @@ async def test_a_taken_key_gets_a_longer_one(store: MemoryStore, monkeypatch: py
     def colliding(source: str, identity: tuple[str, ...], content: str, suffix_length: int = 6) -> str:
         return "same" if suffix_length == 6 else memory_key_for(source, identity, content, suffix_length)
 
-    monkeypatch.setattr("memory_context.memory.storable.memory_key_for", colliding)
+    monkeypatch.setattr("memory_context.memory.items.memory_key_for", colliding)
     memory = AgentMemory(store, "alice")
     one, other = await memory.store("one"), await memory.store("other")
     assert one.key == "same"

@@ -19,8 +19,8 @@ from psycopg.rows import DictRow
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.sessions import SessionCache, SessionKey
 from memory_context.store import MemoryStore, StoreLimits, embedded
-from memory_context.store.advisory import AdvisoryClaims, _number_of
 from memory_context.store.pool import Connection
+from memory_context.store.session_locks import AdvisoryClaims, _number_of
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.store.test_outages import hanging
 from tests.store.test_sql import login_of
@@ -108,7 +108,7 @@ async def test_who_is_told_that_a_session_is_free_need_not_wait(
     claims: AdvisoryClaims, others: AdvisoryClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not for the next attempt, which here would come in an hour."""
-    monkeypatch.setattr("memory_context.store.advisory._RETRY_SECONDS", (3600, 3600))
+    monkeypatch.setattr("memory_context.store.session_locks._RETRY_SECONDS", (3600, 3600))
     is_asked = asyncio.Event()
     claims.watch(lambda _: is_asked.set(), lambda _: None)
     await claims.claim(KEY, 0)
@@ -229,7 +229,7 @@ async def test_wait_between_attempts_at_a_claim_is_limited(
     claims: AdvisoryClaims, others: AdvisoryClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It doubles up to the limit only: without one the sixteenth attempt would come after 30 s."""
-    monkeypatch.setattr("memory_context.store.advisory._RETRY_SECONDS", (0.001, 0.002))
+    monkeypatch.setattr("memory_context.store.session_locks._RETRY_SECONDS", (0.001, 0.002))
     asked: list[SessionKey] = []
     is_asked_often = asyncio.Event()
 

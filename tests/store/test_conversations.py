@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
 from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, conversations
 from memory_context.store import tables as registry
-from memory_context.store.canonical import canonical_json, read_canonical
+from memory_context.store.codec import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
 from tests.conftest import Server, database_of
 

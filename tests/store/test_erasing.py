@@ -216,7 +216,7 @@ async def test_many_items_go_in_several_transactions(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """One transaction for all of them could take longer than a batch may; what is interrupted goes on."""
-    monkeypatch.setattr("memory_context.store.forgetting.BATCH_ITEMS", 2)
+    monkeypatch.setattr("memory_context.store.forget.BATCH_ITEMS", 2)
     small = [replace(table, batch_rows=2) for table in tables.TABLES]
     monkeypatch.setattr(tables, "TABLES", small)
     items = [NewMemory(f"k{n}", str(n), "", 1, "custom", agent_id="a", session_id="s") for n in range(7)]

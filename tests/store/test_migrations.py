@@ -12,9 +12,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, StoreLimits, preparation
+from memory_context.store import MemoryStore, NewMemory, StoreLimits, database
 from memory_context.store.location import Location
-from memory_context.store.sqlfiles import load_migrations, sql_folder
+from memory_context.store.sql import load_migrations, sql_folder
 from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
 from tests.schema_file import dump_schema, schema_file
 
@@ -177,8 +177,8 @@ async def test_the_embedded_server_gets_the_post_part_by_itself(
     """Nobody deploys anything there."""
     sql_copy.add_migration(*PRE)
     sql_copy.add_migration(*POST)
-    monkeypatch.setattr(preparation, "_start_embedded", lambda folder: conninfo_to_dict(database_url))
-    await preparation.prepare(Location(None, None, None, tmp_path), StoreLimits())
+    monkeypatch.setattr(database, "_start_embedded", lambda folder: conninfo_to_dict(database_url))
+    await database.prepare(Location(None, None, None, tmp_path), StoreLimits())
     assert set((await states(database_url)).values()) == {"applied"}
 
 

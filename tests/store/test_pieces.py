@@ -8,8 +8,8 @@ import pytest
 from psycopg import AsyncCursor
 
 from memory_context import MemoryStore
-from memory_context.store import NewMemory, embedding_rows, pieces
-from memory_context.store.pieces import PIECE_LENGTH, Statement, split
+from memory_context.store import NewMemory, embedding_rows, pool
+from memory_context.store.pool import PIECE_LENGTH, Statement, split
 
 CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 997)))
 TEXTS = {"Chinese": CHINESE * 500, "JSON": '{"id": 7},' * 30_000, "surrogates": "\ud83d \x00" * 80_000}
@@ -47,7 +47,7 @@ async def test_pieces_are_joined_in_order_and_gone_after_the_transaction(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """More pieces than one call of a function takes arguments, of two contents in one transaction."""
-    monkeypatch.setattr(pieces, "PIECE_LENGTH", 300)
+    monkeypatch.setattr(pool, "PIECE_LENGTH", 300)
     texts = {"plain": "".join(map(str, range(6000))), "odd": "\x00" + "".join(map(chr, range(0x100, 0x1100)))}
     await store.insert_memories("alice", [_memory(key, text) for key, text in texts.items()])
     for key, text in texts.items():

@@ -350,7 +350,7 @@ async def fill(store: MemoryStore, age: Age) -> None:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning, "BATCH_ITEMS", 3)
     monkeypatch.setattr(pruning, "BATCH_SESSIONS", 1)
-    monkeypatch.setattr("memory_context.store.users._USERS_PER_PAGE", 2)
+    monkeypatch.setattr("memory_context.store.database._USERS_PER_PAGE", 2)
 
 
 @pytest.mark.usefixtures("small_batches")

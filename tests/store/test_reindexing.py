@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_context.embeddings import EmbeddingError, Purpose
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, ReadScope, embedding_rows, reindexing, users
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, ReadScope, database, embedding_rows, reindexing
 from memory_context.store.indexer import IndexReport
 from memory_context.store.search import PassageSearch, QueryVector
 from tests.conftest import Server, StartPython, database_of
@@ -34,7 +34,7 @@ async def store(database_url: str) -> AsyncIterator[MemoryStore]:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding_rows, "EMBED_TEXTS", 7)
     monkeypatch.setattr(reindexing, "EMBED_TEXTS", 7)
-    monkeypatch.setattr(users, "_USERS_PER_PAGE", 2)
+    monkeypatch.setattr(database, "_USERS_PER_PAGE", 2)
 
 
 def embedded(server: Server, url: str) -> dict[str, int]:

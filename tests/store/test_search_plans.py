@@ -10,7 +10,7 @@ import pytest
 
 from memory_context.embeddings import Purpose
 from memory_context.store import MemoryCriteria, MemoryStore, recall
-from memory_context.store.sqlfiles import load_queries
+from memory_context.store.sql import load_queries
 from tests.conftest import Server
 from tests.store import crowd
 from tests.store.test_sql import ACROSS_USERS, OF_USERS, login_of, params_of, statement_of

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from memory_context.store import MemoryStore, tables
 from memory_context.store.search import nearest_statement
-from memory_context.store.sqlfiles import load_queries
+from memory_context.store.sql import load_queries
 from tests.conftest import REPOSITORY, Server, database_of
 
 FILES = sorted((REPOSITORY / "sql" / "queries").glob("*.sql"))

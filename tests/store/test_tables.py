@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from memory_context.store import MemoryStore, TransferError, tables
 from memory_context.store.pool import Statement
-from memory_context.store.sqlfiles import load_queries
+from memory_context.store.sql import load_queries
 from memory_context.store.upkeep.records import Record
 from tests.conftest import Server, SqlCopy, database_of
 

@@ -18,11 +18,10 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape, to_utf8, unescape
 
-from ..connection import Connection, dedicated
+from ..connection import Connection, dedicated, driver_errors
 from ..database import Database
-from ..failures import driver_errors
-from ..rows import checked_content
-from ..sqlfiles import load_migrations, load_queries
+from ..items import checked_content
+from ..sql import load_migrations, load_queries
 from ..tables import ITEMS, TABLES, Table
 from .lines import END, FORMAT, FORMAT_VERSION, ascii_json
 

@@ -23,9 +23,9 @@ from memory_context.errors import ConflictError
 from memory_context.escaping import escape, is_plain, to_utf8, unescape
 
 from ..database import Database
+from ..items import imported_origin
 from ..pool import Statement
-from ..provenance import imported_origin
-from ..sqlfiles import load_queries
+from ..sql import load_queries
 from ..tables import ITEMS, TABLES, Table
 from .exporting import end_line
 from .lines import END, Line, TransferError, read_header, read_line

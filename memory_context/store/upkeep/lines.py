@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from memory_context.errors import SecretError
 from memory_context.escaping import is_plain
 
-from ..provenance import SECRET_TYPE
+from ..items import SECRET_TYPE
 from ..tables import ITEMS, TABLES, Table
 from .records import Header
 

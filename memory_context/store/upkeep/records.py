@@ -14,8 +14,8 @@ from memory_context.escaping import to_utf8, unescape, unescape_json
 from memory_context.identifiers import checked_identifier
 from memory_context.references import KEY_PATTERN
 
-from ..canonical import canonical_json
-from ..provenance import Origin
+from ..codec import canonical_json
+from ..items import Origin
 
 __all__ = [
     "Batch",

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.rows import DictRow
 
-from ..failures import driver_errors
+from ..connection import driver_errors
+from ..database import is_set_up, reach_server
 from ..limits import StoreLimits
 from ..location import Location
-from ..migrations import MigrationState, states_of, vector_advice
 from ..pool import ConnectionPool, Statement
-from ..preparation import is_set_up, reach_server
-from ..sqlfiles import load_migrations, load_queries
+from ..schema import MigrationState, states_of, vector_advice
+from ..sql import load_migrations, load_queries
 
 if TYPE_CHECKING:
     from ..embedded import KeeperState

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from memory_context.errors import SchemaError
 from memory_context.escaping import escape
 
-from ..database import Database
-from ..migrations import MigrationState
+from ..database import Database, every_user, prepare
 from ..pool import Statement
-from ..preparation import prepare
-from ..sqlfiles import Part, load_queries, part_of
-from ..users import every_user
+from ..schema import MigrationState
+from ..sql import Part, load_queries, part_of
 from .status import StoreStatus, fetch_status, fetch_vector_advice, migration_states
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from memory_context.escaping import escape, unescape
 from .database import Database
 from .limits import TransactionKind
 from .pool import Statement
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = [
     "BATCH_ITEMS",

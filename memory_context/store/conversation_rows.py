@@ -14,7 +14,7 @@ from memory_context.escaping import escape, unescape
 from memory_context.identifiers import checked_identifier
 from memory_context.runtime import in_thread_if_large
 
-from .canonical import canonical_json, read_canonical
+from .codec import canonical_json, read_canonical
 
 __all__ = [
     "Appended",

@@ -20,7 +20,7 @@ from memory_context.errors import SchemaError, StoreUnavailableError
 from .connection import Connection, dedicated
 from .limits import StoreLimits
 from .location import OWNER_URL_ENV
-from .sqlfiles import Migration, load_migrations, load_queries, part_of
+from .sql import Migration, load_migrations, load_queries, part_of
 
 __all__ = [
     "SUPERSEDED",

@@ -2,34 +2,65 @@
 
 Promise: whatever the strings hold, a row made here is one that Postgres takes, and reading it gives the same strings.
 Content that `text` takes is stored as it is; any other as bytes; the short columns and the metadata are escaped.
+
+User memory is what people said of themselves: the types of preferences and facts, when the user or the application
+stored them. It is recalled as the user's own and never pruned. A model, a tool or an imported file may store the same
+types; such an item is found like any other, labelled as unconfirmed wherever it is shown, and pruned like any other.
+The code path alone sets an origin. No metadata, tag, model or client raises it, and no caller may either.
+
+Secrets are refused until there is a vault for them: everything stored is plain text, which search reads and models are
+shown. Rows in clear, of development versions, stay readable by their keys, and are in no search, list or export.
 """
 
 import hashlib
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
-from psycopg.types.json import Jsonb
-
-from memory_context.errors import ItemDamagedError
+from memory_context.errors import ItemDamagedError, SecretError
 from memory_context.escaping import escape, escape_json, from_utf8, is_plain, to_utf8, unescape, unescape_json
 
-from .provenance import Origin
-
 __all__ = [
+    "SECRET_TYPE",
+    "TRUSTED_ORIGINS",
+    "USER_TYPES",
+    "CallerOrigin",
     "NewMemory",
+    "Origin",
+    "Reach",
+    "ReadScope",
     "StoredMemory",
     "Whereabouts",
+    "caveat",
+    "checked_caller_origin",
     "checked_content",
     "content_of",
+    "imported_origin",
     "is_as_stored",
     "memory_from_row",
+    "refuse_secret",
     "row_for",
+    "scope_params",
     "whereabouts_from_row",
 ]
 
+Origin = Literal["user_words", "user_edit", "application", "agent", "tool", "import", "consolidation"]
+"""Whose words: the user's own, as said or as edited; the application's; an agent's model's; a tool's or page's; a
+file's; or made by the memory from other items."""
+
+CallerOrigin = Literal["application", "agent", "tool", "import"]
+"""What a Python call may say of what it stores: the application's own, or something it trusts less."""
+
+TRUSTED_ORIGINS: tuple[Origin, ...] = ("user_words", "user_edit", "application")
+"""What these store under a user type is user memory."""
+
+USER_TYPES = ("user_preference", "user_fact")
+"""What people said of themselves."""
+
+SECRET_TYPE = "user_secret"
 
 _logger = logging.getLogger("memory_context")
 
@@ -131,7 +162,7 @@ def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
         "content_sha256": hashlib.sha256(data).digest(),
         "tags": [escape(tag) for tag in memory.tags],
         "related_to": [escape(key) for key in memory.related_to],
-        "metadata": Jsonb(escape_json(dict(memory.metadata))),
+        "metadata": json.dumps(escape_json(dict(memory.metadata))),
         "is_private": memory.is_private,
         "origin": memory.origin,
     }
@@ -204,3 +235,104 @@ def checked_content(memory_key: str, row: Mapping[str, Any], content_sha256: byt
     except (TypeError, ValueError) as error:
         raise ItemDamagedError(_DAMAGED.format(memory_key)) from error
     raise ItemDamagedError(_DAMAGED.format(memory_key))
+
+
+Reach = Literal["user", "agent", "session"]
+
+
+@dataclass(frozen=True)
+class ReadScope:
+    """Who reads a user's items, and how far. By itself it is nobody, who reads all that is private to none.
+
+    What is private is read by the agent and session that stored it; no reach goes beyond that, only `keys` do.
+
+    Attributes:
+        agent_id: The agent that reads; empty for none.
+        session_id: The session it reads in; empty for none.
+        reach: Everything of the user, of this agent, or of this agent in this session.
+        keys: Exactly these items instead, whatever the reach and whoever they are private to; None for no such list.
+    """
+
+    agent_id: str = ""
+    session_id: str = ""
+    reach: Reach = "user"
+    keys: tuple[str, ...] | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it leaves out more than what is private to others."""
+        return self.reach != "user" or self.keys is not None
+
+
+def scope_params(scope: ReadScope) -> dict[str, Any]:
+    """Return the parameters of the statements that read items."""
+    agent_id, session_id = escape(scope.agent_id), escape(scope.session_id)
+    return {
+        "reader_agent": agent_id,
+        "reader_session": session_id,
+        "within_agent": None if scope.reach == "user" else agent_id,
+        "within_session": session_id if scope.reach == "session" else None,
+        "only_keys": None if scope.keys is None else [escape(key) for key in scope.keys],
+    }
+
+
+_AUTHORS: dict[str, str] = {
+    "agent": "kept by a model",
+    "tool": "from a tool",
+    "import": "imported",
+    "consolidation": "made from other items",
+}
+
+
+def caveat(memory_type: str, origin: str) -> str:
+    """Return what to say beside an item whose type claims to be the user's while its origin is not; else ""."""
+    if memory_type not in USER_TYPES or origin in TRUSTED_ORIGINS:
+        return ""
+    return f"{_AUTHORS.get(origin, origin)}, not confirmed by the user"
+
+
+def checked_caller_origin(origin: object) -> CallerOrigin:
+    """Return an origin that a caller gave.
+
+    Raises:
+        ValueError: A call cannot say so.
+    """
+    if origin not in get_args(CallerOrigin):
+        raise ValueError(
+            f"origin={origin!r}: use one of {', '.join(get_args(CallerOrigin))}; a call may lower the trust in what it "
+            "stores, never raise it"
+        )
+    return cast(CallerOrigin, origin)
+
+
+def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
+    """Return the origin of an item out of a file: its own if the file is trusted; else no higher than `import`.
+
+    Args:
+        fields: The item's record. Those of earlier versions have no origin; what they show of their path tells it.
+        is_trusted: Whether whoever imports vouches for the file.
+    """
+    origin = cast("Origin | None", fields["origin"])
+    if origin is None:
+        metadata = fields["content_metadata"]
+        if fields["source"] == "store_memory":
+            origin = "agent"
+        elif "message" in metadata:
+            is_result = metadata.get("part") == "result" or fields["memory_type"] == "command_output"
+            origin = "tool" if is_result else "agent"
+        else:
+            origin = "application"
+    return origin if is_trusted or origin in ("agent", "tool") else "import"
+
+
+def refuse_secret(memory_type: object) -> None:
+    """Refuse a type that the store must not hold in clear.
+
+    Raises:
+        SecretError: It is that of secrets; says where to keep them instead.
+    """
+    if memory_type == SECRET_TYPE:
+        raise SecretError(
+            f"type={SECRET_TYPE!r} is refused, since everything stored is plain text that is searched and shown to "
+            "models: keep the secret outside of the memory, such as in an environment variable, and store its name only"
+        )

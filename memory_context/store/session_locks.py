@@ -26,14 +26,13 @@ from memory_context.escaping import to_utf8
 from memory_context.identifiers import SessionKey
 from memory_context.runtime import Background, Timer
 
-from .connection import Connection, connect
+from .connection import Connection, connect, driver_errors
 from .database import Database
-from .failures import driver_errors
-from .sqlfiles import load_queries
+from .sql import load_queries
 
 __all__ = ["AdvisoryClaims"]
 
-_QUERIES = load_queries("advisory")
+_QUERIES = load_queries("session_locks")
 _RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
 _PROBES = 3
 _POOLED = (
