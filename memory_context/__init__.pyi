@@ -52,7 +52,7 @@ from .policy import (
     NamedFirstViews,
     RecallPolicy,
 )
-from .references import Lookup, MemoryRef
+from .references import MemoryRef, ToolAnswer
 from .stats import ContextStats
 from .store import (
     CallerOrigin,
@@ -130,7 +130,6 @@ __all__ = [
     "LightModelChoice",
     "LightModelError",
     "LightModelUsage",
-    "Lookup",
     "MemoryContext",
     "MemoryContextBuilder",
     "MemoryContextConfig",
@@ -188,6 +187,7 @@ __all__ = [
     "StoredMemory",
     "StoredPassage",
     "TokenCounter",
+    "ToolAnswer",
     "TransactionKind",
     "Transcript",
     "TransformError",
