@@ -33,8 +33,8 @@ from benchmarks.scratch import scratch_store
 from benchmarks.tables import print_table
 from benchmarks.traces import Needle, Recorded, read_needles, read_runs
 from memory_context import ContextPolicy
-from memory_context.compaction import readers
-from memory_context.compaction.readers.wrapped import Unwrapped
+from memory_context.compaction import analyzers
+from memory_context.compaction.analyzers.wrapper import Unwrapped
 from memory_context.tokens import default_token_counter
 
 __all__ = ["BASELINE", "VARIANTS", "Variant", "measure_ablation", "print_ablation"]
@@ -74,10 +74,10 @@ def _variants() -> Iterator[Variant]:
 
     yield Variant(BASELINE)
     yield Variant("all readers", (("registry.BUILT_IN", ()),))
-    for reader in readers.BUILT_IN:
-        others = tuple(one for one in readers.BUILT_IN if one is not reader)
+    for reader in analyzers.BUILT_IN:
+        others = tuple(one for one in analyzers.BUILT_IN if one is not reader)
         yield Variant(f"reader: {reader.__name__.removeprefix('read_')}", (("registry.BUILT_IN", others),))
-    plain = (("registry.unwrapped", Unwrapped), ("composing.unwrapped", Unwrapped))
+    plain = (("registry.unwrapped", Unwrapped), ("compose.unwrapped", Unwrapped))
     yield Variant("MCP wrappers taken off", plain)
     for name, weight in (
         ("near the answer", "_NEAR_ANSWER"),
@@ -95,11 +95,11 @@ def _variants() -> Iterator[Variant]:
         yield Variant(f"name: {name}", ((f"names.{weight}", 0.0),))
     yield Variant("name: shape", (("names._SHAPES", {}),))
     yield Variant("name: no field of JSON", (("names._fields", lambda text: Counter[str]()),))
-    yield Variant("excerpt: words of task and agent", (("composing.excerpt", _without_words(excerpt)),))
-    yield Variant("excerpt: definitions name the gaps", (("composing.definitions_in", lambda text: ()),))
+    yield Variant("excerpt: words of task and agent", (("compose.excerpt", _without_words(excerpt)),))
+    yield Variant("excerpt: definitions name the gaps", (("compose.definitions_in", lambda text: ()),))
     yield Variant("excerpt: error lines", (("excerpt.error_lines", lambda *given: []),))
     yield Variant("excerpt: lines around", (("excerpt._blurred", list),))
-    yield Variant("lines unlike all others", (("composing.telling_lines", lambda *given, **named: []),))
+    yield Variant("lines unlike all others", (("compose.telling_lines", lambda *given, **named: []),))
 
 
 VARIANTS: Sequence[Variant] = tuple(_variants())

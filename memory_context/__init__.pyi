@@ -32,14 +32,12 @@ from .memory import (
     FoundPassage,
     MemoryItem,
     MemorySnapshot,
-    MemoryTransform,
     MemoryType,
     SearchHit,
     SearchScore,
     Sharing,
 )
 from .memory.audit import EventKind
-from .memory.transforms import TransformName, TransformUnit
 from .messages import Address, PartKind
 from .policy import (
     ArchivePolicy,
@@ -81,6 +79,7 @@ from .store.session_locks import AdvisoryClaims
 from .tokens import TokenCounter
 from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
 from .transcript import Arithmetic, Offered, PartId, Transcript
+from .transforms import MemoryTransform, TransformName, TransformUnit
 from .view import Decided, PartState, Segment, SegmentChange, ViewReport
 
 __version__: str

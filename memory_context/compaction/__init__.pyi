@@ -1,11 +1,11 @@
+from .analysis import Reader, Reading
+from .analyzers.wrapper import unwrapped
 from .compactor import Compacted, Compactor, Hint, Result
-from .composing import composed, read_anything
+from .compose import composed, read_anything
 from .documents import is_document
 from .excerpt import Label, Passage, excerpt, render_passages
-from .readers.wrapped import unwrapped
-from .reading import Reader, Reading
 from .registry import CompactFunction, Compactors
-from .summarising import (
+from .summary_prompt import (
     INSTRUCTIONS,
     PROMPT,
     SUMMARY_SHARE,

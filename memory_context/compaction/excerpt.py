@@ -16,8 +16,8 @@ from itertools import islice
 from ..escaping import to_utf8
 from ..patterns import LinePattern
 from ..references import shorten
+from ..text.words import words_in, words_shared
 from ..tokens import TokenCounter, cut_to_tokens
-from .words import words_in, words_shared
 
 __all__ = ["Label", "Passage", "error_lines", "excerpt", "render_passages"]
 

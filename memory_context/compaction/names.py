@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .definitions import DEFINITION
-from .words import parts_beside, parts_in, words_in, words_shared
+from ..text.definitions import DEFINITION
+from ..text.words import parts_beside, parts_in, words_in, words_shared
 
 __all__ = ["analysed_text", "ranked_names", "stands_whole"]
 

@@ -14,12 +14,12 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast, overload
 
 from ..credentials import masked_in_place, without_padding
+from .analysis import Reader, Reading
+from .analyzers import BUILT_IN
+from .analyzers.wrapper import unwrapped
 from .compactor import Compacted, Compactor, Hint, Result
-from .composing import composed, read_anything
+from .compose import composed, read_anything
 from .excerpt import FIRST_ELISION_TOKENS
-from .readers import BUILT_IN
-from .readers.wrapped import unwrapped
-from .reading import Reader, Reading
 
 __all__ = ["CompactFunction", "Compactors"]
 

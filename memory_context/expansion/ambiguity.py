@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..indexing.terms import folded, terms_of
+from ..text import folded, terms_of
 from .lexicon import (
     ACTIONS,
     AROUND_US,

@@ -1,6 +1,6 @@
 """The word lists behind the rules, each a property of English and not of any one request."""
 
-from ..indexing.terms import terms_of
+from ..text import terms_of
 
 __all__ = [
     "ACTIONS",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..indexing.terms import folded, terms_of
 from ..references import QUOTATION, shorten
+from ..text import folded, terms_of
 from .lexicon import (
     DETERMINERS,
     FOREIGN_DETERMINERS,

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..escaping import to_utf8
-from ..indexing import Chunk, chunks_of, query_terms, terms_of
+from ..indexing import Chunk, chunks_of
 from ..references import shorten
+from ..text import query_terms, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
 
 __all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "best_passages", "render_retrieved"]

@@ -3,10 +3,8 @@ from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, is_too_large
 from .searching import FoundPassage, MemoryCriteria, SearchHit, SearchScore
 from .sharing import MemorySnapshot, Sharing
-from .transforms import FULL, MemoryTransform
 
 __all__ = [
-    "FULL",
     "KNOWN_TYPES",
     "MAX_CONTENT_BYTES",
     "AgentMemory",
@@ -17,7 +15,6 @@ __all__ = [
     "MemoryCriteria",
     "MemoryItem",
     "MemorySnapshot",
-    "MemoryTransform",
     "MemoryType",
     "SearchHit",
     "SearchScore",

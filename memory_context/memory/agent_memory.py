@@ -28,6 +28,7 @@ from ..store import (
     within,
 )
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
+from ..transforms import FULL, MemoryTransform, cut
 from .audit import AuditEvent, AuditTrail
 from .items import (
     MAX_CONTENT_BYTES,
@@ -43,7 +44,6 @@ from .items import (
 )
 from .searching import SearchHit, search_items
 from .sharing import MemorySnapshot, Sharing, refusal
-from .transforms import FULL, MemoryTransform, cut
 
 __all__ = ["AgentMemory"]
 

@@ -9,11 +9,12 @@ from statistics import median
 
 from ..credentials import masked
 from ..escaping import to_utf8
-from ..indexing import Candidate, PassagePlace, QueryProfile, query_terms, query_words, telling_terms, terms_of
+from ..indexing import Candidate, PassagePlace, QueryProfile
 from ..notebooks import html_table
 from ..references import MemoryRef
 from ..runtime import in_thread_if_large
 from ..store import MemoryCriteria, MemoryStore, ReadScope, StoredPassage
+from ..text import query_terms, query_words, telling_terms, terms_of
 from .items import MemoryItem, item_of
 from .ranking import BM25_K1, Ranked, inverse_frequency, rank
 

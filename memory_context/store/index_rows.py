@@ -9,7 +9,8 @@ from typing import Any
 from memory_context.credentials import masked_in_place, without_padding
 from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, unescape
-from memory_context.indexing import Chunk, chunks_of, terms_of
+from memory_context.indexing import Chunk, chunks_of
+from memory_context.text import terms_of
 
 from .items import content_of
 

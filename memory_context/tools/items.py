@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from ..errors import ItemDamagedError, ItemNotFoundError, SecretError, StoreError, TransformError
-from ..memory import MemoryTransform, MemoryType
-from ..memory.transforms import cut
+from ..memory import MemoryType
 from ..references import MemoryRef
 from ..store import SECRET_TYPE
+from ..transforms import MemoryTransform, cut
 from ..view import folded_text, session_tag
 from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
 from .repeats import Answer

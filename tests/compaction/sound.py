@@ -4,8 +4,8 @@ import json
 
 from hypothesis import strategies as st
 
+from memory_context.compaction.analysis import Reader, Reading
 from memory_context.compaction.compactor import Result
-from memory_context.compaction.reading import Reader, Reading
 
 __all__ = ["bash", "read_soundly", "spoiled"]
 

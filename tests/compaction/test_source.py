@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_context.compaction.analysis import Reading
+from memory_context.compaction.analyzers.source import read_source
 from memory_context.compaction.compactor import Result
-from memory_context.compaction.readers.source import read_source
-from memory_context.compaction.reading import Reading
 
 from .sound import bash, read_soundly, spoiled
 

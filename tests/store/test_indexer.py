@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from memory_context.embeddings import Purpose
 from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.escaping import unescape
-from memory_context.indexing import INDEXED_CHARACTERS, query_terms
+from memory_context.indexing import INDEXED_CHARACTERS
 from memory_context.memory import AgentMemory
 from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, embedding_rows, index_rows, indexer
 from memory_context.store.indexer import IndexReport
+from memory_context.text import query_terms
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder

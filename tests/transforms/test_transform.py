@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.errors import TransformError
-from memory_context.memory import filtering, json_paths
-from memory_context.memory.transforms import FULL, Cut, MemoryTransform, cut
 from memory_context.tokens import default_token_counter
+from memory_context.transforms import FULL, Cut, MemoryTransform, cut, jsonpath
+from memory_context.transforms import filter as filtering
 
 COUNTER = default_token_counter()
 LINES_500 = "".join(f"line {number} of the log\n" for number in range(1, 501))
@@ -389,7 +389,7 @@ def test_json_that_does_not_do_is_refused_with_a_remedy(content, path, message):
 )
 def test_the_work_of_a_json_path_is_bounded(path, monkeypatch):
     """Also inside filters, and where nothing is found."""
-    monkeypatch.setattr(json_paths, "_STEPS", 2_000)
+    monkeypatch.setattr(jsonpath, "_STEPS", 2_000)
     content = json.dumps([[[[1, 2]] * 10] * 10] * 10)
     with pytest.raises(TransformError, match="visits too much"):
         _cut(content, MemoryTransform.filtered(json_path=path))
@@ -397,7 +397,7 @@ def test_the_work_of_a_json_path_is_bounded(path, monkeypatch):
 
 def test_a_json_path_with_too_many_values_gives_the_first_and_says_so(monkeypatch):
     """The budget ends the count, not the answer."""
-    monkeypatch.setattr(json_paths, "_STEPS", 2000)
+    monkeypatch.setattr(jsonpath, "_STEPS", 2000)
     shown = _cut(json.dumps(list(range(5000))), MemoryTransform.filtered(json_path="$..*", max_matches=2)).text
     assert shown.startswith("$[0]: 0\n$[1]: 1\n[values 1-2 of at least ")
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from ...escaping import to_utf8
+from ..analysis import Reading
 from ..compactor import Result
 from ..excerpt import Passage
-from ..reading import Reading
 from .calls import Call, call_of
-from .framing import FACTS, LONGEST_LINE, NAMES, Frame, count_lines, described, fact, frame_of, windows
 from .logs import COMPILERS, INTERESTING, TOOLS, classify, outcome_of
+from .output import FACTS, LONGEST_LINE, NAMES, Frame, count_lines, described, fact, frame_of, windows
 
 __all__ = ["read_shell"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ..errors import TransformError
 from ..tokens import TokenCounter, cut_to_tokens
 
-__all__ = ["Cut", "Reading", "call_text"]
+__all__ = ["Cut", "Slicer", "call_text"]
 
 _LEAST_ROOM_TOKENS = 16  # beside the footer: always enough for a character, so reading gets on
 
@@ -30,7 +30,7 @@ class Cut:
     label: str
 
 
-class Reading:
+class Slicer:
     """One content being cut, within an optional limit."""
 
     def __init__(self, content: str, key: str, counter: TokenCounter, limit: int | None, tokens: int | None) -> None:

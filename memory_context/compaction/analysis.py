@@ -1,7 +1,7 @@
 """What a built-in compactor sees in one sort of content: the part that differs from one to the next.
 
 A *reader* looks at a result once and says what it is, whether it failed, what is worth a line and which names matter;
-what fits of it is chosen by one common rule (`compaction.composing`). So a new sort of content is one function.
+what fits of it is chosen by one common rule (`compaction.compose`). So a new sort of content is one function.
 """
 
 from collections.abc import Callable, Sequence

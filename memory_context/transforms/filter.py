@@ -13,7 +13,7 @@ from ..errors import TransformError
 from ..escaping import to_utf8
 from ..patterns import LinePattern, OutOfTimeError
 
-__all__ = ["Found", "find_matches"]
+__all__ = ["FilterResult", "find_matches"]
 
 _LONG_LINE_CHARACTERS = 400
 _LONG_CONTEXT_CHARACTERS = 200
@@ -26,7 +26,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 
 @dataclass(frozen=True)
-class Found:
+class FilterResult:
     """What a filter found: the part asked for, and how much there is in all.
 
     Attributes:
@@ -74,7 +74,7 @@ def find_matches(
     context_chars: int,
     first_match: int,
     max_matches: int,
-) -> Found:
+) -> FilterResult:
     """Return the matches from the `first_match`-th on, at most `max_matches`.
 
     Raises:
@@ -94,7 +94,7 @@ def find_matches(
 
     has_positions = any(hit.is_in_long_line for hit in hits)
     note = "Chars count from the start of the content, as start_char does." if has_positions else ""
-    return Found(len(hits), search.total, search.is_complete, render, note)
+    return FilterResult(len(hits), search.total, search.is_complete, render, note)
 
 
 class _Search:

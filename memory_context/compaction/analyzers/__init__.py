@@ -6,9 +6,9 @@ earns its lines in `benchmarks.ablation`, or by a status that nobody else finds.
 
 from collections.abc import Sequence
 
-from ..reading import Reader
+from ..analysis import Reader
 from .diff import read_diff
-from .records import read_json
+from .json import read_json
 from .shell import read_shell
 from .source import read_source
 

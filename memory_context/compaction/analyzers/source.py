@@ -9,11 +9,11 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import Any, cast
 
+from ...text.definitions import Definition, definitions_in, line_number
+from ..analysis import Reading
 from ..compactor import Result
-from ..definitions import Definition, definitions_in, line_number
-from ..reading import Reading
 from .calls import FILE_PRINTERS, Call, call_of
-from .framing import FACT_LIMIT, FACTS, NAMES, described, fact, frame_of, head_lines, windows
+from .output import FACT_LIMIT, FACTS, NAMES, described, fact, frame_of, head_lines, windows
 
 __all__ = ["read_source"]
 

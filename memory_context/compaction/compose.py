@@ -14,15 +14,15 @@ from itertools import islice
 from typing import Any, cast
 
 from ..references import one_line
+from ..text.definitions import definitions_in
+from ..text.words import is_name, reads_as_order
 from ..tokens import TokenCounter, cut_to_tokens
+from .analysis import Reading
+from .analyzers.wrapper import Unwrapped, unwrapped
 from .compactor import Compacted, Hint, Result
-from .definitions import definitions_in
 from .excerpt import ELISION_TOKENS, Label, Passage, excerpt
 from .names import ranked_names, stands_whole
 from .outliers import telling_lines
-from .readers.wrapped import Unwrapped, unwrapped
-from .reading import Reading
-from .words import is_name, reads_as_order
 
 __all__ = ["composed", "read_anything"]
 

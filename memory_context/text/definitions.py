@@ -1,7 +1,7 @@
 """The lines of a text that define something: functions, types, modules, headings of documents.
 
 One expression for all languages, tried at the beginning of a line: it splits a text into blocks (`names`), names what
-an excerpt leaves out (`composing`) and gives the outline of a source file (`readers.source`).
+an excerpt leaves out (`compaction.compose`) and gives the outline of a source file (`compaction.analyzers.source`).
 """
 
 import re

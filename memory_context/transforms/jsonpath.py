@@ -19,7 +19,7 @@ from jsonpath.selectors import Filter, JSONPathSelector
 
 from ..errors import TransformError
 from ..patterns import PATTERN_LIMIT_CHARACTERS, TextPattern
-from .filtering import Found
+from .filter import FilterResult
 
 __all__ = ["find_values"]
 
@@ -30,7 +30,7 @@ _PATH_LIMIT_CHARACTERS = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> Found:
+def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> FilterResult:
     """Return the values a path selects, from the `first_match`-th on, at most `max_matches`: one a line, with its path.
 
     Raises:
@@ -59,7 +59,7 @@ def find_values(content: str, json_path: str, *, first_match: int, max_matches: 
             f"{json_path!r} cannot be evaluated on this content ({_say(error)}); send a path without '..', "
             "or a pattern instead of json_path"
         ) from None
-    return Found(len(found), total, is_complete, lambda count: "\n".join(found[:count]))
+    return FilterResult(len(found), total, is_complete, lambda count: "\n".join(found[:count]))
 
 
 class _SpentError(Exception):

@@ -11,11 +11,11 @@ from typing import Any, Literal, cast, get_args
 from ..errors import TransformError
 from ..references import shorten
 from ..tokens import TokenCounter
-from .cutting import Cut, Reading, call_text
-from .filtering import Found, find_matches
+from .filter import FilterResult, find_matches
+from .slicing import Cut, Slicer, call_text
 from .summary import summarize
 
-__all__ = ["FULL", "Cut", "MemoryTransform", "TransformName", "cut"]
+__all__ = ["FULL", "MemoryTransform", "TransformName", "TransformUnit", "cut"]
 
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
 TransformUnit = Literal["lines", "tokens"]
@@ -269,33 +269,33 @@ def cut(
         TransformError: The pattern, path or range is unusable on this content; says what to send instead.
         ValueError: `answer_limit_tokens` has no room for the footer.
     """
-    reading = Reading(content, key, counter, answer_limit_tokens, token_count)
+    slicer = Slicer(content, key, counter, answer_limit_tokens, token_count)
     if transform.name == "filtered":
-        return _filtered(reading, transform)
+        return _filtered(slicer, transform)
     if transform.name == "summary":
-        return summarize(reading, transform.limit_tokens, model_summary)
+        return summarize(slicer, transform.limit_tokens, model_summary)
     if transform.name == "full" or not content:
         if not content and transform.name == "excerpt":
             raise TransformError('the content is empty; there is no range to send, only transform="full"')
-        return reading.range(0, len(content))
+        return slicer.range(0, len(content))
     if transform.name == "excerpt" and transform.start_char is None and transform.end_char is None:
-        return reading.lines(transform.start_line or 1, transform.end_line)
+        return slicer.lines(transform.start_line or 1, transform.end_line)
     if transform.name == "excerpt":
-        return reading.characters(transform.start_char or 1, transform.end_char)
+        return slicer.characters(transform.start_char or 1, transform.end_char)
     n = transform.n or 1
     is_first = transform.name == "first_n"
     if transform.unit == "tokens":
-        return reading.tokens(n, "start" if is_first else "end")
+        return slicer.tokens(n, "start" if is_first else "end")
     if is_first:
-        return reading.lines(1, n)
-    return reading.lines(max(reading.line_count - n + 1, 1), None, keep="end")
+        return slicer.lines(1, n)
+    return slicer.lines(max(slicer.line_count - n + 1, 1), None, keep="end")
 
 
-def _filtered(reading: Reading, transform: MemoryTransform) -> Cut:
+def _filtered(slicer: Slicer, transform: MemoryTransform) -> Cut:
     """Show what the pattern or path finds, as many matches as the limit allows."""
     if transform.pattern is not None:
         found = find_matches(
-            reading.content,
+            slicer.content,
             transform.pattern,
             ignore_case=transform.ignore_case,
             context_lines=transform.context_lines,
@@ -306,68 +306,68 @@ def _filtered(reading: Reading, transform: MemoryTransform) -> Cut:
         noun, what = "matches", f"matches of '{shorten(transform.pattern, 40)}' in"
     else:
         path = transform.json_path or "$"
-        from .json_paths import find_values  # loads a JSONPath engine
+        from .jsonpath import find_values  # loads a JSONPath engine
 
-        found = find_values(reading.content, path, first_match=transform.first_match, max_matches=transform.max_matches)
+        found = find_values(slicer.content, path, first_match=transform.first_match, max_matches=transform.max_matches)
         noun, what = "values", f"values at '{shorten(path, 40)}' in"
     if not found.total:
-        return Cut(reading.within_limit("", _nothing_found(reading, transform)), False, what)
+        return Cut(slicer.within_limit("", _nothing_found(slicer, transform)), False, what)
     if not found.shown:
         raise TransformError(f"there are {found.total:,} {noun}; send first_match between 1 and {found.total}")
-    return Cut(_matches(reading, transform, found, noun), False, what)
+    return Cut(_matches(slicer, transform, found, noun), False, what)
 
 
-def _matches(reading: Reading, transform: MemoryTransform, found: Found, noun: str) -> str:
+def _matches(slicer: Slicer, transform: MemoryTransform, found: FilterResult, noun: str) -> str:
     def text_of(count: int) -> str:
-        return f"{found.render(count)}\n{_matches_footer(reading, transform, found, count, noun)}"
+        return f"{found.render(count)}\n{_matches_footer(slicer, transform, found, count, noun)}"
 
     text = text_of(found.shown)
-    if reading.limit is None or not reading.counter.is_over(text, reading.limit):
+    if slicer.limit is None or not slicer.counter.is_over(text, slicer.limit):
         return text
     fits, over = 0, found.shown
     while over - fits > 1:
         middle = (fits + over) // 2
-        if reading.counter.is_over(text_of(middle), reading.limit):
+        if slicer.counter.is_over(text_of(middle), slicer.limit):
             over = middle
         else:
             fits = middle
     if fits:
         return text_of(fits)
-    return reading.within_limit(found.render(1), _matches_footer(reading, transform, found, 1, noun, is_cut=True))
+    return slicer.within_limit(found.render(1), _matches_footer(slicer, transform, found, 1, noun, is_cut=True))
 
 
 def _matches_footer(
-    reading: Reading, transform: MemoryTransform, found: Found, count: int, noun: str, is_cut: bool = False
+    slicer: Slicer, transform: MemoryTransform, found: FilterResult, count: int, noun: str, is_cut: bool = False
 ) -> str:
     first = transform.first_match
     last = first + count - 1
     total = f"{'' if found.is_total_exact else 'at least '}{found.total:,}"
-    shown = f"{noun} {first:,}-{last:,} of {total} in {reading.described()}"
+    shown = f"{noun} {first:,}-{last:,} of {total} in {slicer.described()}"
     shown += f"; {_SINGULAR[noun]} {first} is cut" if is_cut else ""
     note = f" {found.note}" if found.note else ""
     if last >= found.total and not found.is_total_exact:
         return f"[{shown}.{note} The search stopped there as it took too long; a simpler one reaches further]"
     if last >= found.total:
         return f"[{shown}.{note} That is the last.]"
-    call = transform.call(reading.key, first_match=last + 1)
-    if _is_too_long(reading, call):
+    call = transform.call(slicer.key, first_match=last + 1)
+    if _is_too_long(slicer, call):
         call = f"the same call with first_match={last + 1}"
     return f"[{shown}.{note} Next: {call}]"
 
 
-def _nothing_found(reading: Reading, transform: MemoryTransform) -> str:
+def _nothing_found(slicer: Slicer, transform: MemoryTransform) -> str:
     if transform.pattern is None:
         path = shorten(transform.json_path or "", 80)
         outline = '$.* shows the top level: send json_path="$.*", or a pattern'
-        return f"[no value at '{path}' in {reading.described()}. {outline}]"
-    return f"[no match of '{shorten(transform.pattern, 80)}' in {reading.described()}. {_hint(reading, transform)}]"
+        return f"[no value at '{path}' in {slicer.described()}. {outline}]"
+    return f"[no match of '{shorten(transform.pattern, 80)}' in {slicer.described()}. {_hint(slicer, transform)}]"
 
 
-def _hint(reading: Reading, transform: MemoryTransform) -> str:
+def _hint(slicer: Slicer, transform: MemoryTransform) -> str:
     pattern = transform.pattern or ""
     if not transform.ignore_case:
         again = find_matches(
-            reading.content,
+            slicer.content,
             pattern,
             ignore_case=True,
             context_lines=0,
@@ -376,17 +376,17 @@ def _hint(reading: Reading, transform: MemoryTransform) -> str:
             max_matches=1,
         )
         if again.total:
-            call = transform.call(reading.key, ignore_case=True)
-            if _is_too_long(reading, call):
+            call = transform.call(slicer.key, ignore_case=True)
+            if _is_too_long(slicer, call):
                 call = "the same call with ignore_case=True"
             return f"Ignoring case there are {again.total:,}. Next: {call}"
     if "\n" in pattern or r"\n" in pattern:
         return "A pattern matches within one line, never across a line end; look for one line of it"
-    if "$" in pattern and "\r\n" in reading.content:
+    if "$" in pattern and "\r\n" in slicer.content:
         return r"The lines end with \r\n, so write \r?$ for the end of a line"
     return "Try a shorter or rarer part of the text"
 
 
-def _is_too_long(reading: Reading, call: str) -> bool:
+def _is_too_long(slicer: Slicer, call: str) -> bool:
     """Whether a call, because of its pattern, would take up too much of the limit to be repeated in the footer."""
-    return reading.limit is not None and reading.counter.is_over(call, reading.limit // 3)
+    return slicer.limit is not None and slicer.counter.is_over(call, slicer.limit // 3)

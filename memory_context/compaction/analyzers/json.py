@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
+from ..analysis import Reading
 from ..compactor import Result
-from ..reading import Reading
-from .framing import FACTS, NAMES, described, fact
-from .parsing import PARSED, Document, find_document
+from .json_documents import PARSED, Document, find_document
+from .output import FACTS, NAMES, described, fact
 
 __all__ = ["read_json"]
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compacted, Compactors, Hint, Result
-from memory_context.compaction.composing import LINES_SHARE, composed, read_anything
-from memory_context.compaction.reading import Reading
+from memory_context.compaction.analysis import Reading
+from memory_context.compaction.compose import LINES_SHARE, composed, read_anything
 from memory_context.tokens import default_token_counter
 
 counter = default_token_counter()

@@ -7,11 +7,11 @@ headers of its hunks, so that a changed line that looks like a header is not tak
 import re
 from dataclasses import dataclass, field
 
+from ..analysis import Reading
 from ..compactor import Result
 from ..excerpt import Passage
-from ..reading import Reading
 from .calls import FILE_PRINTERS, call_of
-from .framing import NAMES, count_lines, described, fact, frame_of, lines_in, windows
+from .output import NAMES, count_lines, described, fact, frame_of, lines_in, windows
 
 __all__ = ["read_diff"]
 

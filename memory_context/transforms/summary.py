@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ..compaction import cut_at_sentence
-from ..indexing import query_terms
+from ..text import query_terms
 from ..tokens import TokenCounter, cut_to_tokens
-from .cutting import Cut, Reading, call_text
 from .outlining import Outline, OutlineLine, outline
+from .slicing import Cut, Slicer, call_text
 from .units import Role, Unit, units_of
 
 __all__ = ["SUMMARIZED_CHARACTERS", "summarize"]
@@ -52,42 +52,42 @@ _BY_MODEL = "A model wrote this summary; the whole content is one retrieve_memor
 _LEAST_ROOM_TOKENS = 16  # beside the footer, as any answer has
 
 
-def summarize(reading: Reading, limit_tokens: int, model_summary: str | None = None) -> Cut:
+def summarize(slicer: Slicer, limit_tokens: int, model_summary: str | None = None) -> Cut:
     """Return what says most about a content; all of it if it is within the limit.
 
     Args:
-        reading: The content, and the limit of the answer with its footer.
+        slicer: The content, and the limit of the answer with its footer.
         limit_tokens: The most the summary takes; the footer comes on top of it.
         model_summary: What a model said of the content: shown, as such, instead of the content's own words.
 
     Raises:
         ValueError: The limit of the answer has no room for the footer.
     """
-    content, counter = reading.content, reading.counter
-    limit = limit_tokens if reading.limit is None else min(limit_tokens, reading.limit)
+    content, counter = slicer.content, slicer.counter
+    limit = limit_tokens if slicer.limit is None else min(limit_tokens, slicer.limit)
     if not counter.is_over(content, limit):
         return Cut(content, True, "all of")
     if model_summary:
-        return _by_model(reading, model_summary, limit)
+        return _by_model(slicer, model_summary, limit)
     text = content
     if len(text) > SUMMARIZED_CHARACTERS:
         text = text[:SUMMARIZED_CHARACTERS]
         text = text[: text.rfind("\n", len(text) // 2) + 1] or text
     shape = outline(text)
-    shown = _outlined(reading, shape, len(text)) if shape else _chosen(reading, text)
-    return Cut(_fitted(reading, shown, limit), False, "summary of")
+    shown = _outlined(slicer, shape, len(text)) if shape else _chosen(slicer, text)
+    return Cut(_fitted(slicer, shown, limit), False, "summary of")
 
 
-def _by_model(reading: Reading, summary: str, limit: int) -> Cut:
+def _by_model(slicer: Slicer, summary: str, limit: int) -> Cut:
     """Return a model's summary, cut at a sentence if it is too long, with where it is from."""
-    counter = reading.counter
-    call = call_text(reading.key, "full", {})
-    footer = f'[summary of {reading.described()}. Next: {call}, or transform="filtered" with a pattern]'
-    if reading.limit is not None:
-        limit = min(limit, reading.limit - counter.count("\n" + footer))
+    counter = slicer.counter
+    call = call_text(slicer.key, "full", {})
+    footer = f'[summary of {slicer.described()}. Next: {call}, or transform="filtered" with a pattern]'
+    if slicer.limit is not None:
+        limit = min(limit, slicer.limit - counter.count("\n" + footer))
     room = max(limit - counter.count(_BY_MODEL + "\n") - 1, _LEAST_ROOM_TOKENS)
     text = f"{_BY_MODEL}\n{cut_at_sentence(summary, room, counter)}"
-    return Cut(reading.within_limit(text, footer), False, "summary of")
+    return Cut(slicer.within_limit(text, footer), False, "summary of")
 
 
 @dataclass(frozen=True)
@@ -98,23 +98,23 @@ class _Shown:
     footer: Callable[[list[OutlineLine]], str]
 
 
-def _fitted(reading: Reading, shown: _Shown, limit: int) -> str:
+def _fitted(slicer: Slicer, shown: _Shown, limit: int) -> str:
     """Return as many statements as the limit allows, in their order, and the footer."""
-    counter = reading.counter
-    if reading.limit is not None:
-        limit = min(limit, max(reading.limit - counter.count("\n" + shown.footer([])), _LEAST_ROOM_TOKENS))
+    counter = slicer.counter
+    if slicer.limit is not None:
+        limit = min(limit, max(slicer.limit - counter.count("\n" + shown.footer([])), _LEAST_ROOM_TOKENS))
     first = next(shown.lines, None)
     if first is None:
-        return reading.within_limit("", shown.footer([]))
+        return slicer.within_limit("", shown.footer([]))
     chosen = _taken(chain((first,), shown.lines), limit, counter)
     while chosen:
         text = "\n".join(line.text for line in sorted(chosen, key=lambda line: line.place))
         whole = f"{text}\n{shown.footer(chosen)}"
-        is_over_answer = reading.limit is not None and counter.is_over(whole, reading.limit)
+        is_over_answer = slicer.limit is not None and counter.is_over(whole, slicer.limit)
         if not is_over_answer and not counter.is_over(text, limit):
             return whole
         chosen.pop()
-    return reading.within_limit(cut_to_tokens(first.text, limit, counter), shown.footer([first]))
+    return slicer.within_limit(cut_to_tokens(first.text, limit, counter), shown.footer([first]))
 
 
 def _taken(lines: Iterator[OutlineLine], limit: int, counter: TokenCounter) -> list[OutlineLine]:
@@ -133,56 +133,56 @@ def _taken(lines: Iterator[OutlineLine], limit: int, counter: TokenCounter) -> l
     return taken
 
 
-def _outlined(reading: Reading, shape: Outline, seen_characters: int) -> _Shown:
+def _outlined(slicer: Slicer, shape: Outline, seen_characters: int) -> _Shown:
     def footer(lines: list[OutlineLine]) -> str:
         if shape.json_path is not None:
-            call = call_text(reading.key, "filtered", {"json_path": shape.json_path})
+            call = call_text(slicer.key, "filtered", {"json_path": shape.json_path})
         else:
-            call = call_text(reading.key, "first_n", {"n": _AROUND_LINES})
+            call = call_text(slicer.key, "first_n", {"n": _AROUND_LINES})
         return (
-            f"[summary: what is in {shape.what} of {reading.described()}{_unseen(reading, seen_characters)}. "
+            f"[summary: what is in {shape.what} of {slicer.described()}{_unseen(slicer, seen_characters)}. "
             f'Next: {call}, or transform="filtered" with a pattern]'
         )
 
     return _Shown(shape.lines, footer)
 
 
-def _chosen(reading: Reading, text: str) -> _Shown:
+def _chosen(slicer: Slicer, text: str) -> _Shown:
     units = units_of(text)
     has_parts = any(unit.is_part or unit.is_sentence for unit in units)
     by_place = {unit.start: unit for unit in units}
 
     def footer(lines: list[OutlineLine]) -> str:
         noun = "passages from" if has_parts else "of"
-        shown = f"summary: {len(lines)} {noun} {reading.described()}{_unseen(reading, len(text))}"
+        shown = f"summary: {len(lines)} {noun} {slicer.described()}{_unseen(slicer, len(text))}"
         if not lines:
-            shown = f"summary: no words in {reading.described()}{_unseen(reading, len(text))}"
-        place, call = _around(reading, [by_place[line.place[0]] for line in lines])
+            shown = f"summary: no words in {slicer.described()}{_unseen(slicer, len(text))}"
+        place, call = _around(slicer, [by_place[line.place[0]] for line in lines])
         return f'[{shown}. {place}: {call}; to look for something: transform="filtered" with a pattern]'
 
     lines = (OutlineLine((unit.start,), _rendered(text, unit)) for unit in _ranked(text, _thinned(units)))
     return _Shown(lines, footer)
 
 
-def _unseen(reading: Reading, seen_characters: int) -> str:
-    size = len(reading.content)
+def _unseen(slicer: Slicer, seen_characters: int) -> str:
+    size = len(slicer.content)
     return f"; looked at the first {seen_characters:,} of {size:,} characters" if seen_characters < size else ""
 
 
-def _around(reading: Reading, units: list[Unit]) -> tuple[str, str]:
+def _around(slicer: Slicer, units: list[Unit]) -> tuple[str, str]:
     """Return a name and a call for what is around a unit worth opening: an error, else the best after the title."""
     unit = next((unit for unit in units if unit.role == "error"), (units[1:2] or units or [Unit(0, 1, 1, 1)])[0])
     if unit.is_part:
         first, last = (
             max(unit.start + 1 - _AROUND_CHARACTERS, 1),
-            min(unit.end + _AROUND_CHARACTERS, len(reading.content)),
+            min(unit.end + _AROUND_CHARACTERS, len(slicer.content)),
         )
         return f"Around char {unit.start + 1}", call_text(
-            reading.key, "excerpt", {"start_char": first, "end_char": last}
+            slicer.key, "excerpt", {"start_char": first, "end_char": last}
         )
     first = max(unit.first_line - _AROUND_LINES, 1)
-    last = min(unit.last_line + _AROUND_LINES, reading.line_count)
-    return f"Around line {unit.first_line}", call_text(reading.key, "excerpt", {"start_line": first, "end_line": last})
+    last = min(unit.last_line + _AROUND_LINES, slicer.line_count)
+    return f"Around line {unit.first_line}", call_text(slicer.key, "excerpt", {"start_line": first, "end_line": last})
 
 
 def _rendered(text: str, unit: Unit) -> str:

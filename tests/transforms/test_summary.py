@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore, MemoryTransform, TransformError
-from memory_context.memory import summary
-from memory_context.memory.transforms import Cut, cut
 from memory_context.tokens import default_token_counter
 from memory_context.tools import RetrieveMemoryTool
+from memory_context.transforms import Cut, cut, summary
 
 COUNTER = default_token_counter()
 KEY = "log_k3f9x2"

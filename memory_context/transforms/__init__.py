@@ -1,0 +1,5 @@
+"""How stored content is cut for a reader: ranges, matches, values, summaries."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
