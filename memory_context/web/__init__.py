@@ -1,15 +1,13 @@
 """A chat server: routes for any FastAPI application, or a whole one.
 
-Promises: a message that was reported as stored is never lost; the same request twice is answered once; a client that
-goes away harms nothing but its own answer; nobody reaches another user's sessions; errors are problems (RFC 9457).
+A stored message is never lost, the same request twice is answered once, a client that disconnects affects only its own
+answer, users reach only their own sessions, and errors are problems (RFC 9457).
 """
 
 from ..extras import needs
 
 with needs("web", "the chat server"):
-    from .app import create_app
-    from .chat import AgentBuilder, Chat
-    from .limits import ChatLimits
+    from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
     from .problems import Problem
     from .router import ChatRouter, CurrentUser, create_chat_router
     from .schemas import (
@@ -23,12 +21,14 @@ with needs("web", "the chat server"):
         SessionEntry,
         SessionPage,
     )
+    from .serve import create_app
     from .session import ChatSession
 
 __all__ = [
     "AgentBuilder",
     "ArchiveRequest",
     "Archived",
+    "CacheBuilder",
     "Chat",
     "ChatAnswer",
     "ChatLimits",

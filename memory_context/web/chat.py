@@ -1,16 +1,16 @@
-"""Chat: people's conversations with agents, apart from how they come over the wire.
+"""Chat: the conversations of one application, apart from the wire.
 
-    request ─▶ which session? ─▶ hold it ─▶ heal ─▶ take in ─▶ known? ─▶ run the agent ─▶ answer ─▶ batch, later
-                                                      └── the answer is there: given again
+    request ─▶ session ─▶ hold it ─▶ replay missing messages ─▶ take in ─▶ run the agent ─▶ answer ─▶ batch, later
+                                                                   └── the answer is known: given again
 
-Promises: a session is at work on one request at a time; in the steady state a request costs no transaction of its own;
-a person reaches their own sessions only; whatever is said is durable before its id is reported.
+A session works on one request at a time. A message is durable before its id is reported, yet in the steady state a
+request costs no transaction of its own.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from inspect import isawaitable
 from uuid import NAMESPACE_OID, uuid5
@@ -18,6 +18,7 @@ from uuid import NAMESPACE_OID, uuid5
 from autogen_agentchat.base import TaskRunner
 from autogen_core.models import ChatCompletionClient
 
+from ..access import BodyLimits
 from ..context import MemoryContext
 from ..context_builder import provider_sentence
 from ..context_memory import load_parts
@@ -27,61 +28,74 @@ from ..policy import ContextPolicy
 from ..runtime import Timer
 from ..sessions import Claims, SessionCache, SessionStates
 from ..store import ChatMessage, MemoryStore, SessionInfo
-from .agent_run import Answered, Delta, run_agent
 from .problems import ProblemError
-from .run import RequestRun
-from .schemas import ChatStep
-from .session import ChatSession, Question, title_of
+from .run import AgentAnswer, Answer, Delta, RequestRun, RunEnd, RunStart, run_agent
+from .session import ChatSession, title_of
 
-__all__ = ["AgentBuilder", "Begun", "Chat", "ChatEvent", "Done", "Said"]
+__all__ = ["AgentBuilder", "CacheBuilder", "Chat", "ChatLimits"]
 
 _logger = logging.getLogger("memory_context")
 
 _CLOSE_SECONDS = 5.0
+_BODY_DEPTH = 16
 
 AgentBuilder = Callable[[MemoryContext], TaskRunner | Awaitable[TaskRunner]]
 """Makes the agent of a session around its context."""
+CacheBuilder = Callable[[Callable[[SessionKey], Awaitable[ChatSession]]], SessionCache[ChatSession]]
+"""Makes the cache of live sessions from the function that makes a session."""
 
 
 @dataclass(frozen=True)
-class Begun:
-    """Work on a session has begun."""
+class ChatLimits:
+    """Limits of one client.
 
-    session_id: str
-    agent_id: str
+    Attributes:
+        body_bytes: Most bytes of a body.
+        body_seconds: Time for a body to arrive.
+        messages: Most messages of a request.
+        text_characters: Most characters of a message.
+        requests_per_minute: Of one user, or of one address in anonymous use.
+        run_seconds: Time for an agent's answer.
+        wait_seconds: Time that a request waits for a busy session.
+        ping_seconds: Interval of pings in a streamed answer.
 
+    Raises:
+        ValueError: One of them is not above zero.
+    """
 
-@dataclass(frozen=True)
-class Said:
-    """The answer."""
+    body_bytes: int = 1_000_000
+    body_seconds: float = 30
+    messages: int = 100
+    text_characters: int = 200_000
+    requests_per_minute: int = 120
+    run_seconds: float = 600
+    wait_seconds: float = 10
+    ping_seconds: int = 15
 
-    message: ChatMessage
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value <= 0:
+                raise ValueError(f"{field.name}={value!r}: use more than zero")
 
-
-@dataclass(frozen=True)
-class Done:
-    """The end of a turn: what is durable now, and whether the answer was known."""
-
-    stored_ids: tuple[str, ...]
-    replayed: bool
-
-
-ChatEvent = Begun | Delta | ChatStep | Said | Done
+    @property
+    def body(self) -> BodyLimits:
+        """Limits of a body, with room for twice the fields of as many messages."""
+        return BodyLimits(self.body_bytes, values=8 * self.messages + 64, depth=_BODY_DEPTH, seconds=self.body_seconds)
 
 
 class Chat:
     """The conversations of one application.
 
     Args:
-        memory_store: Where they are; stays open.
-        agents: Who answers, by agent id; the first is asked where a request names none.
-        policy: The settings of contexts.
+        memory_store: Their store; stays open.
+        agents: Builders by agent id; the first answers where a request names none.
+        policy: Settings of the contexts.
         model_client: Their light model.
-        claims: Say which process a session belongs to; None for this one.
-        states: Where states are kept between requests; None for nowhere.
-        cache: Makes the cache of live sessions from what makes one; None for a `SessionCache` with its defaults.
-        run_seconds: How long an agent may take.
-        wait_seconds: How long a request waits for its session, without a `cache`.
+        claims: Claims on sessions, shared by several processes; None for a single process.
+        states: Session states kept between requests; None for none.
+        cache: Makes the cache of live sessions; it then has the claims and states.
+        limits: Limits of a client.
 
     Raises:
         ValueError: There is no agent, or the policy archives nothing.
@@ -96,9 +110,8 @@ class Chat:
         model_client: ChatCompletionClient | None = None,
         claims: Claims | None = None,
         states: SessionStates | None = None,
-        cache: "Callable[[Callable[[SessionKey], Awaitable[ChatSession]]], SessionCache[ChatSession]] | None" = None,
-        run_seconds: float = 600,
-        wait_seconds: float = 10,
+        cache: CacheBuilder | None = None,
+        limits: ChatLimits | None = None,
     ) -> None:
         if not agents:
             raise ValueError("there is no agent: name one at least in agents")
@@ -109,12 +122,12 @@ class Chat:
         load_parts()
         self.memory_store = memory_store
         self._agents = dict(agents)
-        self._policy = policy
+        self._policy = policy or ContextPolicy()
         self._model_client = model_client
-        self._run_seconds = run_seconds
-        self._runs: dict[RequestRun[ChatEvent], SessionKey] = {}
+        self._limits = limits or ChatLimits()
+        self._runs: dict[RequestRun, SessionKey] = {}
         self.sessions = (
-            SessionCache(self._make, claims=claims, states=states, wait_seconds=wait_seconds)
+            SessionCache(self._make, claims=claims, states=states, wait_seconds=self._limits.wait_seconds)
             if cache is None
             else cache(self._make)
         )
@@ -122,41 +135,37 @@ class Chat:
     # --- life cycle
 
     async def open(self) -> None:
-        """Open the store now rather than with the first request; one that is away is tried again then."""
+        """Open the store before the first request; go on if it is unavailable."""
         try:
             await self.memory_store.open()
         except StoreUnavailableError as error:
             _logger.warning("going on without the store for now: %s", error)
 
     async def close(self) -> None:
-        """Stop what runs, archive every session and let go of it; the store stays open."""
-        for turn in [*self._runs]:
-            turn.stop(ProblemError("unavailable", "the server is shutting down", retry_after_seconds=2))
+        """Stop all runs, and archive and release every session; the store stays open."""
+        for run in [*self._runs]:
+            run.stop(ProblemError("unavailable", "the server is shutting down", retry_after_seconds=2))
         if self._runs:
-            await asyncio.wait([turn.task for turn in self._runs], timeout=_CLOSE_SECONDS)
+            await asyncio.wait([run.task for run in self._runs], timeout=_CLOSE_SECONDS)
         await self.sessions.close()
 
     async def check(self) -> None:
-        """Return if the store answers.
-
-        Raises:
-            StoreError: It does not.
-        """
+        """Raise StoreError if the store does not answer."""
         await self.memory_store.conversations.session("nobody", "none")
 
     # --- answering
 
     async def answer(
         self, user_id: str, session_id: str | None, agent_id: str | None, messages: Sequence[ChatMessage]
-    ) -> RequestRun[ChatEvent]:
-        """Begin to answer what a person says; the turn that is returned goes on by itself.
+    ) -> RequestRun:
+        """Begin to answer messages and return the run, which goes on by itself.
 
         Args:
-            user_id: Who says it.
-            session_id: In which session; an id that the user has no session by begins one. None begins one, too, or
-                finds the one that the same first message began before.
-            agent_id: Who is to answer; None for the session's agent, or the first.
-            messages: What is said.
+            user_id: Their user.
+            session_id: Their session; an unused id begins one. None begins one, too, or finds the one that the same
+                first message began.
+            agent_id: The agent that answers; None for the session's agent, or the first.
+            messages: The messages.
 
         Raises:
             ProblemError: There is no such agent, the session is another agent's, or it was deleted.
@@ -166,13 +175,19 @@ class Chat:
         session_id = session_id or str(uuid5(NAMESPACE_OID, f"{user_id}\n{messages[0].id}"))
         key, is_stored = await self._key(user_id, session_id, agent_id, is_named)
 
-        async def work(turn: RequestRun[ChatEvent]) -> None:
-            await self._work(turn, key, is_stored, messages)
+        async def work(run: RequestRun) -> None:
+            async with self.sessions.hold(key) as session:
+                session.is_stored = session.is_stored or is_stored
+                try:
+                    await self._answer(run, session, messages)
+                except SessionGoneError:
+                    await self.sessions.discard(key)
+                    raise
 
-        turn = RequestRun[ChatEvent](work)
-        self._runs[turn] = key
-        turn.task.add_done_callback(lambda _: self._runs.pop(turn, None))
-        return turn
+        run = RequestRun(work)
+        self._runs[run] = key
+        run.task.add_done_callback(lambda _: self._runs.pop(run, None))
+        return run
 
     def _check_agent(self, agent_id: str | None) -> None:
         if agent_id is not None and agent_id not in self._agents:
@@ -187,93 +202,68 @@ class Chat:
         if live is not None:
             its_agent, is_stored = live.key.agent_id, live.is_stored
         else:
-            info = await self.memory_store.conversations.session(user_id, session_id)
-            if info is None and is_named:
-                await self._check_not_deleted(user_id, session_id)
+            info = await self._info(user_id, session_id, may_be_deleted=not is_named)
             its_agent, is_stored = (info.agent_id, True) if info else (agent_id or next(iter(self._agents)), False)
         if (agent_id or its_agent) != its_agent or its_agent not in self._agents:
             text = f"agent {its_agent!r} began it" + ("" if its_agent in self._agents else ", who is not here")
             raise ProblemError("other-agent", f"{text}; begin a session with another one")
         return SessionKey(user_id, its_agent, session_id), is_stored
 
-    async def _check_not_deleted(self, user_id: str, session_id: str) -> None:
-        at = await self.memory_store.conversations.deleted_at(user_id, session_id)
-        if at is not None:
-            when = f"{at:%Y-%m-%d at %H:%M:%S} UTC"
-            raise ProblemError("session-deleted", f"session {session_id!r} was deleted on {when}")
-
-    async def _work(
-        self, turn: RequestRun[ChatEvent], key: SessionKey, is_stored: bool, messages: Sequence[ChatMessage]
-    ) -> None:
-        async with self.sessions.hold(key) as session:
-            session.is_stored = session.is_stored or is_stored
-            try:
-                await self._answer(turn, session, messages)
-            except SessionGoneError:
-                await self.sessions.discard(key)
-                raise
-
-    async def _answer(self, turn: RequestRun[ChatEvent], session: ChatSession, messages: Sequence[ChatMessage]) -> None:
+    async def _answer(self, run: RequestRun, session: ChatSession, messages: Sequence[ChatMessage]) -> None:
         session.check()
-        agent = session.agent or await self._agent_for(session)
+        agent = session.agent or await self._build_agent(session)
         await session.replay_missing_messages()
         question = await session.take(messages)
-        turn.emit(Begun(session.key.session_id, session.key.agent_id))
-        answer = question.known
-        if answer is None and question.answered is not None:
-            answer = await self._run(turn, session, agent, question)
+        run.emit(RunStart(session.key.session_id, session.key.agent_id))
+        answer = question.answer
+        if answer is None and question.message is not None:
+            text = None if question.task else session.finished_words(agent)
+            if text is None:
+                text = await self._run_agent(run, session, agent, question.task)
+            answer = None if text is None else session.answer(question.message, text)
         session.check()
         stored_ids = session.stored_ids([*messages, *([answer] if answer else [])])
         if answer is not None:
-            turn.emit(Said(answer))
-        turn.emit(Done(tuple(stored_ids), question.known is not None))
+            run.emit(Answer(answer))
+        run.emit(RunEnd(tuple(stored_ids), question.answer is not None))
 
-    async def _run(
-        self, turn: RequestRun[ChatEvent], session: ChatSession, agent: TaskRunner, question: Question
-    ) -> ChatMessage | None:
-        """Have the agent answer; one that was cut off or failed is made anew for the next question."""
-        assert question.answered is not None
-        text = None if question.task else session.finished_words(agent)
-        if text is None:
-            too_slow = ProblemError("too-slow", f"it was stopped after {self._run_seconds:g} s; send it again to go on")
-            timer = Timer(lambda: turn.stop(too_slow))
-            timer.plan(self._run_seconds)
-            turn.is_running = True
-            session.agent = None
-            try:
-                async for event in run_agent(agent, session.context, question.task, turn.cancellation):
-                    if isinstance(event, Answered):
-                        text = event.text
-                        continue
-                    if isinstance(event, Delta):
-                        session.note_streamed(event.text)
-                    turn.emit(event)
-            except Exception as error:
-                said = provider_sentence(error)
-                trace = None if said else error  # of a service that failed, a stack trace says nothing
-                _logger.error(
-                    "the agent of session %s failed: %s", session.key.session_id, said or error, exc_info=trace
-                )
-                told = f"{said or 'The log says why.'} Your message is kept: send it again to go on."
-                raise ProblemError("agent-failed", told) from error
-            finally:
-                timer.cancel()
-                turn.is_running = False
-            session.agent = agent
-        return None if text is None else session.answer(question.answered, text)
+    async def _run_agent(
+        self, run: RequestRun, session: ChatSession, agent: TaskRunner, task: Sequence[ChatMessage]
+    ) -> str | None:
+        """Return the agent's answer; an agent that was cut off or failed is built anew for the next question."""
+        seconds = self._limits.run_seconds
+        too_slow = ProblemError("too-slow", f"it was stopped after {seconds:g} s; send it again to go on")
+        timer = Timer(lambda: run.stop(too_slow))
+        timer.plan(seconds)
+        run.is_agent_running, session.agent = True, None
+        text: str | None = None
+        try:
+            async for event in run_agent(agent, session.context, task, run.cancellation):
+                if isinstance(event, AgentAnswer):
+                    text = event.text
+                    continue
+                if isinstance(event, Delta):
+                    session.note_streamed(event.text)
+                run.emit(event)
+        except Exception as error:
+            said = provider_sentence(error)
+            trace = None if said else error  # of a service that failed, a stack trace says nothing
+            _logger.error("the agent of session %s failed: %s", session.key.session_id, said or error, exc_info=trace)
+            told = f"{said or 'The log says why.'} Your message is kept: send it again to go on."
+            raise ProblemError("agent-failed", told) from error
+        finally:
+            timer.cancel()
+            run.is_agent_running = False
+        session.agent = agent
+        return text
 
     async def _make(self, key: SessionKey) -> ChatSession:
-        context = MemoryContext(
-            key.user_id,
-            key.agent_id,
-            key.session_id,
-            self.memory_store,
-            model_client=self._model_client,
-            policy=self._policy,
-        )
+        user_id, agent_id, session_id = key
+        store, model, policy = self.memory_store, self._model_client, self._policy
+        context = MemoryContext(user_id, agent_id, session_id, store, model_client=model, policy=policy)
         return ChatSession(key, context)
 
-    async def _agent_for(self, session: ChatSession) -> TaskRunner:
+    async def _build_agent(self, session: ChatSession) -> TaskRunner:
         try:
             made = self._agents[session.key.agent_id](session.context)
             session.agent = await made if isawaitable(made) else made
@@ -282,81 +272,78 @@ class Chat:
             raise ProblemError("agent-failed", "it could not be made; the log says why") from error
         return session.agent
 
-    # --- what was said
+    # --- sessions and their messages
 
     async def archive(
         self, user_id: str, session_id: str, agent_id: str | None, messages: Sequence[ChatMessage]
     ) -> list[str]:
-        """Make chat messages durable, past whatever is at work on the session; return the ids that are.
-
-        An id that the user has no session by begins one, so that a page can archive before it has an answer.
+        """Store chat messages, also while an agent works on the session, and return their ids.
 
         Args:
-            user_id: Whose session.
-            session_id: Which one.
-            agent_id: Who answers in it, if it is new; None for the first.
-            messages: What was said, as a client has it.
+            user_id: Their user.
+            session_id: Their session; an unused id begins one, so that a page can archive before it has an answer.
+            agent_id: The agent of a new session; None for the first.
+            messages: The messages as a client has them.
 
         Raises:
             ProblemError: There is no such agent, or the session was deleted.
             StoreError: The store cannot be reached now.
         """
         self._check_agent(agent_id)
-        conversations = self.memory_store.conversations
-        info = await conversations.session(user_id, session_id)
-        if info is None:
-            await self._check_not_deleted(user_id, session_id)
+        info = await self._info(user_id, session_id)
         its_agent = info.agent_id if info else agent_id or next(iter(self._agents))
         live = self._live(user_id, session_id)
         if live is not None:
             messages = live.confirmed(messages)
-        masks = (self._policy or ContextPolicy()).mask_credentials
-        title = None if info else title_of(messages, mask_credentials=masks)
-        await conversations.append(user_id, session_id, its_agent, chat=messages, title=title)
+        title = None if info else title_of(messages, mask_credentials=self._policy.mask_credentials)
+        await self.memory_store.conversations.append(user_id, session_id, its_agent, chat=messages, title=title)
         live = self._live(user_id, session_id)
         if live is not None:
             live.note_archived(messages)
         return [*dict.fromkeys(message.id for message in messages)]
 
     async def list_sessions(self, user_id: str, limit: int, before: tuple[datetime, str] | None) -> list[SessionInfo]:
-        """Return a page of a person's sessions, the last used first."""
+        """Return a page of a user's sessions, most recently used first."""
         return await self.memory_store.conversations.sessions(user_id, limit=limit, before=before, only_chats=True)
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo:
-        """Return what is known of a session; raises ProblemError if there is none."""
-        return await self._info(user_id, session_id)
+        """Return a stored session; raises ProblemError if there is none."""
+        info = await self._info(user_id, session_id)
+        if info is None:
+            raise _unknown(session_id)
+        return info
 
     async def messages(
         self, user_id: str, session_id: str, limit: int, before: tuple[datetime, str] | None
     ) -> list[ChatMessage]:
-        """Return the newest messages before a place, the oldest first: what is durable and what is still buffered here.
+        """Return the newest messages before a place, oldest first, stored and buffered ones.
 
         Raises:
             ProblemError: There is no such session, or it was deleted.
         """
         live = self._live(user_id, session_id)
-        buffered = live.buffered if live else []  # first: what is written meanwhile is in both, and counts once
-        found = await self.memory_store.conversations.chat_page(user_id, session_id, limit=limit, before=before)
-        if not found:
-            await self._info(user_id, session_id)
-        known = {message.id: message for message in [*buffered, *found]}
+        buffered = live.buffered if live else []  # first: a message written meanwhile is in both, and counts once
+        stored = await self.memory_store.conversations.chat_page(user_id, session_id, limit=limit, before=before)
+        if not stored:
+            await self.session(user_id, session_id)
+        known = {message.id: message for message in [*buffered, *stored]}
         page = [one for one in known.values() if before is None or (one.timestamp, one.id) < before]
         return sorted(page, key=lambda one: (one.timestamp, one.id))[-limit:]
 
     async def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session, with its items and those of its sub-agents; who is at work on it is stopped.
+        """Delete a session with its items and those of its sub-agents, and stop its runs.
 
         Raises:
             ProblemError: There is no such session.
         """
         if not await self.memory_store.conversations.delete_session(user_id, session_id):
-            raise ProblemError("unknown-session", f"there is no session {session_id!r}")
+            raise _unknown(session_id)
         live = self._live(user_id, session_id)
         if live is not None:
             live.context.archiver.abandon()
-        for turn, key in [*self._runs.items()]:
+        for run, key in [*self._runs.items()]:
             if (key.user_id, key.session_id) == (user_id, session_id):
-                turn.stop(ProblemError("session-deleted", f"session {session_id!r} was deleted"))
+                run.stop(ProblemError("session-deleted", f"session {session_id!r} was deleted"))
         for agent_id in self._agents:
             await self.sessions.discard(SessionKey(user_id, agent_id, session_id))
 
@@ -364,9 +351,17 @@ class Chat:
         places = (self.sessions.peek(SessionKey(user_id, agent_id, session_id)) for agent_id in self._agents)
         return next((session for session in places if session is not None), None)
 
-    async def _info(self, user_id: str, session_id: str) -> SessionInfo:
-        info = await self.memory_store.conversations.session(user_id, session_id)
-        if info is None:
-            await self._check_not_deleted(user_id, session_id)
-            raise ProblemError("unknown-session", f"there is no session {session_id!r}")
+    async def _info(self, user_id: str, session_id: str, *, may_be_deleted: bool = False) -> SessionInfo | None:
+        """Return a stored session; None if nobody began it; raises ProblemError if it was deleted."""
+        conversations = self.memory_store.conversations
+        info = await conversations.session(user_id, session_id)
+        if info is None and not may_be_deleted:
+            at = await conversations.deleted_at(user_id, session_id)
+            if at is not None:
+                when = f"{at:%Y-%m-%d at %H:%M:%S} UTC"
+                raise ProblemError("session-deleted", f"session {session_id!r} was deleted on {when}")
         return info
+
+
+def _unknown(session_id: str) -> ProblemError:
+    return ProblemError("unknown-session", f"there is no session {session_id!r}")

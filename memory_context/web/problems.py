@@ -1,8 +1,7 @@
-"""Errors as `application/problem+json` (RFC 9457), whatever application the routes are mounted in.
+"""Errors as `application/problem+json` (RFC 9457), in any application that includes the routes.
 
-Promises: every route of this package answers an error with a problem that says what to do; nothing of what went wrong
-inside is in it, that is in the log; what can succeed later says when (`Retry-After`). A failure of the model's service
-is not inside: its own sentence goes out, without credentials.
+A problem says what to do and when to retry. Internal details go to the log, except a failure of the model's service:
+the client gets its sentence, without credentials.
 """
 
 import json
@@ -26,31 +25,14 @@ __all__ = ["Flaw", "Problem", "ProblemError", "ProblemKind", "ProblemRoute", "pr
 _logger = logging.getLogger("memory_context")
 
 MEDIA_TYPE = "application/problem+json"
-_CLIENT_IS_GONE = 499  # nobody reads it; only the log of a proxy may show it
+_CLIENT_IS_GONE = 499  # only the log of a proxy may show it
 
 ProblemKind = Literal[
-    "not-json",
-    "not-allowed",
-    "foreign-page",
-    "unknown",
-    "unknown-agent",
-    "unknown-session",
-    "unknown-cursor",
-    "wrong-method",
-    "session-busy",
-    "other-agent",
-    "body-too-slow",
-    "session-deleted",
-    "too-large",
-    "wrong-media-type",
-    "foreign-host",
-    "invalid",
-    "too-many-requests",
-    "internal",
-    "agent-failed",
-    "unavailable",
-    "too-slow",
-]
+    "not-json", "not-allowed", "foreign-page", "unknown", "unknown-agent", "unknown-session",
+    "unknown-cursor", "wrong-method", "session-busy", "other-agent", "body-too-slow", "session-deleted",
+    "too-large", "wrong-media-type", "foreign-host", "invalid", "too-many-requests", "internal",
+    "agent-failed", "unavailable", "too-slow",
+]  # fmt: skip
 
 _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "not-json": (400, "The body is no JSON"),
@@ -75,18 +57,19 @@ _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
     "unavailable": (503, "The service is not available now"),
     "too-slow": (504, "The agent took too long"),
 }
+_REFUSED = "requests are refused, as the store cannot be reached: %s"
 _BUSY_SECONDS = 1
 _UNAVAILABLE_SECONDS = 2
-_QUIET_SECONDS = 60.0  # an outage is over after so long without a refused request
+_QUIET_SECONDS = 60.0  # without a refused request: then the outage is over
 
 
 class Flaw(BaseModel):
-    """One thing that is wrong with a request.
+    """One flaw of a request.
 
     Attributes:
-        detail: What.
-        pointer: Where in the body, as a JSON pointer.
-        parameter: Which parameter of the URL.
+        detail: The flaw.
+        pointer: Its place in the body, as a JSON pointer.
+        parameter: The parameter of the URL.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -97,14 +80,14 @@ class Flaw(BaseModel):
 
 
 class Problem(BaseModel):
-    """A problem as RFC 9457 has it.
+    """A problem (RFC 9457).
 
     Attributes:
-        type: Names the sort of problem.
-        title: The same for people.
-        status: The HTTP status.
-        detail: What happened this time and what to do.
-        errors: What is wrong with the request, one by one.
+        type: URN of this kind of problem.
+        title: The kind in words.
+        status: HTTP status.
+        detail: This occurrence, with the remedy.
+        errors: Flaws of the request.
         retry_after: Seconds after which the same request may succeed, as in the header.
     """
 
@@ -119,14 +102,14 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """A request cannot be answered as asked.
+    """A request cannot be answered.
 
     Args:
-        kind: Which sort of problem.
-        detail: What happened and what to do; goes to the client.
-        flaws: What is wrong with the request.
+        kind: Kind of problem.
+        detail: Text for the client, with the remedy.
+        flaws: Flaws of the request.
         retry_after_seconds: When the same request may succeed.
-        headers: To be sent with it.
+        headers: Further headers of the response.
     """
 
     def __init__(
@@ -154,7 +137,7 @@ class ProblemError(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> "ProblemError":
-        """Return what a client is told of an error; what is nobody's business is logged instead."""
+        """Return the problem that a client gets for an error; unexpected errors are logged."""
         if isinstance(error, ProblemError):
             return error
         if isinstance(error, SessionBusyError):
@@ -162,10 +145,9 @@ class ProblemError(Exception):
         if isinstance(error, SessionGoneError):
             return cls("session-deleted", str(error))
         if isinstance(error, StoreUnavailableError):
-            text = "requests are refused, as the store cannot be reached: %s"
-            outages_of(cls).failed("answering requests", text, error, quiet_seconds=_QUIET_SECONDS)
-            text = "nothing is lost; send the same request again"
-            return cls("unavailable", text, retry_after_seconds=_UNAVAILABLE_SECONDS)
+            outages_of(cls).failed("answering requests", _REFUSED, error, quiet_seconds=_QUIET_SECONDS)
+            detail = "nothing is lost; send the same request again"
+            return cls("unavailable", detail, retry_after_seconds=_UNAVAILABLE_SECONDS)
         if isinstance(error, RequestValidationError):
             flaws = [Flaw(detail=one["msg"], parameter=str(one["loc"][-1])[:100]) for one in error.errors()]
             return cls("invalid", "a parameter is not as it has to be", flaws=flaws)
@@ -178,15 +160,18 @@ class ProblemError(Exception):
         return json.dumps(self.problem.model_dump(exclude_none=True, exclude_defaults=True), separators=(",", ":"))
 
     def response(self) -> Response:
-        """Return the problem as an answer."""
+        """Return the problem as a response."""
         return Response(self.text(), self.problem.status, self.headers, MEDIA_TYPE)
 
 
 class ProblemRoute(APIRoute):
-    """A route that answers every error with a problem, in any application."""
+    """A route that answers every error with a problem.
+
+    Exception handlers belong to an application, and a router is included in applications that are not ours.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, with all that it raises caught."""
+        """Return the handler with all errors caught."""
         handle = super().get_route_handler()
 
         async def handle_or_explain(request: Request) -> Response:
@@ -194,7 +179,7 @@ class ProblemRoute(APIRoute):
                 return await handle(request)
             except ClientDisconnect:
                 return Response(status_code=_CLIENT_IS_GONE)
-            except HTTPException as error:  # what the application's own dependencies raise
+            except HTTPException as error:  # raised by the application's own dependencies
                 return _of_http(error)
             except Exception as error:
                 return ProblemError.of(error).response()
@@ -213,17 +198,14 @@ def _of_http(error: HTTPException) -> Response:
 
 
 def problem_responses(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
-    """Return what OpenAPI is told of the problems of a route."""
+    """Return the OpenAPI responses for the problems of a route."""
     schema = Problem.model_json_schema()
     schema["properties"]["errors"]["items"] = schema.pop("$defs")["Flaw"]
-    told: dict[int | str, dict[str, Any]] = {}
-    if "not-allowed" in kinds:  # routes of a user: the application's own dependency says who asks
-        told[401] = {"description": "Nobody says who asks", "content": {MEDIA_TYPE: {"schema": schema}}}
+    titles: dict[int, str] = {}
+    if "not-allowed" in kinds:  # a route of a user: the application's own dependency may answer 401
+        titles[401] = "Nobody says who asks"
     for kind in kinds:
         status, title = _KINDS[kind]
-        before = told.get(status, {}).get("description")
-        told[status] = {
-            "description": f"{before}; {title.lower()}" if before else title,
-            "content": {MEDIA_TYPE: {"schema": schema}},
-        }
-    return told
+        titles[status] = f"{titles[status]}; {title.lower()}" if status in titles else title
+    content = {MEDIA_TYPE: {"schema": schema}}
+    return {status: {"description": title, "content": content} for status, title in titles.items()}

@@ -1,34 +1,39 @@
-"""The routes of the chat, to be mounted in any FastAPI application: what comes in is checked, what goes out is written.
+"""The routes of the chat, for any FastAPI application.
 
     POST   {prefix}                            say something: the answer whole, or as server-sent events
     POST   {prefix}/session/archive_messages   make chat messages durable, also by a beacon of JSON
-    GET    {prefix}/sessions                   one's sessions, the last used first
+    GET    {prefix}/sessions                   the user's sessions, most recently used first
     GET    {prefix}/sessions/{id}              one of them
     GET    {prefix}/sessions/{id}/messages     its messages, page by page
     DELETE {prefix}/sessions/{id}              delete it
 
-Promise: every answer is one of those the OpenAPI description lists, errors included, whatever comes in.
+Every response, errors included, is one that the OpenAPI description lists.
 """
 
+import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Annotated, Any
 
 from autogen_core.models import ChatCompletionClient
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.routing import APIRoute
+from limits import RateLimitItemPerMinute
+from limits.aio.strategies import MovingWindowRateLimiter
+from limits.storage import storage_from_string
 from pydantic import BaseModel
-from starlette.routing import Match
 
 from ..access import GateRules
-from ..identifiers import SessionKey, checked_identifier
+from ..identifiers import checked_identifier
+from ..outages import OutageLog
 from ..policy import ContextPolicy
-from ..sessions import Claims, SessionCache, SessionStates
+from ..sessions import Claims, SessionStates
 from ..store import MemoryStore
-from .chat import AgentBuilder, Chat
-from .limits import ChatLimits, RequestLimiter, read_body
+from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
 from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute, problem_responses
 from .schemas import (
+    JSON,
     Archived,
     ArchiveRequest,
     ChatAnswer,
@@ -38,23 +43,22 @@ from .schemas import (
     MessagePage,
     SessionEntry,
     SessionPage,
-    cursor_of,
-    parsed,
-    place_of,
-    written,
+    decode_cursor,
+    encode_cursor,
+    read_body,
+    to_json,
 )
-from .session import ChatSession
-from .sse import EVENTS, streamed, whole
+from .sse import EVENTS, collect, stream
 
-__all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "create_chat_router"]
+__all__ = ["HOST_SETTING", "ChatRouter", "CurrentUser", "RequestLimiter", "create_chat_router"]
 
 CurrentUser = Callable[..., str | Awaitable[str]]
-"""A FastAPI dependency that returns the id of whoever asks, or raises HTTPException."""
+"""A FastAPI dependency that returns the user's id, or raises HTTPException."""
 
-_ANONYMOUS = "anonymous"
 HOST_SETTING = "hosts (--public-host of memory-context serve)"
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"]
-_JSON = "application/json"
+_ANONYMOUS = "anonymous"
+_MEMORY = "async+memory://"
+_METHODS = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"))
 _ALWAYS: tuple[ProblemKind, ...] = (
     "not-allowed", "foreign-page", "foreign-host", "invalid", "too-many-requests", "internal", "unavailable",
 )  # fmt: skip
@@ -76,8 +80,7 @@ class ChatRouter(APIRouter):
     """The routes of a chat.
 
     Attributes:
-        chat: The conversations behind them. An application whose lifespan does not reach the routers it includes opens
-            and closes it itself.
+        chat: Its conversations. An application whose lifespan does not include its routers' opens and closes it.
     """
 
     chat: Chat
@@ -96,54 +99,51 @@ def create_chat_router(
     model_client: ChatCompletionClient | None = None,
     claims: Claims | None = None,
     states: SessionStates | None = None,
-    cache: "Callable[[Callable[[SessionKey], Awaitable[ChatSession]]], SessionCache[ChatSession]] | None" = None,
+    cache: CacheBuilder | None = None,
     limits: ChatLimits | None = None,
-    limits_storage_url: str = "async+memory://",
+    limits_storage_url: str = _MEMORY,
     prefix: str = "/api/chat",
 ) -> ChatRouter:
-    """Return the routes of a chat, for `app.include_router(...)`; they archive when it ends.
+    """Return the routes of a chat, for `app.include_router(...)`; they archive when the application stops.
 
     Args:
-        memory_store: Where conversations go; the application closes it.
-        build_agent: Makes the agent of a session around its context, an AutoGen agent or team; or several such
+        memory_store: Store of the conversations; the application closes it.
+        build_agent: Makes the agent of a session, an AutoGen agent or team, around its context; or several such
             functions by agent id.
-        agents: The ids of the agents that one `build_agent` makes, such as `["assistant"]`, which it finds in
-            `context.agent_id`. A request that names none gets the first, one that names another a 404. Several
-            `build_agent` functions name the agents themselves.
-        current_user: The application's dependency that says who asks.
+        current_user: The application's dependency that returns the user's id.
         allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.
-        hosts: Names under which people reach the application, such as `chat.example.org`; `*` for any. Names of this
-            machine are always among them.
-        origins: Other origins whose pages may write here, such as `https://app.example.org`.
-        policy: The settings of contexts.
+        agents: Ids of the agents that one `build_agent` makes, such as `["assistant"]`, which it finds in
+            `context.agent_id`; the first answers where a request names none. A mapping names its own.
+        hosts: Public names of the application, such as `chat.example.org`; `*` for any. This machine's names are
+            always allowed.
+        origins: Other origins whose pages may write, such as `https://app.example.org`.
+        policy: Settings of the contexts.
         model_client: Their light model.
-        claims: Say which of several processes a session belongs to; None where there is only this one.
-        states: Where the states of sessions are kept between requests, such as `RedisStates`.
-        cache: Makes the cache of live sessions from what makes a session; it then has the claims and states.
-        limits: What a client may ask for.
-        limits_storage_url: Where requests are counted; `async+redis://…` for several processes together.
-        prefix: Where the routes begin.
+        claims: Claims on sessions, shared by several processes; None for a single process.
+        states: Session states kept between requests, such as `RedisStates`.
+        cache: Makes the cache of live sessions; it then has the claims and states.
+        limits: Limits of a client.
+        limits_storage_url: Storage of request counts; `async+redis://…` for several processes.
+        prefix: Prefix of the routes.
 
     Raises:
-        ValueError: Nobody says who asks, and anonymous use is not allowed; or another argument cannot be used.
+        ValueError: There is neither `current_user` nor `allow_anonymous`, or an argument is unusable.
     """
     if current_user is None and not allow_anonymous:
         raise ValueError(
-            "nobody says who asks: give current_user, your dependency that returns a user id, "
+            "unauthenticated: give current_user, your dependency that returns a user id, "
             "or allow_anonymous=True to let everybody be the same user"
         )
-    builders = _registered(build_agent, agents)
     limits = limits or ChatLimits()
     chat = Chat(
         memory_store,
-        builders,
+        _builders(build_agent, agents),
         policy=policy,
         model_client=model_client,
         claims=claims,
         states=states,
         cache=cache,
-        run_seconds=limits.run_seconds,
-        wait_seconds=limits.wait_seconds,
+        limits=limits,
     )
 
     @asynccontextmanager
@@ -164,11 +164,14 @@ def create_chat_router(
     gates = [Depends(gate)]
     router = ChatRouter(prefix=prefix, route_class=ProblemRoute, tags=["chat"], lifespan=lifespan, dependencies=gates)
     router.chat = chat
-    _add_routes(router, current_user or _anonymous, limits, limits_storage_url)
+    user = _user_dependency(current_user, RequestLimiter(limits.requests_per_minute, limits_storage_url))
+    _add_answering(router, user, limits)
+    _add_sessions(router, user)
+    _add_other_addresses(router)
     return router
 
 
-def _registered(
+def _builders(
     build_agent: AgentBuilder | Mapping[str, AgentBuilder], agents: Sequence[str]
 ) -> Mapping[str, AgentBuilder]:
     if callable(build_agent):
@@ -187,30 +190,60 @@ def _registered(
     return builders
 
 
-async def _anonymous() -> str:
-    return _ANONYMOUS
+class RequestLimiter:
+    """Counts requests in a moving window of a minute; without its storage, requests pass uncounted.
+
+    Args:
+        per_minute: Most requests.
+        storage_url: Storage of the counts: in memory, or `async+redis://…` for several processes.
+    """
+
+    def __init__(self, per_minute: int, storage_url: str = _MEMORY) -> None:
+        options = {} if storage_url == _MEMORY else {"implementation": "redispy"}
+        self._item = RateLimitItemPerMinute(per_minute)
+        self._limiter = MovingWindowRateLimiter(storage_from_string(storage_url, **options))  # pyright: ignore[reportArgumentType]
+        self._outages = OutageLog()
+
+    async def check(self, client: str) -> None:
+        """Count a request of a client; raises ProblemError if there were too many."""
+        try:
+            is_allowed = await self._limiter.hit(self._item, "chat", client)
+            window = None if is_allowed else await self._limiter.get_window_stats(self._item, "chat", client)
+        except Exception as error:
+            self._outages.failed("counting requests", "requests are not counted for now: %r", error)
+            return
+        self._outages.worked("counting requests")
+        if window is None:
+            return
+        seconds = max(1, math.ceil(window.reset_time - time.time()))
+        detail = f"more than {self._item.amount} in a minute; come back in {seconds} s"
+        raise ProblemError("too-many-requests", detail, retry_after_seconds=seconds)
 
 
-def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimits, storage_url: str) -> None:
-    chat = router.chat
-    limiter = RequestLimiter(limits.requests_per_minute, storage_url)
+def _user_dependency(current_user: CurrentUser | None, limiter: RequestLimiter) -> Any:
+    async def anonymous() -> str:
+        return _ANONYMOUS
 
-    async def counted_user(request: Request, told: Any = Depends(current_user)) -> str:  # noqa: B008
+    async def counted_user(request: Request, told: Any = Depends(current_user or anonymous)) -> str:  # noqa: B008
         try:
             user_id = checked_identifier("user_id", told)
         except ValueError:
             raise ProblemError("not-allowed", "the user id has to be 1 to 128 printable characters") from None
         address = request.client.host if request.client else ""
-        await limiter.check(f"address {address}" if current_user is _anonymous else f"user {user_id}")
+        await limiter.check(f"user {user_id}" if current_user else f"address {address}")
         return user_id
 
-    user = Depends(counted_user)
+    return Depends(counted_user)
+
+
+def _add_answering(router: ChatRouter, user: Any, limits: ChatLimits) -> None:
+    chat = router.chat
 
     @router.post(
         "",
         summary="Say something and get the answer",
         response_class=Response,
-        openapi_extra=_body_of(ChatRequest),
+        openapi_extra=_request_body(ChatRequest),
         responses={
             200: {
                 "model": ChatAnswer,
@@ -224,29 +257,35 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         },
     )  # fmt: skip
     async def say(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, limits, partial(parsed, ChatRequest))
+        asked = await read_body(request, limits.body, ChatRequest)
         _check(asked.new_messages, "new_messages", limits)
         messages = [message.to_store() for message in asked.new_messages]
-        turn = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
+        run = await chat.answer(user_id, asked.session_id, asked.agent_id, messages)
         if asked.stream or EVENTS in request.headers.get("accept", ""):
-            return await streamed(request, turn, limits.ping_seconds)
-        return _ok(await whole(request, turn))
+            return await stream(request, run, limits.ping_seconds)
+        return _ok(await collect(request, run))
 
     @router.post(
         "/session/archive_messages",
         summary="Make chat messages durable",
         response_class=Response,
-        openapi_extra=_body_of(ArchiveRequest),
+        openapi_extra=_request_body(ArchiveRequest),
         responses={
             200: {"model": Archived},
             **problem_responses(*_ALWAYS, *_OF_BODY, "unknown-agent", "session-deleted"),
         },
     )
     async def archive(request: Request, user_id: str = user) -> Response:
-        asked = await read_body(request, limits, partial(parsed, ArchiveRequest))
+        asked = await read_body(request, limits.body, ArchiveRequest)
         _check(asked.messages_batch, "messages_batch", limits)
         messages = [message.to_store() for message in asked.messages_batch]
         return _ok(Archived(stored_ids=await chat.archive(user_id, asked.session_id, asked.agent_id, messages)))
+
+    _ = say, archive
+
+
+def _add_sessions(router: ChatRouter, user: Any) -> None:
+    chat = router.chat
 
     @router.get(
         "/sessions",
@@ -255,8 +294,8 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         responses={200: {"model": SessionPage}, **problem_responses(*_ALWAYS, "unknown-cursor")},
     )
     async def sessions(limit: Limit = 50, before: Before = None, user_id: str = user) -> Response:
-        found = await chat.list_sessions(user_id, limit, place_of(before))
-        more = cursor_of(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
+        found = await chat.list_sessions(user_id, limit, decode_cursor(before))
+        more = encode_cursor(found[-1].last_activity_at, found[-1].session_id) if len(found) == limit else None
         return _ok(SessionPage(sessions=[SessionEntry.of(info) for info in found], next=more))
 
     @router.get(
@@ -277,8 +316,8 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
     async def messages(
         session_id: SessionId, limit: Limit = 50, before: Before = None, user_id: str = user
     ) -> Response:
-        found = await chat.messages(user_id, session_id, limit, place_of(before))
-        more = cursor_of(found[0].timestamp, found[0].id) if len(found) == limit else None
+        found = await chat.messages(user_id, session_id, limit, decode_cursor(before))
+        more = encode_cursor(found[0].timestamp, found[0].id) if len(found) == limit else None
         return _ok(MessagePage(messages=[ChatMessage.of(message) for message in found], next=more))
 
     @router.delete(
@@ -292,45 +331,48 @@ def _add_routes(router: ChatRouter, current_user: CurrentUser, limits: ChatLimit
         await chat.delete(user_id, session_id)
         return Response(status_code=204)
 
-    known = [*router.routes]
-
-    @router.api_route("", methods=[one for one in _METHODS if one != "POST"], include_in_schema=False)
-    @router.api_route("/{rest:path}", methods=_METHODS, include_in_schema=False)
-    async def elsewhere(request: Request) -> Response:
-        """Answer what no route takes, as the application's own 404 and 405 would be no problems."""
-        rest = request.path_params.get("rest")
-        path = router.prefix if rest is None else f"{router.prefix}/{rest}"
-        scope = {**request.scope, "path": path, "root_path": ""}  # wherever the application has put the prefix
-        allowed: set[str] = set()
-        for route in known:
-            if route.matches(scope)[0] is Match.PARTIAL:
-                allowed |= getattr(route, "methods", set[str]())
-        if allowed:
-            methods = ", ".join(sorted(allowed))
-            raise ProblemError("wrong-method", f"use {methods}", headers={"Allow": methods})
-        raise ProblemError("unknown", "the chat has no such address")
-
-    _ = say, archive, sessions, session, messages, delete, elsewhere
+    _ = sessions, session, messages, delete
 
 
-def _check(messages: Sequence[ChatMessage], where: str, limits: ChatLimits) -> None:
+def _add_other_addresses(router: ChatRouter) -> None:
+    """Answer 404 and 405 under the prefix, as those of the application are not problems."""
+    allowed: dict[str, set[str]] = {}
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            allowed.setdefault(route.path.removeprefix(router.prefix), set()).update(route.methods or ())
+    for path, methods in allowed.items():
+        names = ", ".join(sorted(methods))
+        refuse = _refusal("wrong-method", f"use {names}", {"Allow": names})
+        router.add_api_route(path, refuse, methods=[*_METHODS - methods], include_in_schema=False)
+    refuse = _refusal("unknown", "the chat has no such address", {})
+    router.add_api_route("/{rest:path}", refuse, methods=[*_METHODS], include_in_schema=False)
+
+
+def _refusal(kind: ProblemKind, detail: str, headers: Mapping[str, str]) -> Callable[[], Awaitable[Response]]:
+    async def refuse() -> Response:
+        raise ProblemError(kind, detail, headers=headers)
+
+    return refuse
+
+
+def _check(messages: Sequence[ChatMessage], field: str, limits: ChatLimits) -> None:
     flaws = [
-        Flaw(detail=f"use at most {limits.text_characters:,} characters", pointer=f"#/{where}/{place}/text")
+        Flaw(detail=f"use at most {limits.text_characters:,} characters", pointer=f"#/{field}/{place}/text")
         for place, message in enumerate(messages)
         if len(message.text) > limits.text_characters
     ]
     if len(messages) > limits.messages:
-        flaws = [Flaw(detail=f"send at most {limits.messages} at a time", pointer=f"#/{where}")]
+        flaws = [Flaw(detail=f"send at most {limits.messages} at a time", pointer=f"#/{field}")]
     if flaws:
         raise ProblemError("invalid", "it is more than is taken at a time", flaws=flaws[:20])
 
 
 def _ok(value: BaseModel) -> Response:
-    return Response(written(value), media_type=_JSON)
+    return Response(to_json(value), media_type=JSON)
 
 
-def _body_of(model: type[BaseModel]) -> dict[str, Any]:
+def _request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the OpenAPI description of a body that `read_body` reads."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
-    content = {_JSON: {"schema": schema}}
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}

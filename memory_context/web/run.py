@@ -1,53 +1,113 @@
-"""One request's work on a session, in a task of its own: the client may go away at any moment, the session stays whole.
+"""The run of one request: the agent's work in a task of its own, and the events it yields.
 
-Promises: what is stopped ends by itself, with the session let go of, whoever waits for it; why it was stopped is what
-the client is told; an agent that does not heed its cancellation token is cancelled a moment later.
+The client may leave at any moment. A stopped run ends by itself, releases its session, and tells its listener the
+reason; an agent that ignores its cancellation token is cancelled a second later.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 
+from autogen_agentchat.base import TaskResult, TaskRunner
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    MemoryQueryEvent,
+    ModelClientStreamingChunkEvent,
+    TextMessage,
+    ToolCallExecutionEvent,
+    ToolCallRequestEvent,
+)
 from autogen_core import CancellationToken
+from autogen_core.models import FunctionExecutionResult, FunctionExecutionResultMessage
 
+from ..context import MemoryContext
+from ..messages import Address
+from ..references import shorten
 from ..runtime import Background, Timer
+from ..store import ChatMessage
+from ..transcript import Expanded
 from .problems import ProblemError
+from .schemas import ChatStep, replace_surrogates
 
-__all__ = ["RequestRun"]
+__all__ = ["AgentAnswer", "Answer", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "run_agent"]
 
-_HEED_SECONDS = 1.0  # between asking a run to end and ending it
+_GRACE_SECONDS = 1.0  # from asking a run to end to cancelling it
+_SUMMARY_CHARACTERS = 300
+_ENTRIES_SEARCHED = 8  # a result is the newest entry, unless several agents share a context
 
-EventT = TypeVar("EventT")
+
+@dataclass(frozen=True)
+class RunStart:
+    """The session is held and the question taken in."""
+
+    session_id: str
+    agent_id: str
 
 
-class RequestRun(Generic[EventT]):
-    """Work that yields events and can be stopped.
+@dataclass(frozen=True)
+class Delta:
+    """Words of the answer as the model says them."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer."""
+
+    message: ChatMessage
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """The end: ids of messages that are durable now, and whether the answer was known."""
+
+    stored_ids: tuple[str, ...]
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class AgentAnswer:
+    """The agent's final words; None if it said nothing."""
+
+    text: str | None
+
+
+RunEvent = RunStart | Delta | ChatStep | Answer | RunEnd
+"""What a listener of a run gets, in this order."""
+
+
+class RequestRun:
+    """Work that emits events and can be stopped.
 
     Args:
-        work: What is to be done: emits events into the turn it is given.
+        work: Emits events into the run it is given.
 
     Attributes:
-        cancellation: For the agent's run.
-        is_running: Whether the agent is at work, so that a stop asks it before it ends it.
+        cancellation: Token for the agent.
+        is_agent_running: Whether a stop cancels the token first and the task a second later.
+        task: The task.
     """
 
-    def __init__(self, work: "Callable[[RequestRun[EventT]], Awaitable[None]]") -> None:
+    def __init__(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
         self.cancellation = CancellationToken()
-        self.is_running = False
+        self.is_agent_running = False
         self._reason: ProblemError | None = None
-        self._events: asyncio.Queue[EventT | ProblemError | None] = asyncio.Queue()
-        self._timer = Timer(self._cancel)
-        self.task = Background[None]("memory_context turn").start(lambda: self._do(work))
+        self._events: asyncio.Queue[RunEvent | ProblemError | None] = asyncio.Queue()
+        self._timer = Timer(lambda: self.task.cancel())
+        self.task = Background[None]("memory_context request").start(lambda: self._run(work))
 
-    def emit(self, event: EventT) -> None:
-        """Tell whoever listens."""
+    def emit(self, event: RunEvent) -> None:
+        """Queue an event for the listener."""
         self._events.put_nowait(event)
 
-    async def events(self) -> AsyncIterator[EventT]:
-        """Yield what happens, to the end.
+    async def events(self) -> AsyncIterator[RunEvent]:
+        """Yield the events up to the end.
 
         Raises:
-            ProblemError: It failed or was stopped.
+            ProblemError: The run failed or was stopped.
         """
         while (event := await self._events.get()) is not None:
             if isinstance(event, ProblemError):
@@ -55,20 +115,17 @@ class RequestRun(Generic[EventT]):
             yield event
 
     def stop(self, reason: ProblemError) -> None:
-        """Have it end, and tell why; returns at once."""
+        """End the run with a reason for its listener; return at once."""
         if self.task.done() or self._reason is not None:
             return
         self._reason = reason
         self.cancellation.cancel()
-        if self.is_running:
-            self._timer.plan(_HEED_SECONDS)
+        if self.is_agent_running:
+            self._timer.plan(_GRACE_SECONDS)
         else:
-            self._cancel()
+            self.task.cancel()
 
-    def _cancel(self) -> None:
-        self.task.cancel()
-
-    async def _do(self, work: "Callable[[RequestRun[EventT]], Awaitable[None]]") -> None:
+    async def _run(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
         try:
             await work(self)
             self._events.put_nowait(None)
@@ -78,3 +135,83 @@ class RequestRun(Generic[EventT]):
                 raise
         except Exception as error:
             self._events.put_nowait(self._reason or ProblemError.of(error))
+
+
+# --- the agent
+
+
+async def run_agent(
+    agent: TaskRunner, context: MemoryContext, task: Sequence[ChatMessage], cancellation: CancellationToken
+) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
+    """Run an agent or a team and yield its events; the last one is `AgentAnswer`.
+
+    An item shows as its placeholder, so that a person sees what the model sees.
+
+    Args:
+        agent: The agent.
+        context: Its context.
+        task: New messages for it; empty to continue from its context.
+        cancellation: Ends the run.
+    """
+    told = [TextMessage(content=one.text, source="user", created_at=one.timestamp) for one in task]
+    seen = len(context.transcript.log)
+    answer: str | None = None
+    async with aclosing(agent.run_stream(task=told or None, cancellation_token=cancellation)) as events:
+        async for event in events:
+            for step in _opened_since(context, seen):
+                yield step
+            seen = len(context.transcript.log)
+            if isinstance(event, TaskResult):
+                answer = _final_text(event.messages)
+            elif isinstance(event, ModelClientStreamingChunkEvent):
+                yield Delta(replace_surrogates(event.content))
+            elif isinstance(event, BaseAgentEvent):
+                for step in _steps_of(event, context):
+                    yield step
+    yield AgentAnswer(answer)
+
+
+def _final_text(messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str | None:
+    said = [one for one in messages if isinstance(one, BaseChatMessage) and one.source != "user"]
+    return said[-1].to_text() if said else None
+
+
+def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatStep]:
+    if isinstance(event, ToolCallRequestEvent):
+        for call in event.content:
+            yield _step("call", call.name, call.arguments)
+    elif isinstance(event, ToolCallExecutionEvent):
+        for result in event.content:
+            yield _step("result", result.name, _result_summary(result, context))
+    elif isinstance(event, MemoryQueryEvent):
+        yield _step("memory", event.source, f"{len(event.content)} memories")
+
+
+def _opened_since(context: MemoryContext, position: int) -> Iterator[ChatStep]:
+    for _, decision in context.transcript.log[position:]:
+        if isinstance(decision, Expanded) and decision.opened:
+            for item in decision.opened:
+                yield _step("memory", item.key, item.why)
+
+
+def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> str:
+    for entry in reversed(context.transcript.entries()[-_ENTRIES_SEARCHED:]):
+        message = entry.message
+        if not isinstance(message, FunctionExecutionResultMessage):
+            continue
+        for index, one in enumerate(message.content):
+            if (one.call_id, one.name) == (result.call_id, result.name):
+                address = Address("result", index)
+                stored = next((part.stored for part in entry.measured if part.address == address), None)
+                if stored is not None and stored.refs:
+                    placeholder = stored.refs[0].render()
+                    status = stored.compacted.partition("[MemoryRef:")[0]
+                    return f"{shorten(status, _SUMMARY_CHARACTERS - len(placeholder))} {placeholder}".strip()
+    return result.content
+
+
+def _step(kind: str, name: str, summary: str) -> ChatStep:
+    text = summary if "[MemoryRef:" in summary else shorten(summary, _SUMMARY_CHARACTERS)
+    return ChatStep.model_construct(
+        kind=kind, name=shorten(replace_surrogates(name), 128), summary=replace_surrogates(text)
+    )

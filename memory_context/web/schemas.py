@@ -1,25 +1,29 @@
-"""What goes over the wire, as values: requests that are read strictly, answers that are written whatever they hold.
+"""Values on the wire: requests are parsed strictly and within limits, responses are always valid JSON.
 
-Promise: what a request says is either exactly one of these values or refused in words that name the place; text is
-taken as it is, except for halves of surrogate pairs, which no UTF-8 can carry.
+A refusal names the place of each flaw. UTF-8 cannot carry lone surrogates: U+FFFD replaces them.
 """
 
 import base64
 import binascii
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, TypeVar
 
+from fastapi import Request
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import ClientDisconnect
 
+from ..access import BodyLimits, BodyRefusal, ClientGone, check_json, off_the_loop
+from ..access import read_body as read_bytes
 from ..identifiers import checked_identifier
 from ..store import ChatMessage as StoredMessage
 from ..store import SessionInfo
-from .problems import Flaw, ProblemError
+from .problems import Flaw, ProblemError, ProblemKind
 
 __all__ = [
+    "JSON",
     "ArchiveRequest",
     "Archived",
     "ChatAnswer",
@@ -30,25 +34,29 @@ __all__ = [
     "MessagePage",
     "SessionEntry",
     "SessionPage",
-    "cursor_of",
-    "parsed",
-    "place_of",
-    "whole_text",
-    "written",
+    "decode_cursor",
+    "encode_cursor",
+    "parse",
+    "read_body",
+    "replace_surrogates",
+    "to_json",
 ]
 
-_FLAWS_TOLD = 20
+JSON = "application/json"
+
+_MAX_FLAWS = 20
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000  # one timezone further in either direction there is still a calendar
-_HALF_PAIRS = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_REFUSALS: Mapping[str, ProblemKind] = {"too-large": "too-large", "too-slow": "body-too-slow", "not-json": "not-json"}
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def _identifier(value: str) -> str:
+def _check_id(value: str) -> str:
     return checked_identifier("id", value)
 
 
-def _usual(value: datetime) -> datetime:
+def _check_time(value: datetime) -> datetime:
     if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
         raise ValueError(f"use a year from {_FIRST_YEAR} to {_LAST_YEAR}")
     return value
@@ -57,13 +65,13 @@ def _usual(value: datetime) -> datetime:
 Identifier = Annotated[
     str,
     Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]+$"}),
-    AfterValidator(_identifier),
+    AfterValidator(_check_id),
 ]
-"""1 to 128 printable characters; the description of the API promises those of Latin-1."""
+"""1 to 128 printable characters; the OpenAPI description promises those of Latin-1."""
 Timestamp = Annotated[
     AwareDatetime,
     Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"}),
-    AfterValidator(_usual),
+    AfterValidator(_check_time),
 ]
 
 
@@ -72,13 +80,13 @@ class _Wire(BaseModel):
 
 
 class ChatMessage(_Wire):
-    """One message as a person sees it.
+    """A message as a person sees it.
 
     Attributes:
-        id: 1 to 128 printable characters, made by whoever says it first; the same id is the same message.
-        text: What was said.
+        id: 1 to 128 printable characters, made by the sender; the same id is the same message.
+        text: The words.
         sender: `user` or `ai`.
-        timestamp: When, with its timezone. Messages of a session are in the order of their times, then of their ids.
+        timestamp: Time with a timezone. Messages of a session are ordered by time, then by id.
         unverified: A client brought this answer and the server cannot confirm it; ignored in requests.
     """
 
@@ -89,12 +97,12 @@ class ChatMessage(_Wire):
     unverified: bool = False
 
     def to_store(self) -> StoredMessage:
-        """Return it as the store takes it: an answer that a client brings is unverified."""
+        """Return the message for the store: an answer that a client brings is unverified."""
         return StoredMessage(self.id, self.text, self.sender, self.timestamp, is_verified=self.sender == "user")
 
     @classmethod
     def of(cls, message: StoredMessage) -> "ChatMessage":
-        """Return what the store has, as it goes over the wire."""
+        """Return a stored message as a wire value, without validation."""
         return cls.model_construct(
             id=message.id,
             text=message.text,
@@ -105,15 +113,14 @@ class ChatMessage(_Wire):
 
 
 class ChatRequest(_Wire):
-    """What a person said, and in which session.
+    """New messages of a session; the trailing messages of the user are answered.
 
     Attributes:
-        new_messages: What the session may not know yet, in order; known ones are passed over. The last stretch of the
-            user's messages is answered.
-        session_id: The user's session; an id of one's own making that is not in use begins one. Null begins one, too;
-            asking again with the same first message finds it.
-        agent_id: Who is to answer, one of the agents; null for whoever the session began with, or the first.
-        stream: Whether the answer comes as server-sent events; `Accept: text/event-stream` asks for the same.
+        new_messages: Messages in order; known ones are skipped.
+        session_id: A session of the user; an unused id begins one. Null begins one, too, or finds the one that the same
+            first message began.
+        agent_id: The agent that answers; null for the session's agent, or the first.
+        stream: Whether the answer comes as server-sent events, as with `Accept: text/event-stream`.
     """
 
     new_messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
@@ -123,12 +130,12 @@ class ChatRequest(_Wire):
 
 
 class ArchiveRequest(_Wire):
-    """Chat messages that a page wants to be durable, such as when it is closed.
+    """Chat messages to make durable, such as when a page is closed.
 
     Attributes:
-        session_id: Their session; an id that is not in use begins one.
-        messages_batch: The messages; those the session has are not stored again.
-        agent_id: Who answers in a session that begins; null for the first of the agents.
+        session_id: Their session; an unused id begins one.
+        messages_batch: The messages; known ones are not stored again.
+        agent_id: The agent of a session that begins; null for the first.
     """
 
     session_id: Identifier
@@ -137,13 +144,12 @@ class ArchiveRequest(_Wire):
 
 
 class ChatStep(_Wire):
-    """Something the agent did on the way to its answer.
+    """A step of the agent on the way to its answer.
 
     Attributes:
-        kind: `call`: it calls a tool. `result`: what that gave, short; large results as the placeholder they became.
-            `memory`: what was opened for it.
-        name: The tool, or what was opened.
-        summary: A line on it.
+        kind: `call` of a tool; `result` of it, large ones as their placeholder; `memory` that was opened.
+        name: The tool or the opened memory.
+        summary: One line.
     """
 
     kind: Literal["call", "result", "memory"]
@@ -152,15 +158,15 @@ class ChatStep(_Wire):
 
 
 class ChatAnswer(_Wire):
-    """The answer as a whole.
+    """The whole answer.
 
     Attributes:
         session_id: The session.
-        agent_id: Who answered.
+        agent_id: The agent.
         message: The answer; null if there was nothing to answer.
-        steps: What the agent did on the way.
-        stored_ids: Messages that are durable now and not reported so before; others follow with a later answer.
-        replayed: Whether the answer was known and no agent was asked.
+        steps: The agent's steps.
+        stored_ids: Messages that became durable since the last answer.
+        replayed: Whether the answer was known, so that no agent ran.
     """
 
     session_id: str
@@ -172,10 +178,10 @@ class ChatAnswer(_Wire):
 
 
 class Archived(_Wire):
-    """What is durable now.
+    """Durable messages.
 
     Attributes:
-        stored_ids: Ids of the batch, those included that were durable before.
+        stored_ids: Ids of the batch, including those that were durable before.
     """
 
     stored_ids: list[str]
@@ -186,12 +192,12 @@ class SessionEntry(_Wire):
 
     Attributes:
         session_id: Its id.
-        agent_id: The agent it began with.
+        agent_id: Its agent.
         title: A few words; empty for none.
-        summary: More of them; empty for none.
-        message_count: Chat messages that are durable.
-        created_at: When it began.
-        last_activity_at: When something of it was stored last.
+        summary: A few sentences; empty for none.
+        message_count: Number of durable chat messages.
+        created_at: Time of the first message.
+        last_activity_at: Time of the last write.
     """
 
     session_id: str
@@ -204,7 +210,7 @@ class SessionEntry(_Wire):
 
     @classmethod
     def of(cls, info: SessionInfo) -> "SessionEntry":
-        """Return what the store knows of a session."""
+        """Return a stored session as a wire value."""
         return cls(
             session_id=info.session_id,
             agent_id=info.agent_id,
@@ -217,11 +223,11 @@ class SessionEntry(_Wire):
 
 
 class SessionPage(_Wire):
-    """Sessions, the last used first.
+    """A page of sessions, most recently used first.
 
     Attributes:
         sessions: The sessions.
-        next: To be given as `before` for the next page; null if there is none.
+        next: Cursor for `before` of the next page; null at the end.
     """
 
     sessions: list[SessionEntry]
@@ -229,71 +235,98 @@ class SessionPage(_Wire):
 
 
 class MessagePage(_Wire):
-    """Messages of a session, the oldest of the page first.
+    """A page of messages, oldest first.
 
     Attributes:
         messages: The messages.
-        next: To be given as `before` for the page of those before; null if there is none.
+        next: Cursor for `before` of the page with older messages; null at the end.
     """
 
     messages: list[ChatMessage]
     next: str | None
 
 
-def parsed(model: type[_Model], body: bytes) -> _Model:
-    """Return a body as the value it has to be.
+# --- reading and writing
+
+
+async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -> _Model:
+    """Return the body of a request, read and parsed within limits; a large one is parsed in a thread.
 
     Raises:
-        ProblemError: It is no JSON (400), or not that value (422, with each place).
+        ProblemError: Another media type (415), too large (413), too slow (408), or what `parse` raises.
+        ClientDisconnect: The client went away.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != JSON or request.headers.get("content-encoding", "identity") != "identity":
+        raise ProblemError("wrong-media-type", f"send JSON, uncompressed, as {JSON}")
+
+    def parse_within_limits(body: bytes) -> _Model:
+        check_json(body, limits)
+        return parse(model, body)
+
+    try:
+        body = await read_bytes(request.receive, limits, request.headers.get("content-length", ""))
+        return await off_the_loop(parse_within_limits, body)
+    except BodyRefusal as refusal:
+        raise ProblemError(_REFUSALS[refusal.kind], str(refusal)) from None
+    except ClientGone:
+        raise ClientDisconnect from None
+
+
+def parse(model: type[_Model], body: bytes) -> _Model:
+    """Return a body as a model.
+
+    Raises:
+        ProblemError: Not JSON (400), or invalid (422, with the place of each flaw).
     """
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        told = error.errors(include_url=False, include_context=False, include_input=False)
-        if told[0]["type"] == "json_invalid":
-            raise ProblemError("not-json", told[0]["msg"]) from None
-        flaws = [Flaw(detail=one["msg"], pointer=_pointer(one["loc"])) for one in told[:_FLAWS_TOLD]]
-        raise ProblemError("invalid", f"{len(told)} of its parts are not as they have to be", flaws=flaws) from None
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        if found[0]["type"] == "json_invalid":
+            raise ProblemError("not-json", found[0]["msg"]) from None
+        flaws = [Flaw(detail=one["msg"], pointer=_pointer(one["loc"])) for one in found[:_MAX_FLAWS]]
+        raise ProblemError("invalid", f"{len(found)} of its parts are not as they have to be", flaws=flaws) from None
 
 
 def _pointer(place: Sequence[int | str]) -> str:
     return "#/" + "/".join(str(part).replace("~", "~0").replace("/", "~1")[:100] for part in place)
 
 
-def written(value: BaseModel) -> str:
-    """Return a value as JSON, in ASCII, so that no text can break it."""
-    return json.dumps(value.model_dump(), default=_written_time, separators=(",", ":"))
+def to_json(value: BaseModel) -> str:
+    """Return a value as JSON in ASCII, which carries any text."""
+    return json.dumps(value.model_dump(), default=_time_to_json, separators=(",", ":"))
 
 
-def _written_time(value: Any) -> str:
+def _time_to_json(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
-    raise TypeError(f"{value!r} does not go over the wire")
+    raise TypeError(f"{value!r} is not a wire value")
 
 
-def whole_text(text: str) -> str:
-    """Return a text that goes over the wire and back: each half of a surrogate pair replaced by U+FFFD."""
-    return _HALF_PAIRS.sub("\ufffd", text)
+def replace_surrogates(text: str) -> str:
+    """Return a text with U+FFFD in place of each lone surrogate."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
-def cursor_of(at: datetime, id_: str) -> str:
-    """Return a place in a list as an opaque word for a URL."""
+def encode_cursor(at: datetime, id_: str) -> str:
+    """Return a place in a list as an opaque URL-safe cursor."""
     place = f"{at.astimezone(timezone.utc).isoformat()} {id_}".encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(place).decode().rstrip("=")
 
 
-def place_of(cursor: str | None) -> tuple[datetime, str] | None:
-    """Return the place that `cursor_of` was given; None for None.
+def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
+    """Return the place that a cursor names; None for None.
 
     Raises:
-        ProblemError: The cursor has the right form, but no list ever gave it (404).
+        ProblemError: `encode_cursor` never returned it (404).
     """
     if cursor is None:
         return None
     try:
         place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         at, _, id_ = place.decode("utf-8", "surrogatepass").partition(" ")
-        return _usual(datetime.fromisoformat(at).astimezone(timezone.utc)), _identifier(id_)
+        return _check_time(datetime.fromisoformat(at).astimezone(timezone.utc)), _check_id(id_)
     except (ValueError, binascii.Error, OverflowError):
         text = "`before` was never given by this server: send the `next` of the page before, or leave it out"
         raise ProblemError("unknown-cursor", text) from None

@@ -1,12 +1,14 @@
-"""Serving a chat from the command line: who may ask, which agent answers, and how the process ends.
+"""Serving a chat: a whole application around its routes, and the command `memory-context serve`.
 
-Promises: everybody is let in only where that was said, or where nobody else can reach the port; SIGTERM and SIGINT stop
-what runs within seconds and archive what is buffered; what is missing is said in one line, with the remedy.
+`/health` answers as long as the process does; `/ready` says within two seconds whether requests can be served. Without
+authentication the command listens only where no other machine reaches the port. SIGTERM and SIGINT stop the runs within
+seconds and archive what is buffered.
 """
 
 import asyncio
 import os
 import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,47 +17,114 @@ from typing import Any, cast
 import uvicorn
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import ChatCompletionClient
-from fastapi import HTTPException, Request
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.staticfiles import StaticFiles
 
-from ..access import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
+from ..access import Gate, GateRules, ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from ..context import MemoryContext
 from ..context_builder import LightModelChoice, choose_light_model, openai_client
+from ..errors import StoreError
 from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
+from ..outages import outages_of
 from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
-from .app import create_app
-from .chat import AgentBuilder
-from .router import CurrentUser
+from .chat import AgentBuilder, Chat
+from .problems import ProblemError, ProblemRoute, problem_responses
+from .router import HOST_SETTING, CurrentUser, create_chat_router
 
-__all__ = ["ServeOptions", "serve", "user_dependency"]
+__all__ = ["ServeOptions", "create_app", "serve", "user_dependency"]
 
+_READY_SECONDS = 2.0
 _SYSTEM_MESSAGE = "You are a helpful assistant."
+
+
+def create_app(
+    memory_store: MemoryStore,
+    build_agent: AgentBuilder | Mapping[str, AgentBuilder],
+    current_user: CurrentUser | None = None,
+    *,
+    static_folder: str | Path | None = None,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    **settings: Any,
+) -> FastAPI:
+    """Return an application with a chat under `/api/chat`, `/health` and `/ready`.
+
+    Args:
+        memory_store: Store of the conversations; the caller closes it.
+        build_agent: As in `create_chat_router`.
+        current_user: As in `create_chat_router`.
+        static_folder: Files to serve, such as a chat page.
+        hosts: As in `create_chat_router`; they also hold for the page and the probes.
+        origins: As in `create_chat_router`.
+        **settings: Further arguments of `create_chat_router`.
+
+    Raises:
+        ValueError: The folder does not exist, or `create_chat_router` refuses an argument.
+    """
+    if static_folder is not None and not Path(static_folder).is_dir():
+        raise ValueError(f"static_folder={str(static_folder)!r}: there is no such folder")
+    chat_router = create_chat_router(memory_store, build_agent, current_user, hosts=hosts, origins=origins, **settings)
+    app = FastAPI(title="memory_context chat", summary="Conversations with agents whose memory lasts")
+    app.add_middleware(Gate, rules=GateRules(hosts, origins, host_setting=HOST_SETTING))
+    app.include_router(chat_router)
+    app.include_router(_probes(chat_router.chat))
+    if static_folder is not None:
+        app.mount("/", StaticFiles(directory=static_folder, html=True), name="static")
+    return app
+
+
+def _probes(chat: Chat) -> APIRouter:
+    router = APIRouter(route_class=ProblemRoute, tags=["probes"])
+
+    @router.get("/health", summary="Whether the process answers")
+    async def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @router.get(
+        "/ready", summary="Whether requests can be served", responses=problem_responses("internal", "unavailable")
+    )
+    async def ready() -> dict[str, str]:
+        try:
+            await asyncio.wait_for(chat.check(), _READY_SECONDS)
+        except (StoreError, asyncio.TimeoutError) as error:
+            reason = str(error) or f"the store did not answer in {_READY_SECONDS:g} s"
+            outages_of(chat).failed("ready", "not ready: %s", reason)
+            raise ProblemError("unavailable", "the store does not answer", retry_after_seconds=2) from None
+        outages_of(chat).worked("ready")
+        return {"status": "ready"}
+
+    _ = health, ready
+    return router
+
+
+# --- the command
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What `memory-context serve` was told.
+    """Options of `memory-context serve`.
 
     Attributes:
         agent: `module:function` that makes an agent around a context; None for an assistant on `model`. The module's
             `model_client`, if it has one, is the agent's own model.
-        agent_ids: The ids it is registered under; the first answers where a request names none.
-        model: The model of that assistant.
-        light_model: Decides beside the agents: a model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None
-            for what MEMORY_CONTEXT_LIGHT_MODEL says, else `own`.
-        host: Where to listen.
-        port: Where to listen; 0 for any free one.
-        url: The database; None for MEMORY_CONTEXT_URL, and without that the embedded server.
-        static_folder: Files to be served beside the chat.
-        redis_url: Where processes share states, claims and counts; None for the database and this process.
+        agent_ids: Ids of the agents; the first answers where a request names none.
+        model: Model of the assistant.
+        host: Address to listen on.
+        port: Port to listen on; 0 for any free one.
+        url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
+        static_folder: Files to serve beside the chat.
+        redis_url: Redis for states, claims and counts; None for the database and this process.
         allow_anonymous: Whether everybody is the same user.
-        user_header: The header in which a reverse proxy says who asks.
-        trusted_proxies: Addresses or networks that the proxy connects from; without them and a secret, this machine.
-        proxy_secret_env: The environment variable with the secret that the proxy sends along.
-        proxy_secret_header: The header with that secret.
-        public_hosts: Names under which people reach the server, beside those of this machine.
-        token_env: The environment variable with `user:token` pairs.
-        connections: The most connections at a time.
+        user_header: Header in which a reverse proxy sends the user's id.
+        trusted_proxies: Addresses or networks of the proxy; without them and a secret, this machine.
+        proxy_secret_env: Environment variable with the proxy's secret.
+        proxy_secret_header: Header with that secret.
+        public_hosts: Public names of the server.
+        token_env: Environment variable with `user:token` pairs.
+        connections: Most connections at a time.
+        light_model: Light model: a model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None for
+            MEMORY_CONTEXT_LIGHT_MODEL, else `own`.
     """
 
     agent: str | None = None
@@ -81,7 +150,7 @@ def serve(options: ServeOptions) -> None:
     """Serve a chat until the process is told to stop.
 
     Raises:
-        UsageError: Something is missing or contradicts itself.
+        UsageError: An option is missing, or two contradict each other.
         OSError: The port is taken.
         StoreError: The database cannot be used.
         ValueError: An address cannot be read.
@@ -93,7 +162,7 @@ def serve(options: ServeOptions) -> None:
             "or set OPENAI_API_KEY (and OPENAI_BASE_URL for another server) for an assistant on --model"
         )
     try:
-        build_agent, own = _assistant(options.model) if options.agent is None else _loaded(options.agent)
+        build_agent, own = _assistant(options.model) if options.agent is None else _import_agent(options.agent)
         light_model = choose_light_model(own, options.light_model)
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -110,7 +179,7 @@ async def _serve(
     store = MemoryStore(options.url) if options.url else MemoryStore.default()
     redis = options.redis_url
     try:
-        await store.open()  # before the port is: what is wrong with the database is said in one line
+        await store.open()  # before the port, so that an unusable database is one line
         app = create_app(
             store,
             build_agent,
@@ -129,16 +198,16 @@ async def _serve(
             ConnectionLimits(options.connections),
             host=options.host,
             port=options.port,
-            proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide where the proxy connects from
+            proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide the proxy's own address
         )
-        print(light_model, file=sys.stderr, flush=True)  # with the lines of the server
+        print(light_model, file=sys.stderr, flush=True)
         await serve_until_stopped(uvicorn.Server(config))
     finally:
         await store.close()
 
 
-def _loaded(agent: str) -> tuple[AgentBuilder, ChatCompletionClient | None]:
-    """Return the function that makes agents, and the model client that its module names."""
+def _import_agent(agent: str) -> tuple[AgentBuilder, ChatCompletionClient | None]:
+    """Return the agent builder `module:function`, and its module's model client."""
     module_name, _, function_name = agent.partition(":")
     if not module_name or not function_name:
         raise UsageError(f"--agent {agent!r}: use module:function, a function that takes a MemoryContext")
@@ -163,7 +232,7 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
             "assistant",
             model_client=client,
             model_context=context,
-            tools=list[Any](context.tools()),  # from the first call on: it may be told to remember something
+            tools=list[Any](context.tools()),
             system_message=system_message,
             model_client_stream=True,
             max_tool_iterations=10,
@@ -172,43 +241,32 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
     return build, client
 
 
-# --- who asks
-
-
 def user_dependency(options: ServeOptions) -> CurrentUser | None:
-    """Return the dependency that says who asks; None if everybody is the same user.
+    """Return the dependency that authenticates a user; None if everybody is the same user.
 
     Raises:
-        UsageError: That was not said, or not in one way.
+        UsageError: The options name no way, or more than one.
     """
-    given = [
-        name
-        for name, value in (
-            ("--allow-anonymous", options.allow_anonymous),
-            ("--user-header", options.user_header),
-            ("--token-env", options.token_env),
-        )
-        if value
-    ]
+    ways = {
+        "--allow-anonymous": options.allow_anonymous,
+        "--user-header": options.user_header,
+        "--token-env": options.token_env,
+    }
+    given = [name for name, value in ways.items() if value]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} contradict each other: give one of them")
     if options.user_header is None and (options.trusted_proxies or options.proxy_secret_env):
         raise UsageError("--trusted-proxy and --proxy-secret-env go with --user-header NAME")
     if options.user_header:
+        secret = options.proxy_secret_env, options.proxy_secret_header
         return _by_header(
-            TrustedProxy.from_options(
-                options.user_header,
-                options.host,
-                options.trusted_proxies,
-                options.proxy_secret_env,
-                options.proxy_secret_header,
-            )
+            TrustedProxy.from_options(options.user_header, options.host, options.trusted_proxies, *secret)
         )
     if options.token_env:
         return _by_token(Tokens.from_environment(options.token_env))
     if not given and not is_loopback(options.host):
         raise UsageError(
-            f"--host {options.host}: others can reach it, and nobody says who asks: give --token-env NAME, "
+            f"--host {options.host}: others can reach it unauthenticated: give --token-env NAME, "
             "--user-header NAME behind a reverse proxy, or --allow-anonymous to let everybody be the same user"
         )
     return None

@@ -1,15 +1,13 @@
-"""ChatSession: one conversation between a person and an agent, live: what the cache keeps between requests.
+"""ChatSession: a live conversation between a person and an agent, as the session cache keeps it between requests.
 
-What a person sees (chat messages) and what the agent knows (the transcript of its context) are two things that can come
-apart: a page archives what a killed process had not written yet; a run is cut off after the question was heard. This
-module brings them together again.
+The chat history and the agent's transcript can diverge: a page archives messages that a killed process had not written,
+or a run is cut off after its question was heard. This module brings them together:
 
-Promises: each chat message is in the conversation once, whoever brings it and how often; each gets into the transcript
-once; a question is answered once, and asking again gives that answer; an id is reported as stored only when it is; an
-answer that a client brings is confirmed by what this session said, or marked, and never becomes the assistant's words.
+    messages the agent has not heard ─┬─ up to the last answer: replayed into its context
+                                      └─ questions after it: answered when they are asked again
 
-    unheard: what the person sees and the agent has not heard ─┬─ up to the last answer: put into its context (heal)
-                                                               └─ questions after it: wait to be asked (again)
+Each message is stored once and heard once. Asking again returns the same answer. An id is reported as stored only when
+it is durable. A client's version of an answer is confirmed by this session's own words, or stays unverified.
 """
 
 import uuid
@@ -27,47 +25,47 @@ from ..errors import SessionGoneError
 from ..identifiers import SessionKey
 from ..references import one_line
 from ..store import ChatMessage
-from .schemas import whole_text
+from .schemas import replace_surrogates
 
 __all__ = ["ChatSession", "Question", "title_of"]
 
-_KEPT = 200  # chat messages whose texts stay in the process, and that are looked through for unheard ones
-_PAGE = 100
+_LOG_MESSAGES = 200
+_PAGE_MESSAGES = 100
 _TITLE_CHARACTERS = 80
-_READ_CHARACTERS = 10_000  # of a message that a session is named after
-_LATER = timedelta(milliseconds=1)
+_READ_CHARACTERS = 10_000  # of the message that names a session
+_TICK = timedelta(milliseconds=1)
 _CLIENT = "client"
 _CLAIM = "The page brought this back as an earlier answer of the assistant; the server cannot confirm that:"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a request comes to.
+    """The task of a request.
 
     Attributes:
-        answered: The message that is to be answered; None if there is nothing to answer.
-        task: What the agent is told; empty if it has heard it already and only has to go on.
-        known: The answer, if there is one already.
+        message: The message to answer; None if there is none.
+        task: Messages for the agent; empty if it heard them already and only has to continue.
+        answer: The answer, if it is known.
     """
 
-    answered: ChatMessage | None
+    message: ChatMessage | None
     task: tuple[ChatMessage, ...] = ()
-    known: ChatMessage | None = None
+    answer: ChatMessage | None = None
 
 
 class ChatSession:
     """A live conversation.
 
     Args:
-        key: Whose it is.
-        context: The agent's context in it.
+        key: Its user, agent and session.
+        context: The agent's context.
 
     Attributes:
-        key: Whose it is.
-        context: The agent's context in it.
-        agent: Who answers; None to have it made again, as after a run that was cut off.
-        is_replayed: Whether the agent has heard what the person sees.
-        is_stored: Whether the session is known to the store; else its first messages make it so.
+        key: Its user, agent and session.
+        context: The agent's context.
+        agent: The agent; None to have it built again, as after a run that was cut off.
+        is_replayed: Whether the agent has heard the chat history.
+        is_stored: Whether the store knows the session; its first messages create it.
     """
 
     def __init__(self, key: SessionKey, context: MemoryContext) -> None:
@@ -76,19 +74,19 @@ class ChatSession:
         self.agent: TaskRunner | None = None
         self.is_replayed = False
         self.is_stored = False
-        self._log: dict[str, ChatMessage] = {}  # the newest, in order
-        self._stored: set[str] = set()  # those of them that are durable for certain
+        self._log: dict[str, ChatMessage] = {}  # the newest messages, in order
+        self._durable: set[str] = set()  # ids of the log that are in the store for certain
         self._unreported: dict[str, None] = {}
-        self._streamed = ""  # what was said so far of the last answer
+        self._streamed = ""  # words of the last answer that the client got
 
-    # --- as the cache sees it
+    # --- protocol of the session cache
 
     async def resume(self) -> None:
-        """Take over what the archive has of the session."""
+        """Load the archived transcript."""
         await self.context.resume()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return everything, what is not archived yet included."""
+        """Return the state, with what is not archived yet."""
         return await self.context.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -97,11 +95,11 @@ class ChatSession:
         self.is_replayed = False
 
     async def archive(self) -> None:
-        """Make durable what is not."""
+        """Write what is not archived yet."""
         await self.context.archive()
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the context."""
         await self.context.close()
 
     @property
@@ -110,65 +108,66 @@ class ChatSession:
         return self.context.archiver.is_dirty
 
     def check(self) -> None:
-        """Raise SessionGoneError if the archive was told meanwhile that the session was deleted."""
+        """Raise SessionGoneError if the archiver learned that the session was deleted."""
         if self.context.archiver.is_gone:
             raise SessionGoneError(f"session {self.key.session_id!r} was deleted")
 
-    # --- bringing together what the person sees and what the agent knows
+    # --- chat history and transcript
 
     @property
     def buffered(self) -> list[ChatMessage]:
-        """The chat messages that are not durable yet."""
+        """Chat messages that are not durable yet."""
         return [*self.context.archiver.chat.values()]
 
     async def replay_missing_messages(self) -> None:
-        """Have the agent hear what the person sees and it has not heard; questions that wait for an answer stay out.
+        """Replay chat messages that the transcript lacks, except questions without an answer.
 
         Raises:
             StoreError: The conversation cannot be read now.
         """
         if self.is_replayed:
             return
-        self.is_replayed = True  # at first: what is archived meanwhile asks for another time
+        self.is_replayed = True  # first: a message archived meanwhile clears it again
         try:
-            stored = await self._unheard_pages()
-            self._stored.update(message.id for message in stored)
+            stored = await self._read_unheard()
+            self._durable.update(message.id for message in stored)
             self._keep([*stored, *self.buffered])
-            waiting = {message.id for message in self._waiting()}
-            await self._put([message for message in self._unheard() if message.id not in waiting])
+            await self._replay(self._missing()[0])
         except BaseException:
             self.is_replayed = False
             raise
 
-    async def _unheard_pages(self) -> list[ChatMessage]:
-        """Return the newest messages, back to where the agent has heard them all."""
-        conversations, heard = self.context.memory_store.conversations, self._heard()
-        found: list[ChatMessage] = []
-        before: tuple[datetime, str] | None = None
-        while len(found) < _KEPT:
-            page = await conversations.chat_page(self.key.user_id, self.key.session_id, limit=_PAGE, before=before)
+    async def _read_unheard(self) -> list[ChatMessage]:
+        """Return the newest stored messages, back to a page that the agent has heard."""
+        heard, found = self._heard(), list[ChatMessage]()
+        while len(found) < _LOG_MESSAGES:
+            page = await self._page(found)
             found = [*page, *found]
-            if len(page) < _PAGE or heard.issuperset(message.id for message in page):
+            if len(page) < _PAGE_MESSAGES or heard.issuperset(message.id for message in page):
                 break
-            before = _place(page[0])
         return found
 
+    async def _page(self, later: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return the page of stored messages before the first of `later`."""
+        before = _place(later[0]) if later else None
+        user_id, _, session_id = self.key
+        conversations = self.context.memory_store.conversations
+        return await conversations.chat_page(user_id, session_id, limit=_PAGE_MESSAGES, before=before)
+
     def _heard(self) -> set[str]:
-        """Return the ids of the messages whose words are in the transcript."""
+        """Return the ids of messages in the transcript."""
         end = self.context.transcript.end
         return {id_ for id_, at in self.context.archiver.progress.delivered.items() if at < end}
 
-    def _unheard(self) -> list[ChatMessage]:
-        heard = self._heard()
-        return [message for message in self._log.values() if message.id not in heard]
-
-    def _waiting(self) -> list[ChatMessage]:
-        """Return the questions that the agent has not heard and nobody has answered."""
-        answered = self._answered()
-        return [message for message in _last_questions(self._unheard()) if message.id not in answered]
+    def _missing(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
+        """Return the messages that the agent has not heard: those to replay, and questions without an answer."""
+        heard, answered = self._heard(), self._answered()
+        unheard = [message for message in self._log.values() if message.id not in heard]
+        questions = [message for message in _last_questions(unheard) if message.id not in answered]
+        return [message for message in unheard if message not in questions], questions
 
     def _answered(self) -> set[str]:
-        """Return the ids of the questions with an answer: its own, or that to the question right behind it."""
+        """Return the ids of questions with an answer: their own, or that of a question right behind them."""
         answered: set[str] = set()
         together: list[str] = []
         for message in self._log.values():
@@ -180,43 +179,42 @@ class ChatSession:
                 answered.update(together)
         return answered
 
-    async def _put(self, messages: Sequence[ChatMessage]) -> None:
-        """Put messages into the agent's context as what was said before."""
+    async def _replay(self, messages: Sequence[ChatMessage]) -> None:
         transcript = self.context.transcript
         for message in messages:
-            if message.sender == "ai" and message.text == whole_text(self._final_words() or ""):
-                self._confirm(message, transcript.end - 1)  # heard, though the process ended before that was archived
+            if message.sender == "ai" and message.text == replace_surrogates(self._final_words() or ""):
+                self._confirm(message, transcript.end - 1)  # heard, though the process ended before archiving it
                 continue
-            self._note(message, transcript.end)
+            self._record(message, transcript.end)
             await self.context.add_message(self._as_heard(message))
 
-    def _note(self, message: ChatMessage, at: int) -> None:
-        """Have a message archived, if it is not, with the place of its words in the transcript."""
-        if message.id in self._stored:
+    def _record(self, message: ChatMessage, at: int) -> None:
+        """Record the transcript position of a message, and archive the message unless it is durable."""
+        if message.id in self._durable:
             self.context.archiver.mark_delivered([message.id], at)
         else:
             self.context.archiver.add_chat([message], at)
 
     def _confirm(self, message: ChatMessage, at: int) -> None:
-        """Have an answer archived as the agent's own, also in place of an unverified one."""
-        confirmed = replace(message, is_verified=True)
-        self._log[message.id] = confirmed
+        """Record an answer as the agent's own, also in place of an unverified one."""
+        self._log[message.id] = confirmed = replace(message, is_verified=True)
         if not message.is_verified:
-            self._stored.discard(message.id)
-        self._note(confirmed, at)
+            self._durable.discard(message.id)
+        self._record(confirmed, at)
 
     def _as_heard(self, message: ChatMessage) -> LLMMessage:
         if message.sender == "user":
             return UserMessage(content=message.text, source="user")
-        if not message.is_verified:
-            return UserMessage(content=_as_claim(message.text), source=_CLIENT)
-        return AssistantMessage(content=message.text, source=getattr(self.agent, "name", "assistant"))
+        if message.is_verified:
+            return AssistantMessage(content=message.text, source=getattr(self.agent, "name", "assistant"))
+        text = message.text.replace("</unverified", "</ unverified")
+        return UserMessage(content=f"{_CLAIM}\n<unverified>\n{text}\n</unverified>", source=_CLIENT)
 
     def confirmed(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return messages of a client with answers that this session knows in its own words; others are unverified."""
-        return [message if message.sender == "user" else self._answer_behind(message) for message in messages]
+        """Return a client's messages with known answers in this session's words; other answers are unverified."""
+        return [message if message.sender == "user" else self._own_answer(message) for message in messages]
 
-    def _answer_behind(self, claimed: ChatMessage) -> ChatMessage:
+    def _own_answer(self, claimed: ChatMessage) -> ChatMessage:
         known = self._log.get(claimed.id)
         if known is not None and known.sender == "ai":
             return known
@@ -224,27 +222,27 @@ class ChatSession:
         return replace(claimed, is_verified=was_said)
 
     def note_streamed(self, text: str) -> None:
-        """Take note of words of an answer that the client is told; it may keep them, if the answer is stopped."""
+        """Note words sent to the client, which keeps them if the answer is stopped."""
         self._streamed += text
 
     def note_archived(self, messages: Sequence[ChatMessage]) -> None:
-        """Take note of what somebody made durable past this session."""
+        """Note messages that were stored past this session; unknown ones are replayed later."""
         archiver, ids = self.context.archiver, [message.id for message in messages]
         archiver.forget_chat(ids)
-        self._stored.update(id_ for id_ in ids if id_ in self._log)
+        self._durable.update(id_ for id_ in ids if id_ in self._log)
         if not all(id_ in self._log or id_ in archiver.delivered for id_ in ids):
             self.is_replayed = False
 
     # --- a question and its answer
 
     def answer_id(self, message_id: str) -> str:
-        """Return the id of the answer to a message: always the same, so that asking again finds it."""
+        """Return the id of the answer to a message, always the same."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key.session_id}\n{message_id}"))
 
     async def take(self, messages: Sequence[ChatMessage]) -> Question:
-        """Take in what a request brings, in order: what is known is passed over, what is not becomes history or task.
+        """Take in the messages of a request: known ones are skipped, others become history or the task.
 
-        A session that is not durable yet becomes so, with these messages, in one transaction.
+        A session that is not durable yet is stored with them, in one transaction.
 
         Raises:
             SessionGoneError: It was deleted.
@@ -253,53 +251,53 @@ class ChatSession:
         given: dict[str, ChatMessage] = {}
         for message in self.confirmed(messages):
             given.setdefault(message.id, message)
-        passed_over = self._heard() | self._answered()
-        waiting = [message for message in self._waiting() if message.id not in given]
-        fresh = [message for message in given.values() if message.id not in passed_over]
-        coming = self._in_order([*waiting, *fresh])
+        known = self._heard() | self._answered()
+        waiting = [message for message in self._missing()[1] if message.id not in given]
+        coming = self._in_order([*waiting, *(message for message in given.values() if message.id not in known)])
         if not self.is_stored:
             await self._begin(coming)
         task = _last_questions(coming)
         history = coming[: len(coming) - len(task)]
-        self._take_up(coming)
+        self._add(coming)
         self._streamed = "" if task else self._streamed
-        await self._put(history)
+        await self._replay(history)
         for place, message in enumerate(task):
-            self._note(message, self.context.transcript.end + place)
+            self._record(message, self.context.transcript.end + place)
         if task:
             return Question(task[-1], tuple(task))
         asked = next((message for message in reversed(messages) if message.sender == "user"), None)
         if asked is None or history:
             return Question(None)
-        return await self._asked_again(self._log.get(asked.id, asked))
+        asked = self._log.get(asked.id, asked)
+        return Question(asked, answer=await self._known_answer(asked))
 
     async def _begin(self, messages: Sequence[ChatMessage]) -> None:
         user_id, agent_id, session_id = self.key
         conversations = self.context.memory_store.conversations
         title = title_of(messages, mask_credentials=self.context.policy.mask_credentials)
         await conversations.append(user_id, session_id, agent_id, chat=messages, title=title)
-        self._stored.update(message.id for message in messages)
+        self._durable.update(message.id for message in messages)
         self.is_stored = True
 
-    async def _asked_again(self, asked: ChatMessage) -> Question:
-        """Return what becomes of a question that was heard: its answer, or that the agent has to go on."""
-        answer = self._log.get(self.answer_id(asked.id)) or await self._found(self.answer_id(asked.id))
-        if answer is None:
-            later = [one for one in self._log.values() if one.sender == "ai" and _place(one) > _place(asked)]
-            if self._is_newest(asked):  # then only what the transcript ends with answers it
-                later = [one for one in later if one.text == whole_text(self._final_words() or "")]
-            answer = next(iter(later), None)
-        return Question(asked, known=answer)
+    async def _known_answer(self, asked: ChatMessage) -> ChatMessage | None:
+        """Return the answer to a question that was heard; None if the agent still has to give it."""
+        answer_id = self.answer_id(asked.id)
+        answer = self._log.get(answer_id) or await self._stored_message(answer_id)
+        if answer is not None:
+            return answer
+        later = [one for one in self._log.values() if one.sender == "ai" and _place(one) > _place(asked)]
+        if self._is_newest(asked):  # then only the end of the transcript answers it
+            later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
+        return next(iter(later), None)
 
     def _is_newest(self, asked: ChatMessage) -> bool:
-        """Whether a question is the last that the agent heard."""
         transcript = self.context.transcript
         position = transcript.task(self.context.policy.user_sources)
         # a text that only the store has is blank in the process
         return position is not None and transcript[position].message.content in (asked.text, "")
 
     def _final_words(self) -> str | None:
-        """Return the answer with which the transcript ends; None if it ends in the middle of something."""
+        """Return the answer at the end of the transcript; None if it ends in the middle of a run."""
         entries = self.context.transcript.entries()
         message = entries[-1].message if entries else None
         if isinstance(message, AssistantMessage) and isinstance(message.content, str):
@@ -307,76 +305,69 @@ class ChatSession:
         return None
 
     def finished_words(self, agent: TaskRunner) -> str | None:
-        """Return the answer that an agent had finished when its run was cut off; of a team that is not known."""
+        """Return the answer that an agent had finished when its run was cut off; None for a team, as it may go on."""
         return self._final_words() if isinstance(agent, ChatAgent) else None
 
-    async def _found(self, message_id: str) -> ChatMessage | None:
-        """Return a message of the conversation that is no longer in the process."""
-        conversations = self.context.memory_store.conversations
+    async def _stored_message(self, message_id: str) -> ChatMessage | None:
+        """Return a message that is no longer in the log."""
         user_id, _, session_id = self.key
-        if not await conversations.known_chat_ids(user_id, session_id, [message_id]):
+        if not await self.context.memory_store.conversations.known_chat_ids(user_id, session_id, [message_id]):
             return None
-        before: tuple[datetime, str] | None = None
-        while page := await conversations.chat_page(user_id, session_id, limit=_PAGE, before=before):
+        page: list[ChatMessage] = []
+        while page := await self._page(page):
             for message in page:
                 if message.id == message_id:
                     return message
-            before = _place(page[0])
         return None
 
     def answer(self, asked: ChatMessage, text: str) -> ChatMessage:
-        """Take up the agent's answer and return it as a chat message, later than all before it."""
+        """Record the agent's answer and return it as a chat message, later than all others."""
         now = datetime.now(timezone.utc)
-        (message,) = self._in_order([ChatMessage(self.answer_id(asked.id), whole_text(text), "ai", now)])
-        self._take_up([message])
+        (message,) = self._in_order([ChatMessage(self.answer_id(asked.id), replace_surrogates(text), "ai", now)])
+        self._add([message])
         self._streamed = ""
-        self._note(message, self.context.transcript.end - 1)
+        self._record(message, self.context.transcript.end - 1)
         return message
 
     def stored_ids(self, messages: Iterable[ChatMessage]) -> list[str]:
-        """Return what is durable now: of these messages, and of all before of which that was not said yet."""
+        """Return the ids that are durable now: of these messages, and of earlier ones not reported yet."""
         archiver = self.context.archiver
-        of_these = [message.id for message in messages if message.id in self._log or message.id in archiver.delivered]
-        stored = [id_ for id_ in dict.fromkeys([*self._unreported, *of_these]) if id_ not in archiver.chat]
+        known = [message.id for message in messages if message.id in self._log or message.id in archiver.delivered]
+        stored = [id_ for id_ in dict.fromkeys([*self._unreported, *known]) if id_ not in archiver.chat]
         for id_ in stored:
             self._unreported.pop(id_, None)
         return stored
 
-    # --- the conversation in the process
+    # --- the log
 
-    def _take_up(self, messages: Sequence[ChatMessage]) -> None:
+    def _add(self, messages: Sequence[ChatMessage]) -> None:
         self._unreported.update(dict.fromkeys(message.id for message in messages if message.id not in self._log))
         self._keep(messages)
 
     def _keep(self, messages: Sequence[ChatMessage]) -> None:
         known = {**{message.id: message for message in messages}, **self._log}
-        self._log = {message.id: message for message in sorted(known.values(), key=_place)[-_KEPT:]}
-        self._stored &= self._log.keys()
+        self._log = {message.id: message for message in sorted(known.values(), key=_place)[-_LOG_MESSAGES:]}
+        self._durable &= self._log.keys()
 
     def _in_order(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return messages with times that put them behind what is there, whatever the clocks say."""
+        """Return messages with times behind those of the log, whatever the clocks say."""
         last = max((message.timestamp for message in self._log.values()), default=None)
         ordered: list[ChatMessage] = []
         for message in messages:
             if message.id not in self._log:
                 if last is not None and message.timestamp <= last:
-                    message = replace(message, timestamp=last + _LATER)
+                    message = replace(message, timestamp=last + _TICK)
                 last = message.timestamp
             ordered.append(message)
         return ordered
 
 
 def title_of(messages: Sequence[ChatMessage], *, mask_credentials: bool) -> str | None:
-    """Return a title for a session that begins with these messages; None if the user says nothing in them."""
+    """Return a session's title from the user's first message; None without one."""
     said = next((message.text for message in messages if message.sender == "user"), "")
     if mask_credentials:
         said = masked(said[:_READ_CHARACTERS])  # before the cut, which could leave half of one
     return one_line(said, _TITLE_CHARACTERS) or None
-
-
-def _as_claim(text: str) -> str:
-    """Return words that the assistant is said to have said, as a model may read them."""
-    return f"{_CLAIM}\n<unverified>\n{text.replace('</unverified', '</ unverified')}\n</unverified>"
 
 
 def _place(message: ChatMessage) -> tuple[datetime, str]:
@@ -384,6 +375,6 @@ def _place(message: ChatMessage) -> tuple[datetime, str]:
 
 
 def _last_questions(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return what the user said after the last answer."""
+    """Return the user's messages after the last answer."""
     start = next((i + 1 for i in reversed(range(len(messages))) if messages[i].sender == "ai"), 0)
     return [*messages[start:]]

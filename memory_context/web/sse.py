@@ -1,7 +1,7 @@
-"""A turn on the wire: whole, or as server-sent events.
+"""The events of a run on the wire: collected into one answer, or as server-sent events.
 
-Promises: a client that goes away stops its turn, at whatever point; what fails before there is anything to say is an
-HTTP error also where a stream was asked for, and an event `error` after that; a stream is never silent for long.
+A run stops when its client disconnects. An error before the first event is an HTTP error, later an event `error`. Pings
+keep a silent stream alive.
 """
 
 import asyncio
@@ -13,59 +13,49 @@ from fastapi import Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from ..runtime import Background
-from .agent_run import Delta
-from .chat import Begun, ChatEvent, Done, Said
 from .problems import ProblemError
-from .run import RequestRun
-from .schemas import ChatAnswer, ChatMessage, ChatStep, written
+from .run import Answer, Delta, RequestRun, RunEnd, RunEvent, RunStart
+from .schemas import ChatAnswer, ChatMessage, ChatStep, to_json
 
-__all__ = ["EVENTS", "streamed", "whole"]
+__all__ = ["EVENTS", "collect", "stream"]
 
 EVENTS = "text/event-stream"
 _CLIENT_IS_GONE = ProblemError("internal", "nobody listens any more")
 
-_Wanted = TypeVar("_Wanted")
+_Result = TypeVar("_Result")
 
 
-async def whole(request: Request, turn: RequestRun[ChatEvent]) -> ChatAnswer:
-    """Return the answer once it is there.
-
-    Raises:
-        ProblemError: There is none.
-    """
-    return await _while_there(request, turn, lambda: _collected(turn))
+async def collect(request: Request, run: RequestRun) -> ChatAnswer:
+    """Return the whole answer; raises ProblemError if the run fails."""
+    return await _while_connected(request, run, lambda: _answer_of(run))
 
 
-async def streamed(request: Request, turn: RequestRun[ChatEvent], ping_seconds: int) -> Response:
-    """Return the turn as a stream of events.
+async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
+    """Return the run as a stream of events; raises ProblemError if it fails before the first."""
+    events = run.events()
 
-    Raises:
-        ProblemError: It failed before there was any.
-    """
-    events = turn.events()
-
-    async def next_event() -> ChatEvent:
+    async def next_event() -> RunEvent:
         return await anext(events)
 
-    first = await _while_there(request, turn, next_event)
-    return EventSourceResponse(_sent(turn, first, events), ping=ping_seconds)
+    first = await _while_connected(request, run, next_event)
+    return EventSourceResponse(_sent(run, first, events), ping=ping_seconds)
 
 
-async def _while_there(
-    request: Request, turn: RequestRun[ChatEvent], wanted: Callable[[], Coroutine[Any, Any, _Wanted]]
-) -> _Wanted:
-    """Return what is wanted; stop the turn if the client goes away before, or whoever waits here is cancelled."""
+async def _while_connected(
+    request: Request, run: RequestRun, wanted: Callable[[], Coroutine[Any, Any, _Result]]
+) -> _Result:
+    """Return the wanted result; stop the run if the client disconnects before, or the caller is cancelled."""
     waiting = Background[Any]("memory_context answer")
-    getting = waiting.start(wanted, "answer")
-    leaving = waiting.start(lambda: _disconnected(request), "client")
+    result = waiting.start(wanted, "answer")
+    gone = waiting.start(lambda: _disconnected(request), "client")
     try:
-        await asyncio.wait([getting, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not getting.done():
-            turn.stop(_CLIENT_IS_GONE)
+        await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            run.stop(_CLIENT_IS_GONE)
             raise _CLIENT_IS_GONE
-        return getting.result()
+        return result.result()
     except asyncio.CancelledError:
-        turn.stop(_CLIENT_IS_GONE)
+        run.stop(_CLIENT_IS_GONE)
         raise
     finally:
         waiting.cancel()
@@ -76,30 +66,30 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _collected(turn: RequestRun[ChatEvent]) -> ChatAnswer:
-    begun, message, done = Begun("", ""), None, Done((), False)
+async def _answer_of(run: RequestRun) -> ChatAnswer:
+    start, message, end = RunStart("", ""), None, RunEnd((), False)
     steps: list[ChatStep] = []
-    async for event in turn.events():
-        if isinstance(event, Begun):
-            begun = event
+    async for event in run.events():
+        if isinstance(event, RunStart):
+            start = event
         elif isinstance(event, ChatStep):
             steps.append(event)
-        elif isinstance(event, Said):
+        elif isinstance(event, Answer):
             message = ChatMessage.of(event.message)
-        elif isinstance(event, Done):
-            done = event
+        elif isinstance(event, RunEnd):
+            end = event
     return ChatAnswer.model_construct(
-        session_id=begun.session_id,
-        agent_id=begun.agent_id,
+        session_id=start.session_id,
+        agent_id=start.agent_id,
         message=message,
         steps=steps,
-        stored_ids=[*done.stored_ids],
-        replayed=done.replayed,
+        stored_ids=[*end.stored_ids],
+        replayed=end.replayed,
     )
 
 
 async def _sent(
-    turn: RequestRun[ChatEvent], first: ChatEvent, others: AsyncIterator[ChatEvent]
+    run: RequestRun, first: RunEvent, others: AsyncIterator[RunEvent]
 ) -> AsyncGenerator[ServerSentEvent, None]:
     try:
         yield _event(first)
@@ -108,17 +98,17 @@ async def _sent(
     except ProblemError as error:
         yield ServerSentEvent(error.text(), event="error")
     finally:
-        turn.stop(_CLIENT_IS_GONE)  # nothing happens if it is over
+        run.stop(_CLIENT_IS_GONE)  # without effect after its end
 
 
-def _event(event: ChatEvent) -> ServerSentEvent:
-    if isinstance(event, Said):
-        return ServerSentEvent(written(ChatMessage.of(event.message)), event="message")
+def _event(event: RunEvent) -> ServerSentEvent:
+    if isinstance(event, Answer):
+        return ServerSentEvent(to_json(ChatMessage.of(event.message)), event="message")
     if isinstance(event, ChatStep):
-        return ServerSentEvent(written(event), event="step")
+        return ServerSentEvent(to_json(event), event="step")
     if isinstance(event, Delta):
         name, data = "delta", {"text": event.text}
-    elif isinstance(event, Begun):
+    elif isinstance(event, RunStart):
         name, data = "session", {"session_id": event.session_id, "agent_id": event.agent_id}
     else:
         name, data = "done", {"stored_ids": [*event.stored_ids], "replayed": event.replayed}

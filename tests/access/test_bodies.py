@@ -14,7 +14,7 @@ from mcp.server import streamable_http
 
 from memory_context import MemoryStore
 from memory_context.access import BodyLimits, BodyRefusal, check_json
-from memory_context.web import ChatLimits, router
+from memory_context.web import ChatLimits, schemas
 
 from ..mcp_server.conftest import listening, over_http, stored
 from ..mcp_server.test_http import INITIALIZE
@@ -72,7 +72,7 @@ async def test_hostile_bodies_are_never_parsed(
     """Neither by the chat server nor by the SDK of the MCP server."""
     body, status = HOSTILE[name]
     sizes: list[int] = []
-    parsed = router.parsed
+    parsed = schemas.parse
 
     def counted(model: Any, given: bytes) -> Any:
         sizes.append(len(given))
@@ -86,7 +86,7 @@ async def test_hostile_bodies_are_never_parsed(
             sizes.append(len(given))
             return json.loads(given)
 
-    monkeypatch.setattr(router, "parsed", counted)
+    monkeypatch.setattr(schemas, "parse", counted)
     monkeypatch.setattr(streamable_http, "json", CountingJson)
     async with start_chat() as client:
         answer = await client.post("/api/chat", content=body, headers=JSON)
@@ -113,7 +113,7 @@ async def test_large_bodies_are_parsed_beside_the_event_loop(start_chat: StartCh
     """The parser waits for the loop to come round, which it does only if the loop is free meanwhile."""
     rounds = 0
     came_round = threading.Event()
-    parsed = router.parsed
+    parsed = schemas.parse
 
     async def tick() -> None:
         nonlocal rounds
@@ -130,7 +130,7 @@ async def test_large_bodies_are_parsed_beside_the_event_loop(start_chat: StartCh
         assert came_round.wait(30), "the event loop stood still while a body was parsed"
         return parsed(model, body)
 
-    monkeypatch.setattr(router, "parsed", waiting)
+    monkeypatch.setattr(schemas, "parse", waiting)
     async with start_chat() as client:
         ticking = asyncio.create_task(tick())
         assert (await client.say("x" * 150_000)).status_code == 200

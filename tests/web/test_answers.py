@@ -233,7 +233,7 @@ async def test_a_run_that_takes_too_long_is_a_504(start_chat: StartChat, model: 
         hello = message("hello")
         slow = await client.say(hello)
         assert (slow.status_code, slow.json()["title"]) == (504, "The agent took too long")
-        client.router.chat._run_seconds = 30
+        client.router.chat._limits = ChatLimits()
         model.may_answer.set()
         assert (await client.say(hello)).json()["message"]["text"] == "answer to hello"
     assert model.views == [["User: hello"], ["User: hello"]]

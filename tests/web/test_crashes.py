@@ -167,8 +167,8 @@ async def test_an_old_answer_is_found_in_the_archive(
     start_chat: StartChat, model: Model, monkeypatch: pytest.MonkeyPatch
 ):
     """Though the process keeps only the newest messages."""
-    monkeypatch.setattr("memory_context.web.session._KEPT", 4)
-    monkeypatch.setattr("memory_context.web.session._PAGE", 3)
+    monkeypatch.setattr("memory_context.web.session._LOG_MESSAGES", 4)
+    monkeypatch.setattr("memory_context.web.session._PAGE_MESSAGES", 3)
     hello = message("hello")
     async with start_chat() as client:
         first = (await client.say(hello)).json()

@@ -14,7 +14,7 @@ import pytest
 from memory_context import MemoryStore, errors, outages
 from memory_context.store import ConversationArchive
 from memory_context.web import ChatLimits, create_app
-from memory_context.web.limits import RequestLimiter
+from memory_context.web.router import RequestLimiter
 
 from .conftest import Client, Model, StartChat, assistant, message
 
