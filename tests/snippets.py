@@ -1,4 +1,4 @@
-"""The Python of the README as files, for type checkers: `python -m tests.snippets FOLDER`.
+"""The Python of the README and of docs/ as files, for type checkers: `python -m tests.snippets FOLDER`.
 
 A file for each block, as it stands, under a name that says which it is.
 """
@@ -9,12 +9,13 @@ from pathlib import Path
 
 __all__ = ["snippets", "write_snippets"]
 
-README = Path(__file__).parents[1] / "README.md"
+DOCUMENTS = Path(__file__).parents[1]
 
 
 def snippets() -> list[str]:
-    """Return the blocks of Python in the README, in order."""
-    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    """Return the blocks of Python in the README and the pages of docs/, in order."""
+    pages = [DOCUMENTS / "README.md", *sorted(DOCUMENTS.glob("docs/*.md"))]
+    return [block for page in pages for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)]
 
 
 def write_snippets(folder: Path) -> None:
@@ -23,7 +24,7 @@ def write_snippets(folder: Path) -> None:
     for old in folder.glob("*.py"):
         old.unlink()
     for number, block in enumerate(snippets(), 1):
-        (folder / f"readme_{number}.py").write_text(block, encoding="utf-8")
+        (folder / f"snippet_{number}.py").write_text(block, encoding="utf-8")
 
 
 if __name__ == "__main__":

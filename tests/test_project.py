@@ -20,7 +20,7 @@ from .snippets import snippets
 
 PACKAGE = REPOSITORY / "memory_context"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-DOCUMENTS = [str(path.relative_to(REPOSITORY)) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("[ds]*/*.md"))]
+DOCUMENTS = [str(path.relative_to(REPOSITORY)) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("[ds]*/**/*.md"))]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 NOT_IMPORTED_AT_ONCE = (
@@ -105,11 +105,12 @@ def test_links_of_the_documents_lead_somewhere(name: str):
         assert (REPOSITORY / path).exists(), path
 
 
-def test_the_readme_has_every_setting_with_its_default():
-    """The table of policies is the policy."""
+def test_the_table_of_settings_has_every_setting_with_its_default():
+    """docs/settings.md is the policy."""
+    lines = (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8").splitlines()
     for name, default in _settings(ContextPolicy):
-        row = next((line for line in README.splitlines() if line.startswith(f"| `{name}` |")), None)
-        assert row is not None, f"{name} is not in the README"
+        row = next((line for line in lines if line.startswith(f"| `{name}` |")), None)
+        assert row is not None, f"{name} is not in docs/settings.md"
         assert _in_words(default) in row, row
 
 
@@ -140,8 +141,13 @@ def test_the_readmes_commands_are_targets_of_the_makefile():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_python_of_the_readme_runs_as_pasted(home: Path, monkeypatch: pytest.MonkeyPatch):
-    """Each block by itself; the chat server's makes an application with the routes that the README names.
+def test_readme_has_at_most_900_words():
+    """The reference tables are in docs/; ARCHITECTURE.md is a map of at most 2,500 words."""
+    assert len(README.split()) <= 900
+
+
+def test_python_of_the_documents_runs_as_pasted(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each block by itself; the chat server's makes an application with the routes that docs/servers.md names.
 
     `make check` has mypy --strict and pyright read the same blocks; the first and Chainlit's run in tests of their own.
     """
@@ -152,7 +158,8 @@ def test_python_of_the_readme_runs_as_pasted(home: Path, monkeypatch: pytest.Mon
             exec(compile(block, "README.md", "exec"), names)
     paths = names["app"].openapi()["paths"]
     assert {"/api/chat", "/api/chat/session/archive_messages", "/api/chat/sessions"} <= set(paths)
-    assert all(f"`{path}`" in README or f" {path}" in README for path in ("/api/chat", "/api/chat/sessions"))
+    servers = (REPOSITORY / "docs" / "servers.md").read_text(encoding="utf-8")
+    assert all(f"`{path}`" in servers or f" {path}" in servers for path in ("/api/chat", "/api/chat/sessions"))
 
 
 def test_the_readmes_example_runs(home: Path, tmp_path: Path):

@@ -1,7 +1,7 @@
-"""The commands as a table for the README, made from the commands themselves.
+"""The commands as a table for docs/command-line.md, made from the commands themselves.
 
-`python -m memory_context.cli.reference` prints it; with `--write README.md` it takes the place of what stands between
-the marks there. A test compares, so that the README tells no other command than there is.
+`python -m memory_context.cli.reference` prints it; with `--write docs/command-line.md` it takes the place of what stands between
+the marks there. A test compares, so that the page tells no other command than there is.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def _written_as(argument: Any) -> str:
 def main(arguments: "Sequence[str] | None" = None) -> int:
     """Print the table, or write it where it belongs; return the exit status."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description="The table of commands.")
-    parser.add_argument("--write", type=Path, metavar="README.md", help="the file whose table is replaced")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="the file whose table is replaced")
     path: Path | None = parser.parse_args(arguments).write
     if path is None:
         print(command_table())

@@ -737,7 +737,7 @@ async def test_closing_waits_for_what_is_being_written(store: MemoryStore) -> No
 
 def test_the_readmes_lines_give_chainlit_a_data_layer(monkeypatch: pytest.MonkeyPatch):
     """Run as they stand; Chainlit calls what it was given when it first needs it."""
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    readme = (REPOSITORY / "docs" / "servers.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(import chainlit as cl\n.*?)```", readme, re.DOTALL)
     monkeypatch.setattr(config.code, "data_layer", None)
     exec(compile(block, "README.md", "exec"), {})

@@ -1,4 +1,4 @@
-"""The README's table of commands is what the commands are, and their help is there at once."""
+"""The table of commands is what the commands are, and their help is there at once."""
 
 import re
 import subprocess
@@ -28,10 +28,10 @@ HEAVY = (
 )
 
 
-def test_the_readme_has_the_commands_there_are():
-    """`python -m memory_context.cli.reference --write README.md` brings it up to date."""
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert written(readme) == readme
+def test_the_page_of_commands_has_the_commands_there_are():
+    """`python -m memory_context.cli.reference --write docs/command-line.md` brings it up to date."""
+    page = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert written(page) == page
 
 
 def test_every_command_has_a_row_and_a_sentence():
