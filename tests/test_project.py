@@ -20,7 +20,9 @@ from .snippets import snippets
 
 PACKAGE = REPOSITORY / "memory_context"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-DOCUMENTS = [str(path.relative_to(REPOSITORY)) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("[ds]*/**/*.md"))]
+DOCUMENTS = [
+    str(path.relative_to(REPOSITORY)) for path in (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("[ds]*/**/*.md"))
+]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 NOT_IMPORTED_AT_ONCE = (
