@@ -1,7 +1,7 @@
 """The commands as a table for docs/command-line.md, made from the commands themselves.
 
-`python -m memory_context.cli.reference` prints it; with `--write docs/command-line.md` it takes the place of what stands between
-the marks there. A test compares, so that the page tells no other command than there is.
+`python -m memory_context.cli.reference` prints it; `--write docs/command-line.md` replaces what stands between the marks
+there. A test compares the page with the commands.
 """
 
 import argparse
