@@ -1,7 +1,7 @@
 """The commands as a table for docs/command-line.md, made from the commands themselves.
 
-`python -m memory_context.cli.reference` prints it; `--write docs/command-line.md` replaces what stands between the marks
-there. A test compares the page with the commands.
+`python -m memory_context.cli.reference` prints it; `--write docs/command-line.md` replaces what stands between the
+marks there. A test compares the page with the commands.
 """
 
 import argparse
