@@ -15,7 +15,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryContextError, Mem
 from memory_context.messages import Address
 from memory_context.tools import tools_of
 from memory_context.tools.prompt_head import tool_json
-from memory_context.transcript import Offloaded
+from memory_context.transcript import PartOffloaded
 
 __all__ = ["MEMORY", "MemoryPlayer"]
 
@@ -59,7 +59,7 @@ class MemoryPlayer(Player):
         figures.with_workbench, figures.with_tools = self._with_workbench.cost, self._with_tools.cost
         await self._memory.close()
         stats, memory = self._memory.stats, self._promises
-        offloads = [decision for _, decision in self._memory.transcript.log if isinstance(decision, Offloaded)]
+        offloads = [decision for _, decision in self._memory.transcript.log if isinstance(decision, PartOffloaded)]
         memory.messages_with_offloads = len({decision.position for decision in offloads if decision.stored.refs})
         memory.offloads, memory.write_transactions = stats.offloads, stats.write_transactions
         memory.compactions, memory.folds = stats.compactions, stats.folds
@@ -82,7 +82,7 @@ class MemoryPlayer(Player):
 
     def head(self) -> Sequence[Rendered]:
         """Return the tools, if they are offered by now, and the system message."""
-        is_offered = bool(self._memory.transcript.standing.offered.memory_tools)
+        is_offered = bool(self._memory.transcript.state.offered.memory_tools)
         return [self._tools, self._taught] if is_offered else [self._taught]
 
     def check(self, messages: Sequence[LLMMessage], tokens: int) -> None:
@@ -103,10 +103,10 @@ class MemoryPlayer(Player):
 
     async def _retrieves_to(self, needle: Needle, position: int, keys: set[str], view: str) -> int | None:
         """Return how often `retrieve` must be called, with keys that are shown, to see the needle."""
-        standing = self._memory.transcript.standing
+        state = self._memory.transcript.state
         fold_text = ""
-        if standing.fold is not None and standing.is_folded(position) and standing.fold.ref.key in view:
-            fold_text = await self._retrieve(standing.fold.ref.key)
+        if state.fold is not None and state.is_folded(position) and state.fold.ref.key in view:
+            fold_text = await self._retrieve(state.fold.ref.key)
         for retrieves, shown in ((1, view), (2, fold_text)):
             for key in keys:
                 if key in shown and needle.text in await self._retrieve(key):

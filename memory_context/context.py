@@ -125,7 +125,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         moved_by: int | None = None,
     ) -> None:
         """Wire everything to a transcript that is archived as far as `progress` says."""
-        from .stats import Meter
+        from .stats import UsageMeter
 
         self._session.begin(self._identity, transcript, progress, report, moved_by=moved_by)
         tag = view.session_tag(self.session_id)
@@ -154,7 +154,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         )
         renderer = view.Renderer(self.policy, self.token_counter)
         self._budget = view.Budget(self.policy, self.token_counter, renderer, tag)
-        self._meter = Meter(transcript, self.policy)
+        self._meter = UsageMeter(transcript, self.policy)
         self._expander.agent_has_tools = self._offloader.agent_has_tools = bool(self._prompt_head.tools)
 
     # --- the chat context ---------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             await self._session.settle()
             await self._expander.apply_decision()
             await self._retainer.settle()
-            await self._prompt_head.look(self._agent_memory, self._transcript.standing)
+            await self._prompt_head.look(self._agent_memory, self._transcript.state)
         await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
         self._session.note_history(self.token_counter)
         budget = self._budget
@@ -211,8 +211,8 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         if self._retainer.record():
             view = self._budget.fit(self._transcript, self._retainer.is_held)
         self._prompt_head.record(self._transcript)
-        if self._transcript.end > self._transcript.standing.shown or self._transcript.standing.unseen:
-            self._transcript.decide(transcript.Shown(self._transcript.end))
+        if self._transcript.end > self._transcript.state.shown or self._transcript.state.unseen:
+            self._transcript.decide(transcript.ViewShown(self._transcript.end))
         self._meter.add_view(self._transcript, view)
         return view.copies()
 
@@ -220,7 +220,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         """Empty the view. Items stay readable by their keys, and the archive keeps what was said."""
         await self._session.settle()
         self._expander.cancel()
-        self._transcript.decide(transcript.Cleared(self._transcript.end))
+        self._transcript.decide(transcript.ViewCleared(self._transcript.end))
         self._session.archiver.note()
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
@@ -312,7 +312,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         for said in meanwhile:
             if said is None:
                 self._expander.cancel()
-                self._transcript.decide(transcript.Cleared(self._transcript.end))
+                self._transcript.decide(transcript.ViewCleared(self._transcript.end))
             else:
                 self._take_in(*said)
 
@@ -321,9 +321,9 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         for part in (self._summariser, self._offloader):
             part.forget()
         self._start(taken_up.transcript, taken_up.progress, taken_up.report, moved_by)
-        standing = self._transcript.standing
-        if taken_up.report.outcome == "resumed" and not standing.unseen:
-            for entry in self._transcript.entries(start=standing.shown):  # what they ask for is still to be opened
+        state = self._transcript.state
+        if taken_up.report.outcome == "resumed" and not state.unseen:
+            for entry in self._transcript.entries(start=state.shown):  # what they ask for is still to be opened
                 self._expander.observe(entry)
 
     def _to_config(self) -> MemoryContextConfig:

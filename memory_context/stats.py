@@ -7,20 +7,20 @@ from .light_model import LightModelBill
 from .notebooks import html_table
 from .policy import ContextPolicy
 from .transcript import (
+    CompactedTextChosen,
     Decision,
-    Expanded,
-    Folded,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
     Offered,
-    Offloaded,
-    PlannedCompaction,
-    Retained,
-    Shortened,
+    PartOffloaded,
+    PartsCompacted,
+    PartShortened,
     Transcript,
-    Withdrawn,
 )
 from .view import View, stable_tokens
 
-__all__ = ["ContextStats", "Meter"]
+__all__ = ["ContextStats", "UsageMeter"]
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class _Call:
     raw_view_cost: float = 0.0
 
 
-class Meter:
+class UsageMeter:
     """Adds up views as they are handed out.
 
     Args:
@@ -193,7 +193,7 @@ class Meter:
         else:  # an AutoGen Memory has looked before the model does: both are for the same call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
-        self._offered = transcript.standing.offered
+        self._offered = transcript.state.offered
         self._last = self._call(_raw_tokens(transcript), view.tokens, stable_tokens(before, view))
         self._sum = _added(self._sum, self._last, 1)
         self._peak = max(self._peak, view.tokens)
@@ -240,8 +240,10 @@ class Meter:
     ) -> ContextStats:
         """Return the sums, and what the transcript's decisions tell; also of the light model unless that is given."""
         decisions = [decision for _, decision in transcript.log[self._log_start :]]
-        opened = [[one.reason for one in decision.opened] for decision in decisions if isinstance(decision, Expanded)]
-        bill = light_model or transcript.standing.light_model
+        opened = [
+            [one.reason for one in decision.opened] for decision in decisions if isinstance(decision, ExpansionShown)
+        ]
+        bill = light_model or transcript.state.light_model
         return ContextStats(
             views=self._views,
             raw_tokens=_raw_tokens(transcript),
@@ -259,21 +261,24 @@ class Meter:
             raw_cost=round(self._sum.raw_cost, 2),
             view_cost=round(self._sum.view_cost, 2),
             raw_view_cost=round(self._sum.raw_view_cost, 2),
-            tools_offered=transcript.standing.offered.reason,
-            offloads=sum(isinstance(decision, Offloaded) and bool(decision.stored.refs) for decision in decisions),
+            tools_offered=transcript.state.offered.reason,
+            offloads=sum(isinstance(decision, PartOffloaded) and bool(decision.stored.refs) for decision in decisions),
             answered_compactions=sum(_is_compaction(decision, is_planned=False) for decision in decisions),
             compactions=sum(
-                isinstance(decision, Withdrawn) or _is_compaction(decision, is_planned=True) for decision in decisions
+                isinstance(decision, ExpansionWithdrawn) or _is_compaction(decision, is_planned=True)
+                for decision in decisions
             ),
-            folds=sum(isinstance(decision, Folded) for decision in decisions),
-            shortenings=sum(isinstance(decision, Shortened) for decision in decisions),
+            folds=sum(isinstance(decision, HistoryFolded) for decision in decisions),
+            shortenings=sum(isinstance(decision, PartShortened) for decision in decisions),
             expansions=sum(reason != "recalled" for reasons in opened for reason in reasons),
             recalls=sum("recalled" in reasons for reasons in opened),
             light_model=bill,
             light_model_calls=bill.decisions.calls,
             light_model_failures=bill.decisions.failures,
             light_model_tokens=bill.decisions.tokens,
-            summaries=sum(isinstance(decision, Retained) and decision.by == "model" for decision in decisions),
+            summaries=sum(
+                isinstance(decision, CompactedTextChosen) and decision.by == "model" for decision in decisions
+            ),
             summary_calls=bill.summaries.calls,
             summary_failures=bill.summaries.failures,
             summary_tokens=bill.summaries.tokens,
@@ -282,7 +287,7 @@ class Meter:
 
 
 def _is_compaction(decision: Decision, is_planned: bool) -> bool:
-    return isinstance(decision, PlannedCompaction) and decision.is_planned == is_planned
+    return isinstance(decision, PartsCompacted) and decision.is_planned == is_planned
 
 
 def _added(sums: _Call, call: _Call, sign: int) -> _Call:
@@ -291,4 +296,4 @@ def _added(sums: _Call, call: _Call, sign: int) -> _Call:
 
 def _raw_tokens(transcript: Transcript) -> int:
     """Return what the view would be if every message were kept as it came."""
-    return transcript.full_tokens(transcript.standing.start, transcript.end)
+    return transcript.full_tokens(transcript.state.start, transcript.end)

@@ -280,7 +280,7 @@ class Archiver:
             # what came while this waited may not be measured yet, and what is told of its parts later needs that
             elif settle is None or all(
                 entry.parts is not None
-                for entry in self._transcript.entries(start=max(line.position, self._transcript.standing.start))
+                for entry in self._transcript.entries(start=max(line.position, self._transcript.state.start))
             ):
                 return line
             await asyncio.sleep(0)  # nothing above may have waited

@@ -5,7 +5,7 @@ transcript until the history joins, which begins another transcript, or turns ou
 """
 
 from ..tokens import TokenCounter
-from ..transcript import Decision, Expanded, Transcript, Withdrawn
+from ..transcript import Decision, ExpansionShown, ExpansionWithdrawn, Transcript
 
 __all__ = ["MISSING_HISTORY", "note_on_history"]
 
@@ -17,9 +17,9 @@ MISSING_HISTORY = (
 
 def note_on_history(transcript: Transcript, counter: TokenCounter, *, is_missing: bool) -> list[Decision]:
     """Return the decisions that make the view say whether earlier messages are missing; none if it says so already."""
-    noted = [one for one in transcript.standing.expanded.values() if one.origin == "history"]
-    if is_missing and not noted and transcript.end > transcript.standing.start:
-        return [Expanded(transcript.end - 1, MISSING_HISTORY, counter.count(MISSING_HISTORY), (), "history")]
+    noted = [one for one in transcript.state.expanded.values() if one.origin == "history"]
+    if is_missing and not noted and transcript.end > transcript.state.start:
+        return [ExpansionShown(transcript.end - 1, MISSING_HISTORY, counter.count(MISSING_HISTORY), (), "history")]
     if noted and not is_missing:
-        return [Withdrawn(tuple(one.place for one in noted), "replaced")]
+        return [ExpansionWithdrawn(tuple(one.place for one in noted), "replaced")]
     return []

@@ -46,12 +46,12 @@ def restored(archived: Archived) -> Restored:
     lost = 0
     if transcript is None:
         transcript, lost = _mended(batches)
-    if transcript.standing.start > transcript.first:  # what was cleared is in the archive, not in the process
+    if transcript.state.start > transcript.first:  # what was cleared is in the archive, not in the process
         transcript = load_transcript(save_transcript(transcript))
     last = batches[-1]
     report = ResumeReport(
         outcome="resumed",
-        messages=transcript.end - transcript.standing.start,
+        messages=transcript.end - transcript.state.start,
         batches=len(batches),
         archived_at=last.archived_at,
         missing_batches=missing,

@@ -127,7 +127,7 @@ def said_meanwhile(transcript: Transcript, first: int, history: Transcript) -> l
         history: What the archive has; what is in it already is left out.
     """
     known = {entry.added_at for entry in history.entries()}
-    cleared = transcript.standing.start
+    cleared = transcript.state.start
 
     def told(entries: list[Entry]) -> list[tuple[LLMMessage, datetime]]:
         return [(_as_kept(entry), entry.added_at) for entry in entries if entry.added_at not in known]

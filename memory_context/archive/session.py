@@ -119,12 +119,12 @@ class Session:
     @property
     def light_model_bill(self) -> LightModelBill:
         """The light model's calls in the session so far, those before a resume included."""
-        return self._light_models.bill(self.archiver.transcript.standing.light_model)
+        return self._light_models.bill(self.archiver.transcript.state.light_model)
 
     def record_light_model(self) -> None:
         """Record the light model's calls in the transcript; not before the history is there, whose sums they add to."""
         transcript, bill = self.archiver.transcript, self.light_model_bill
-        if not self.is_pending and bill != transcript.standing.light_model:
+        if not self.is_pending and bill != transcript.state.light_model:
             self._light_models.take_recorded()
             transcript.decide(bill)
             self.archiver.note()
@@ -305,5 +305,5 @@ def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tu
             f"this is no state of a chat context: it has neither transcript nor messages, but {[*state]!r}"
         )
     outcome = "pending" if state.get("is_without_history") else "state"
-    report = ResumeReport(outcome, transcript.end - transcript.standing.start)
+    report = ResumeReport(outcome, transcript.end - transcript.state.start)
     return session_id, TakenUp(transcript, progress, report)

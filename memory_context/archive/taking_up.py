@@ -38,7 +38,7 @@ class TakenUp:
             return False
         if known is not None and line.sequence <= known.sequence:
             return False
-        if self.transcript.standing.start < saved.transcript.standing.start:  # it does not know of the clear
+        if self.transcript.state.start < saved.transcript.state.start:  # it does not know of the clear
             return False
         return _last_at(self.transcript) >= _last_at(saved.transcript)
 

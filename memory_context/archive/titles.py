@@ -161,7 +161,7 @@ class _Sought:
 
     def ends(self, transcript: Transcript) -> tuple[Entry | None, Entry | None]:
         """Return the first and the last matching entry, which may be the same one; (None, None) without a match."""
-        start = transcript.standing.start
+        start = transcript.state.start
         if transcript is not self._transcript or (self._ends is not None and self._ends[0] < start):
             self._transcript, self._ends, self._read_to = transcript, None, start
         for entry in transcript.entries(start=max(self._read_to, start)):

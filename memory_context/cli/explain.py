@@ -100,7 +100,7 @@ async def _seen(
     if is_now:
         before = after
         transcript, after = await _next_view(archived, memory, policy)
-        if (transcript.task(policy.user_sources) or 0) >= replayed.transcript.standing.shown:
+        if (transcript.task(policy.user_sources) or 0) >= replayed.transcript.state.shown:
             remarks.append("what the context would open for the waiting request is decided when it goes on")
     shown = _shown(after)
     told = report(transcript, before, after, policy.token_budget)
@@ -113,7 +113,7 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
     from ..compaction import Compactors
     from ..offload import Offloader, restore_texts
     from ..tokens import default_token_counter
-    from ..transcript import Shown, Transcript
+    from ..transcript import Transcript, ViewShown
     from ..view import Budget, Renderer, View, session_tag
 
     if not archived.batches:
@@ -123,7 +123,7 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
     counter = default_token_counter()
     await Offloader(transcript, memory, policy, counter, Compactors()).measure()  # a note on what is missing is new
     view = Budget(policy, counter, Renderer(policy, counter), session_tag(memory.session_id)).fit(transcript)
-    transcript.decide(Shown(transcript.end))
+    transcript.decide(ViewShown(transcript.end))
     return transcript, view
 
 

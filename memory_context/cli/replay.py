@@ -14,18 +14,18 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..policy import ContextPolicy
-from ..stats import ContextStats, Meter
+from ..stats import ContextStats, UsageMeter
 from ..store import Archived, StoredBatch
 from ..tokens import default_token_counter
 from ..transcript import (
     Decision,
-    Expanded,
-    Folded,
-    Offloaded,
-    PlannedCompaction,
-    Shown,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    PartOffloaded,
+    PartsCompacted,
     Transcript,
-    Withdrawn,
+    ViewShown,
     joined_events,
     load_transcript,
 )
@@ -145,24 +145,24 @@ class _Watcher:
         self.assumed_excerpts = 0
         self.lost_expansions = 0
         self._mark: Literal["", "compaction", "fold"] = ""
-        self.meter = Meter(Transcript(), policy)
+        self.meter = UsageMeter(Transcript(), policy)
         self._policy = policy
         self._renderer = Renderer(policy, default_token_counter())
 
     def watch(self, transcript: Transcript, decision: Decision) -> None:
         """See a decision take effect again."""
-        if isinstance(decision, Shown):
+        if isinstance(decision, ViewShown):
             self._add_call(transcript, self._renderer.render(transcript))
-        elif isinstance(decision, Offloaded):
+        elif isinstance(decision, PartOffloaded):
             self._restore_first_view(transcript, decision)
-        elif isinstance(decision, Folded):
+        elif isinstance(decision, HistoryFolded):
             self._mark = "fold"
-        elif isinstance(decision, Withdrawn) or (isinstance(decision, PlannedCompaction) and decision.is_planned):
+        elif isinstance(decision, ExpansionWithdrawn) or (isinstance(decision, PartsCompacted) and decision.is_planned):
             self._mark = self._mark or "compaction"
-        elif isinstance(decision, Expanded):
+        elif isinstance(decision, ExpansionShown):
             self.lost_expansions += bool(decision.opened) and not decision.tokens
 
-    def _restore_first_view(self, transcript: Transcript, decision: Offloaded) -> None:
+    def _restore_first_view(self, transcript: Transcript, decision: PartOffloaded) -> None:
         """Have a result shown as it was first: by as much as its excerpt took, or whole below its key.
 
         The texts of both may be dropped by the time they are archived.
@@ -171,7 +171,7 @@ class _Watcher:
             return
         part = transcript[decision.position].part(decision.address)
         stored = part.stored
-        was_read_whole = decision.position < transcript.standing.consumed
+        was_read_whole = decision.position < transcript.state.consumed
         if stored is None or not stored.refs or stored.excerpt is not None or was_read_whole or not part.is_result:
             return
         tokens = stored.excerpt_tokens
@@ -197,7 +197,7 @@ class _Watcher:
                 number=len(self.calls) + 1,
                 at=newest[-1].added_at if newest else None,
                 messages=transcript.end,
-                raw_tokens=transcript.full_tokens(transcript.standing.start, transcript.end),
+                raw_tokens=transcript.full_tokens(transcript.state.start, transcript.end),
                 view_tokens=view.tokens,
                 stable_tokens=stable_tokens(before, view),
                 mark=self._mark,

@@ -167,7 +167,7 @@ def _print_bill(bill: _Bill) -> None:
 
 def _head_of(bill: _Bill) -> str:
     """Return what stood before the views, by the last call."""
-    stats, offered = bill.replay.stats, bill.replay.transcript.standing.offered
+    stats, offered = bill.replay.stats, bill.replay.transcript.state.offered
     if not stats.head_tokens_total:
         return ""
     of_memory = offered.memory_tools_tokens + offered.instructions_tokens

@@ -6,7 +6,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 
 from ..messages import source_of, texts_of
 from ..policy import ContextPolicy
-from ..transcript import Entry, Expanded, Folded, Part, Transcript
+from ..transcript import Entry, ExpansionShown, HistoryFolded, Part, Transcript
 from .keys import named_keys
 from .models import CandidateReference, ExpansionRequest
 
@@ -33,7 +33,7 @@ def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy
     """Yield the references of the messages before a position, the newest first, each once; at last the fold's."""
     seen: set[str] = set()
     for entry in reversed(transcript.entries(end=end)):
-        if entry.position in transcript.standing.redelivered:
+        if entry.position in transcript.state.redelivered:
             continue
         for part in entry.measured:
             for ref in part.stored.refs if part.stored else ():
@@ -46,7 +46,7 @@ def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy
                         messages_ago=end - entry.position,
                         is_visible=_is_visible(transcript, entry, part, policy),
                     )
-    if fold := transcript.standing.fold:
+    if fold := transcript.state.fold:
         yield CandidateReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
 
 
@@ -57,9 +57,9 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
     """
     given: set[str] = set()
     for _, decision in transcript.log:
-        if isinstance(decision, Expanded):
+        if isinstance(decision, ExpansionShown):
             given.update(opened.key for opened in decision.opened)
-        elif isinstance(decision, Folded):
+        elif isinstance(decision, HistoryFolded):
             given.add(decision.ref.key)
     for entry in transcript.entries(end=end):
         if isinstance(entry.message, UserMessage) and not entry.carries_result:
@@ -78,16 +78,16 @@ def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: Cont
         for part in entry.measured:
             if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
                 yield entry.text(part.address) or ""
-    for expanded in transcript.standing.expanded.values():
+    for expanded in transcript.state.expanded.values():
         yield expanded.text
 
 
 def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
     """Whether the view shows the whole of a part."""
-    standing, part_id = transcript.standing, (entry.position, part.address)
+    state, part_id = transcript.state, (entry.position, part.address)
     is_first_shown = part.stored is None or not part.is_result
     if not is_first_shown and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
         return False
-    is_cut = part_id in standing.shortened or (part.stored is not None and part.stored.excerpt is not None)
-    is_gone = standing.is_hidden(entry.position) or part_id in standing.compacted or part.address in entry.dropped
+    is_cut = part_id in state.shortened or (part.stored is not None and part.stored.excerpt is not None)
+    is_gone = state.is_hidden(entry.position) or part_id in state.compacted or part.address in entry.dropped
     return not is_cut and not is_gone

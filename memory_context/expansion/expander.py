@@ -22,7 +22,7 @@ from ..messages import source_of
 from ..policy import ContextPolicy
 from ..runtime import Background
 from ..tokens import TokenCounter
-from ..transcript import Entry, Expanded, Transcript
+from ..transcript import Entry, ExpansionShown, Transcript
 from .candidates import candidate_references, expansion_request, known_to_agent, text_of
 from .decide import EXPANSIONS_LIMIT, decide
 from .fetch import FetchedItem, Fetcher
@@ -83,9 +83,9 @@ class Expander:
         self._said: list[Entry] = []  # words of agents since the last view that name keys
         self._deciding = Background[ExpansionAnswer]("memory_context decision")
         self._decision: asyncio.Task[ExpansionAnswer] | None = None  # about the user's words
-        self._expanding = Background[Expanded | None]("memory_context expansion")
-        self._task: asyncio.Task[Expanded | None] | None = None  # all that is begun: waits for the decision, then reads
-        self._composed: Expanded | None = None  # what of it is finished
+        self._expanding = Background[ExpansionShown | None]("memory_context expansion")
+        self._task: asyncio.Task[ExpansionShown | None] | None = None  # waits for the decision, then reads
+        self._composed: ExpansionShown | None = None  # what of it is finished
         self._views_waiting = 0
         self._answer: ExpansionAnswer | None = None  # the light model's since the last view
         self._calls_before = light_model.usage.calls if light_model else 0
@@ -128,7 +128,7 @@ class Expander:
         if for_view:
             self._calls_before = self._calls()
 
-    def _record(self, task: asyncio.Task[Expanded | None]) -> None:
+    def _record(self, task: asyncio.Task[ExpansionShown | None]) -> None:
         if task.done():
             expanded = None if task.cancelled() else task.result()
         else:
@@ -139,7 +139,7 @@ class Expander:
                 _logger.warning("what this message asks for is not all brought back: it took too long")
         self.cancel()
         # not into what the agent has answered: that would move all that follows
-        if expanded is not None and expanded.position >= self._transcript.standing.consumed:
+        if expanded is not None and expanded.position >= self._transcript.state.consumed:
             self._transcript.decide(expanded)
 
     def cancel(self) -> None:
@@ -147,11 +147,11 @@ class Expander:
         self._stop()
         self._asked, self._said, self._answer, self._composed = [], [], None, None
 
-    def _running_task(self) -> asyncio.Task[Expanded | None] | None:
+    def _running_task(self) -> asyncio.Task[ExpansionShown | None] | None:
         """Return what was begun; None if nothing was, or if the event loop it was begun in ended before it did."""
         return self._task if _is_usable(self._task) else None
 
-    def _start(self) -> asyncio.Task[Expanded | None]:
+    def _start(self) -> asyncio.Task[ExpansionShown | None]:
         self._give_up_expansion()
         self._composed = None
         if not self._views_waiting:  # a view does not wait the longer for what comes while it waits
@@ -205,14 +205,14 @@ class Expander:
 
     # --- deciding
 
-    async def _expand_safely(self) -> Expanded | None:
+    async def _expand_safely(self) -> ExpansionShown | None:
         try:
             return await self._expand(tuple(self._asked), tuple(self._said))
         except Exception:  # whatever it is, the agent goes on
             _logger.exception("nothing more is brought back for this message")
         return self._composed
 
-    async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> Expanded | None:
+    async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> ExpansionShown | None:
         answer, decision = ExpansionAnswer(), self._decision
         if asked and decision:
             await asyncio.wait([decision])
@@ -251,7 +251,7 @@ class Expander:
         shown = [found[index] for index in indexes]
         if shown:
             opened = (*(before.opened if before else ()), *(one.opened for one in shown))
-            self._composed = Expanded(position, whole, tokens, opened)
+            self._composed = ExpansionShown(position, whole, tokens, opened)
         return shown
 
     def _limit(self, limit_tokens: int) -> int:

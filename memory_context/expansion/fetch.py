@@ -13,7 +13,7 @@ from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Breaker, attempt, begin
 from ..store import SECRET_TYPE, at_most
-from ..transcript import Entry, Opened, Transcript
+from ..transcript import Entry, OpenedItem, Transcript
 from .candidates import candidate_references, visible_texts
 from .models import Expansion
 from .render import RetrievedText
@@ -34,7 +34,7 @@ class FetchedItem:
     """Something to be shown, and why it is."""
 
     piece: RetrievedText
-    opened: Opened
+    opened: OpenedItem
 
 
 class Fetcher:
@@ -87,7 +87,7 @@ class Fetcher:
         for expansion in wanted:
             if len(found) >= most_found:
                 break
-            opened = Opened(expansion.key, expansion.reason, expansion.why)
+            opened = OpenedItem(expansion.key, expansion.reason, expansion.why)
             shown = self._shown(expansion.key)
             folded = self._open_fold(expansion.key)
             if folded is not None:
@@ -116,7 +116,7 @@ class Fetcher:
         texts = [*visible_texts(transcript, transcript.entries(), self._policy)] if hits else []
         new = [hit for hit in hits if not any(hit.passage.strip() in text for text in texts)]
         why = f"recalled for {self._named(query)[:60]!r}"
-        opened = [Opened(hit.item.key, "recalled", why) for hit in new[:most]]
+        opened = [OpenedItem(hit.item.key, "recalled", why) for hit in new[:most]]
         return [FetchedItem(_recalled(hit, self._shown(one.key)), one) for hit, one in zip(new, opened, strict=False)]
 
     def _named(self, query: str) -> str:
@@ -124,8 +124,8 @@ class Fetcher:
 
     def _shown(self, key: str) -> tuple[str, ...]:
         """Return the expansions still shown that have something of an item."""
-        standing = self._transcript.standing.expanded.values()
-        return tuple(one.text for one in standing if any(opened.key == key for opened in one.opened))
+        shown = self._transcript.state.expanded.values()
+        return tuple(one.text for one in shown if any(opened.key == key for opened in one.opened))
 
     async def _retrieve(self, key: str) -> MemoryItem | None:
         return await self._answered(self._memory.retrieve(key, reader=None))

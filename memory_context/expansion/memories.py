@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..transcript import Decision, Expanded, Opened, Transcript, Withdrawn
+from ..transcript import Decision, ExpansionShown, ExpansionWithdrawn, OpenedItem, Transcript
 
 __all__ = ["memory_decisions"]
 
@@ -19,15 +19,15 @@ def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Seque
         keys: The items it is from.
         owner: The memory; what another one shows stays.
     """
-    standing = transcript.standing
-    shown = [expanded for expanded in standing.expanded.values() if expanded.origin == "memory"]
+    state = transcript.state
+    shown = [expanded for expanded in state.expanded.values() if expanded.origin == "memory"]
     before = [expanded for expanded in shown if expanded.owner == owner]
     if any(expanded.text == text for expanded in before):
         return []
     decisions: list[Decision] = []
     if before:
-        decisions.append(Withdrawn(tuple(expanded.place for expanded in before), "replaced"))
-    if text and transcript.end > standing.start:
-        opened = tuple(Opened(key, "added", "found by the agent's memory") for key in keys)
-        decisions.append(Expanded(transcript.end - 1, text, tokens, opened, "memory", owner))
+        decisions.append(ExpansionWithdrawn(tuple(expanded.place for expanded in before), "replaced"))
+    if text and transcript.end > state.start:
+        opened = tuple(OpenedItem(key, "added", "found by the agent's memory") for key in keys)
+        decisions.append(ExpansionShown(transcript.end - 1, text, tokens, opened, "memory", owner))
     return decisions

@@ -144,7 +144,7 @@ async def _session_text(served: ServedMemory, session_id: str) -> str:
     host = await served.session_host(session_id)
     texts: list[str] = []
     room = _MOST_CHARACTERS
-    for entry in host.transcript.entries(host.transcript.standing.start):
+    for entry in host.transcript.entries(host.transcript.state.start):
         text = history_text(entry)
         room -= len(text) + 1
         if room < 0:

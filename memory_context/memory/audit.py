@@ -16,7 +16,7 @@ from ..store import MemoryStore, ReadScope
 from ..store.events import EventKind, NewEvent, StoredEvent
 
 if TYPE_CHECKING:
-    from ..transcript import Entry, Expanded, Opened, PartId, Transcript
+    from ..transcript import Entry, ExpansionShown, OpenedItem, PartId, Transcript
 
 __all__ = ["AuditEvent", "AuditTrail", "EventKind"]
 
@@ -183,35 +183,42 @@ def _events_of(transcript: "Transcript", decision: object) -> list[_Event]:
 
     That a part was offloaded is not among it, since the item tells when it was stored.
     """
-    from ..transcript import Cleared, Expanded, Folded, PlannedCompaction, Shortened, Withdrawn
+    from ..transcript import (
+        ExpansionShown,
+        ExpansionWithdrawn,
+        HistoryFolded,
+        PartsCompacted,
+        PartShortened,
+        ViewCleared,
+    )
 
-    if isinstance(decision, Expanded):
+    if isinstance(decision, ExpansionShown):
         return _opened(decision)
-    if isinstance(decision, Withdrawn):
+    if isinstance(decision, ExpansionWithdrawn):
         expanded = [_expanded_at(transcript, place) for place in decision.places]
         keys = [opened.key for one in expanded if one is not None for opened in one.opened]
         return _if_any("withdrawn", keys, decision.reason)
-    if isinstance(decision, PlannedCompaction):
+    if isinstance(decision, PartsCompacted):
         return _if_any("compacted", _keys_of_parts(transcript, decision.parts), decision.reason)
-    if isinstance(decision, Shortened):
+    if isinstance(decision, PartShortened):
         keys = _keys_of_parts(transcript, [(decision.position, decision.address)])
         return _if_any("shortened", keys, f"to {decision.tokens:,} tokens")
-    if isinstance(decision, Folded):
-        before = _last_before(transcript, decision, Folded)
-        start = transcript.standing.start if before is None else max(before.upto, transcript.standing.start)
+    if isinstance(decision, HistoryFolded):
+        before = _last_before(transcript, decision, HistoryFolded)
+        start = transcript.state.start if before is None else max(before.upto, transcript.state.start)
         positions = (*(before.kept if before else ()), *range(start, decision.upto))
-        folded = [transcript[p] for p in positions if transcript.standing.start <= p and p not in decision.kept]
+        folded = [transcript[p] for p in positions if transcript.state.start <= p and p not in decision.kept]
         return _if_any("folded", _keys_of(folded), f"{decision.ref.key}: {decision.ref.description}")
-    if isinstance(decision, Cleared):
-        before = _last_before(transcript, decision, Cleared)
+    if isinstance(decision, ViewCleared):
+        before = _last_before(transcript, decision, ViewCleared)
         cleared = transcript.entries(before.position if before else transcript.first, decision.position)
         return _if_any("cleared", _keys_of(cleared), "")
     return []
 
 
-def _opened(decision: "Expanded") -> list[_Event]:
+def _opened(decision: "ExpansionShown") -> list[_Event]:
     """Return an event for each reason, in the order they come."""
-    by_reason: dict[str, list[Opened]] = {}
+    by_reason: dict[str, list[OpenedItem]] = {}
     for opened in decision.opened:
         by_reason.setdefault(opened.reason, []).append(opened)
     events: list[_Event] = []
@@ -228,12 +235,12 @@ def _last_before(transcript: "Transcript", decision: _D, kind: type[_D]) -> _D |
     return next((one for one in decisions if isinstance(one, kind) and one is not decision), None)
 
 
-def _expanded_at(transcript: "Transcript", place: tuple[int, str]) -> "Expanded | None":
+def _expanded_at(transcript: "Transcript", place: tuple[int, str]) -> "ExpansionShown | None":
     """Return the newest expansion of a place: the log keeps what stands no more."""
-    from ..transcript import Expanded
+    from ..transcript import ExpansionShown
 
     decisions = (decision for _, decision in reversed(transcript.log))
-    return next((one for one in decisions if isinstance(one, Expanded) and one.place == place), None)
+    return next((one for one in decisions if isinstance(one, ExpansionShown) and one.place == place), None)
 
 
 def _if_any(kind: EventKind, keys: Sequence[str], detail: str) -> list[_Event]:

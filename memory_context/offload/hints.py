@@ -65,7 +65,7 @@ def told_of(
         excerpt_limit = max(excerpt_limit - facts_limit - _EXCERPT_OVERHEAD_TOKENS, 1)
     hint = Hint(
         task=_task(transcript, policy)[:_TASK_CHARACTERS],
-        said=_said(transcript, range(entry.position - 1, transcript.standing.start - 1, -1)),
+        said=_said(transcript, range(entry.position - 1, transcript.state.start - 1, -1)),
         answer=_said(transcript, range(entry.position + 1, transcript.end)) if is_answered else "",
         known=str(known) if known is not None and facts_limit else "",
         facts_limit_tokens=facts_limit,
@@ -98,7 +98,7 @@ def _result_of(transcript: Transcript, entry: Entry, part: Part, text: str) -> R
 def _task(transcript: Transcript, policy: ContextPolicy) -> str:
     """Return the current task, and the first one if it is another."""
     current = transcript.task(policy.user_sources)
-    positions = range(transcript.standing.start, transcript.end)
+    positions = range(transcript.state.start, transcript.end)
     first = next((position for position in positions if source_of(transcript[position].message)), current)
     both = [position for position in dict.fromkeys([current, first]) if position is not None]
     return "\n".join(_words(transcript[position]) for position in both)

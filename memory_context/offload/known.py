@@ -27,7 +27,7 @@ class KnownText:
 
     def __str__(self) -> str:
         """Return the newest 400,000 characters of it."""
-        state = (len(self._transcript.touched), self._transcript.standing.start)
+        state = (len(self._transcript.touched), self._transcript.state.start)
         if state != self._state:
             self._state, self._text = state, self._newest()
         return self._text
@@ -41,7 +41,7 @@ class KnownText:
             texts[position - transcript.first] = text
             lengths.put(position - transcript.first, 0 if text is None else len(text) + 1)
         self._read = len(transcript.touched)
-        start, fold = transcript.standing.start - transcript.first, transcript.standing.fold
+        start, fold = transcript.state.start - transcript.first, transcript.state.fold
         first = max(start, lengths.count_within(lengths.before(len(texts)) - _KNOWN_CHARACTERS - 1, len(texts)))
         known = [text for text in texts[first:] if text is not None]
         if fold is not None and first == start:
@@ -50,14 +50,14 @@ class KnownText:
 
     def _said(self, entry: Entry) -> str | None:
         """Return what the view says of an entry for long; None for nothing."""
-        standing = self._transcript.standing
-        if standing.is_hidden(entry.position):
+        state = self._transcript.state
+        if state.is_hidden(entry.position):
             return None
         said: list[str] = []
         for part in entry.measured:
             if part.address.kind == "image":
                 continue
-            if (entry.position, part.address) in standing.compacted and part.stored is not None:
+            if (entry.position, part.address) in state.compacted and part.stored is not None:
                 said.append(part.stored.compacted)
             elif part.address not in entry.dropped and not (
                 part.is_result and part.tokens > self._policy.offload_threshold_tokens

@@ -18,7 +18,7 @@ from ..outages import outages_of
 from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
-from ..transcript import Entry, Offloaded, Part, PartId, PlannedCompaction, Repeated, Transcript
+from ..transcript import Entry, Part, PartId, PartOffloaded, PartsCompacted, RepeatFound, Transcript
 from .hints import told_of
 from .known import KnownText
 from .parts import Packer, Piece
@@ -182,7 +182,7 @@ class Offloader:
             lookup = self._memory.find_answer(entry.text(part.address) or "")
             if lookup is not None:
                 stored = self._packer.stored((), lookup.label)
-                self._transcript.decide(Offloaded(entry.position, part.address, stored))
+                self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
         if self._large_parts(entry):
             self._waiting[entry.position] = entry
             self._buffers.hold(self)
@@ -195,7 +195,7 @@ class Offloader:
             and part.stored is None
             and part.address.kind != "image"
             and (entry.position, part.address) not in self._inline_for_good
-            and (entry.position, part.address) not in self._transcript.standing.repeated
+            and (entry.position, part.address) not in self._transcript.state.repeated
         ]
 
     # --- storing
@@ -261,7 +261,7 @@ class Offloader:
         found = await in_thread_if_large(size, compare_all)
         for (entry, part, _, _), keys in zip(work, found, strict=True):
             if keys is not None:
-                self._transcript.decide(Repeated(entry.position, part.address, tuple(keys)))
+                self._transcript.decide(RepeatFound(entry.position, part.address, tuple(keys)))
 
     async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
         """Pack every large part; off the event loop when that takes long. What cannot be packed stays inline."""
@@ -308,9 +308,9 @@ class Offloader:
         for entry, part, pieces in packed:
             kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
             named = await self._packer.named(entry, part, kept, pieces[0].content) if self._names_keys else kept
-            if entry.position < self._transcript.standing.shown:
+            if entry.position < self._transcript.state.shown:
                 named = kept  # a view showed it without, and the prompt cache has that
-            self._transcript.decide(Offloaded(entry.position, part.address, named))
+            self._transcript.decide(PartOffloaded(entry.position, part.address, named))
             self._have_summarised(entry, part, pieces[0].content)
 
     @property
@@ -321,7 +321,7 @@ class Offloader:
         if self._summariser is None or part.stored is None or not self._summariser.wants(part):
             return
         try:
-            is_answered = entry.position < self._transcript.standing.consumed
+            is_answered = entry.position < self._transcript.state.consumed
             result, hint = told_of(
                 self._transcript, entry, part, text, self._policy, self._counter, is_answered=is_answered, known=None
             )
@@ -357,16 +357,16 @@ class Offloader:
 
 async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: float = _RESTORE_SECONDS) -> None:
     """Fetch, after a load, the texts that views still need; what is shown whole and cannot be had is compacted."""
-    standing = transcript.standing
+    state = transcript.state
     missing = [
         (entry, part)
         for entry in transcript.entries()
-        if not standing.is_hidden(entry.position)
+        if not state.is_hidden(entry.position)
         for part in entry.measured
         if part.address in entry.dropped
         and part.stored is not None
-        and (entry.position, part.address) not in standing.compacted
-        and not (part.stored.excerpt is not None and (entry.position, part.address) in standing.retained)
+        and (entry.position, part.address) not in state.compacted
+        and not (part.stored.excerpt is not None and (entry.position, part.address) in state.retained)
     ]
     if not missing:
         return
@@ -386,4 +386,4 @@ async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: fl
         elif part.stored is not None and part.stored.excerpt is None:
             gone.append((entry.position, part.address))
     if gone:
-        transcript.decide(PlannedCompaction(tuple(gone), "unavailable"))
+        transcript.decide(PartsCompacted(tuple(gone), "unavailable"))

@@ -17,7 +17,7 @@ from ..policy import ContextPolicy
 from ..references import QUOTATION, MemoryRef, shorten
 from ..store import Origin
 from ..tokens import TokenCounter, count_off_loop
-from ..transcript import Entry, Part, Stored
+from ..transcript import Entry, Part, StoredPart
 from .result_types import result_type
 
 __all__ = ["Packer", "Piece", "compacted_text"]
@@ -87,7 +87,7 @@ class Packer:
             )
         ]
 
-    def keep(self, entry: Entry, part: Part, pieces: Sequence[tuple[Piece, MemoryRef]]) -> Stored:
+    def keep(self, entry: Entry, part: Part, pieces: Sequence[tuple[Piece, MemoryRef]]) -> StoredPart:
         """Return what is kept of a part whose pieces are committed under these references."""
         refs = tuple(ref for _, ref in pieces)
         if part.address.kind == "arguments":
@@ -105,7 +105,7 @@ class Packer:
         shown = f"Excerpt, {self._counter.count(passages):,} of its {part.tokens:,} tokens:"
         return self.stored(refs, compacted, f"{compacted}\n{shown}\n{passages}")
 
-    async def named(self, entry: Entry, part: Part, stored: Stored, content: str) -> Stored:
+    async def named(self, entry: Entry, part: Part, stored: StoredPart, content: str) -> StoredPart:
         """Return what is kept of a part so that it names its key if it is a result that is shown whole."""
         is_compacted = self._policy.first_view_of(entry.tool_of(part.address)) == "placeholder"
         if not part.is_result or stored.excerpt is not None or is_compacted:
@@ -114,9 +114,9 @@ class Packer:
         (tokens,) = await count_off_loop(self._counter, [named.below_headline(content)])
         return replace(named, excerpt_tokens=tokens)
 
-    def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> Stored:
+    def stored(self, refs: tuple[MemoryRef, ...], compacted: str, excerpt: str | None = None) -> StoredPart:
         """Return a record with its texts counted."""
-        return Stored(
+        return StoredPart(
             refs,
             compacted,
             self._counter.count(compacted),

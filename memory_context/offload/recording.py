@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Folded, PartId, PlannedCompaction, Retained, Transcript, Withdrawn
+from ..transcript import CompactedTextChosen, ExpansionWithdrawn, HistoryFolded, PartId, PartsCompacted, Transcript
 from .summaries import Summariser, SummaryReady
 
 __all__ = ["SummaryRecorder"]
@@ -39,8 +39,8 @@ class SummaryRecorder:
     def _is_unnamed(self, place: PartId) -> bool:
         """Whether no view has shown the placeholder of a part: it stands whole, or nobody has seen it yet."""
         position, address = place
-        standing = self._transcript.standing
-        if position < standing.start or standing.is_folded(position) or place in standing.compacted:
+        state = self._transcript.state
+        if position < state.start or state.is_folded(position) or place in state.compacted:
             return False
         part = self._transcript[position].part(address)
         return part.stored is not None and not 0 < part.stored.excerpt_tokens < part.tokens
@@ -56,19 +56,19 @@ class SummaryRecorder:
         those behind what was changed.
         """
         changed_from = self._changed_from()
-        standing = self._transcript.standing
+        state = self._transcript.state
         waiting: list[SummaryReady] = []
         is_shown = False
         for summary in [*self._ready, *self._summariser.take()]:
             place = (summary.position, summary.address)
-            if summary.position < standing.start or standing.is_folded(summary.position):
+            if summary.position < state.start or state.is_folded(summary.position):
                 continue  # no view shows it any more
-            if standing.retained.get(place) == "age":
+            if state.retained.get(place) == "age":
                 continue  # its room was given to newer ones
-            if place in standing.compacted and summary.position >= changed_from:
+            if place in state.compacted and summary.position >= changed_from:
                 is_shown = True
                 self._retain(summary)
-            elif place in standing.answered_whole:
+            elif place in state.answered_whole:
                 self._retain(summary)
             else:
                 waiting.append(summary)
@@ -86,7 +86,9 @@ class SummaryRecorder:
         rest = summary.text.removeprefix(description).lstrip()  # the placeholder says that sentence
         text = f"{before}{placeholder}\n{rest}".rstrip()  # before it stands whether the call succeeded
         tokens = self._counter.count(text)
-        self._transcript.decide(Retained(summary.position, summary.address, text, tokens, "model", description))
+        self._transcript.decide(
+            CompactedTextChosen(summary.position, summary.address, text, tokens, "model", description)
+        )
 
     def _changed_from(self) -> int:
         """Return the first place that changes since the last call moved; the end if none did.
@@ -97,12 +99,12 @@ class SummaryRecorder:
         self._read = len(self._transcript.log)
         places = [self._transcript.end]
         for decision in decisions:
-            if isinstance(decision, Folded) or (
-                isinstance(decision, PlannedCompaction) and decision.reason != "consumed"
+            if isinstance(decision, HistoryFolded) or (
+                isinstance(decision, PartsCompacted) and decision.reason != "consumed"
             ):
-                return self._transcript.standing.start
-            if isinstance(decision, PlannedCompaction):  # of the newest results, at the end of what is cached
+                return self._transcript.state.start
+            if isinstance(decision, PartsCompacted):  # of the newest results, at the end of what is cached
                 places += [position for position, _ in decision.parts]
-            elif isinstance(decision, Withdrawn):
+            elif isinstance(decision, ExpansionWithdrawn):
                 places += [position for position, _ in decision.places]
         return min(places)

@@ -79,7 +79,7 @@ def repeated(text: str, sources: Sequence[Source]) -> list[str] | None:
 
 
 def _stored_before(transcript: Transcript, position: int) -> Iterator[Source]:
-    for expanded in transcript.standing.expanded.values():
+    for expanded in transcript.state.expanded.values():
         if expanded.position < position:
             yield Source(expanded.text, tuple(opened.key for opened in expanded.opened))
     for entry in reversed(transcript.entries(end=position)):

@@ -14,7 +14,7 @@ from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..runtime import in_thread_if_large
 from ..tokens import TokenCounter
-from ..transcript import PartId, Retained, Transcript
+from ..transcript import CompactedTextChosen, PartId, Transcript
 from .hints import told_of
 from .known import KnownText
 from .parts import compacted_text
@@ -83,10 +83,10 @@ class Retainer:
         return self._is_open(part) or self._summaries.is_held(part)
 
     def _is_open(self, part_id: PartId) -> bool:
-        standing = self._transcript.standing
-        if not self._policy.compaction.enabled or part_id not in standing.answered_whole:
+        state = self._transcript.state
+        if not self._policy.compaction.enabled or part_id not in state.answered_whole:
             return False
-        if part_id in standing.retained or part_id in self._failed:
+        if part_id in state.retained or part_id in self._failed:
             return False
         entry = self._transcript[part_id[0]]
         if self._policy.first_view_of(entry.tool_of(part_id[1])) == "placeholder":
@@ -96,7 +96,7 @@ class Retainer:
         return stored is not None and bool(stored.refs) and part_id[1] not in entry.dropped
 
     def _choices(self) -> list[_Choice]:
-        parts = sorted(part for part in self._transcript.standing.answered_whole if self._is_open(part))
+        parts = sorted(part for part in self._transcript.state.answered_whole if self._is_open(part))
         choices: list[_Choice] = []
         for position, address in parts:
             entry = self._transcript[position]
@@ -109,13 +109,13 @@ class Retainer:
             choices.append(_Choice((position, address), part.stored.refs[0], result, hint))
         return choices
 
-    def _chosen(self, choices: Sequence[_Choice]) -> list[Retained]:
-        retained: list[Retained] = []
+    def _chosen(self, choices: Sequence[_Choice]) -> list[CompactedTextChosen]:
+        retained: list[CompactedTextChosen] = []
         for choice in choices:
             position, address = choice.part
             try:
                 text = compacted_text(self._compactors.compact(choice.result, choice.hint), choice.ref)
-                retained.append(Retained(position, address, text, self._counter.count(text)))
+                retained.append(CompactedTextChosen(position, address, text, self._counter.count(text)))
             except Exception as error:  # what stays then is the placeholder
                 self._failed.add(choice.part)
                 _logger.warning("nothing is retained of message %d: %s", position + 1, str(error) or repr(error))

@@ -223,7 +223,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
     def is_due(self) -> bool:
         """Whether the model is to be offered it now."""
         host = self._own_host
-        return not self.is_late or host is None or bool(host.transcript.standing.offered.memory_tools)
+        return not self.is_late or host is None or bool(host.transcript.state.offered.memory_tools)
 
     def bind(self, host: object) -> None:
         """Belong to this context from now on."""

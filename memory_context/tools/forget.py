@@ -227,7 +227,7 @@ def _turns(host: ToolHost) -> tuple[int, list[int]]:
         return -1, []
     spoken = [
         entry.position
-        for entry in transcript.entries(max(transcript.standing.start, now - _LOOKED_BACK_MESSAGES), now)
+        for entry in transcript.entries(max(transcript.state.start, now - _LOOKED_BACK_MESSAGES), now)
         if isinstance(entry.message, UserMessage) and entry.message.source in sources
     ]
     return now, spoken[-_TURNS:]

@@ -31,7 +31,7 @@ class ReadHistoryTool(MemoryTool):
 
     async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
         transcript = host.transcript
-        first = transcript.standing.start + 1 if args.first_message is None else args.first_message
+        first = transcript.state.start + 1 if args.first_message is None else args.first_message
         try:
             page = read_history(transcript, first, answer_limit(host), host.token_counter, args.first_character)
         except ValueError as error:

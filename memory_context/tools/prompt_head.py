@@ -19,7 +19,7 @@ from ..memory import AgentMemory, MemoryCriteria
 from ..policy import ContextPolicy
 from ..runtime import Breaker
 from ..tokens import TokenCounter
-from ..transcript import Offered, Standing, Transcript
+from ..transcript import Offered, Transcript, TranscriptState
 from .base import MemoryTool, MemoryToolConfig
 from .forget import ForgetMemoryTool
 from .history import ReadHistoryTool
@@ -91,9 +91,9 @@ class PromptHead:
         if tools:
             self._own_tools_tokens = tool_tokens(tools, self._counter)
 
-    async def look(self, memory: AgentMemory, standing: Standing) -> None:
+    async def look(self, memory: AgentMemory, state: TranscriptState) -> None:
         """Look once whether the user has memory, if late tools depend on it; waits no longer than a step may."""
-        is_decided = not self.tools or not self._are_late or standing.offered.reason
+        is_decided = not self.tools or not self._are_late or state.offered.reason
         if is_decided or self.user_has_memory is not None or self._breaker.is_open:
             return
         try:
@@ -106,10 +106,10 @@ class PromptHead:
 
     def record(self, transcript: Transcript) -> None:
         """Record what stands before the view that is handed out next, if that has changed."""
-        before = transcript.standing.offered
+        before = transcript.state.offered
         tools, reason = before.memory_tools, before.reason
         memory_tokens = before.memory_tools_tokens
-        if not reason and (reason := self._reason(transcript.standing)):
+        if not reason and (reason := self._reason(transcript.state)):
             schemas = [schema for schema in _memory_schemas() if schema["name"] in self.tools]
             tools = tuple(schema["name"] for schema in schemas)
             memory_tokens = tool_tokens(schemas, self._counter)
@@ -127,18 +127,18 @@ class PromptHead:
     @staticmethod
     def carry_over(before: Transcript, after: Transcript) -> None:
         """Keep offered what is, when the transcript is replaced by one of the same session: calls are under way."""
-        offered = before.standing.offered
-        if offered.memory_tools and not after.standing.offered.memory_tools:
+        offered = before.state.offered
+        if offered.memory_tools and not after.state.offered.memory_tools:
             after.decide(offered)
 
-    def _reason(self, standing: Standing) -> Literal["", "always", "offload", "memory"]:
+    def _reason(self, state: TranscriptState) -> Literal["", "always", "offload", "memory"]:
         if not self.tools:
             return ""
         if not self._are_late:
             return "always"
         if self.user_has_memory:
             return "memory"
-        return "offload" if standing.has_items else ""
+        return "offload" if state.has_items else ""
 
 
 @cache

@@ -103,7 +103,7 @@ def find_previous_answers(
     turn = max(end - _TURN_MESSAGES, task or 0)
     shown, steps, calls_ago, stands = 0, 0, 0, False
     said: str | None = None
-    for entry in reversed(transcript.entries(max(transcript.standing.start, end - _LOOKED_BACK_MESSAGES))):
+    for entry in reversed(transcript.entries(max(transcript.state.start, end - _LOOKED_BACK_MESSAGES))):
         calls = calls_of(entry.message)
         for index, call in enumerate(calls):
             where = transcript.pairing.answers[entry.position][index]
@@ -128,12 +128,12 @@ def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, add
 
     One that is answered and large enough to collapse may do so with the next view, although it has not yet.
     """
-    if transcript.standing.is_folded(entry.position):
+    if transcript.state.is_folded(entry.position):
         return False
     part = entry.part(address) if entry.parts is not None else None
     if part is None:
         return True
-    may_collapse = part.stored is not None and entry.position < transcript.standing.consumed
+    may_collapse = part.stored is not None and entry.position < transcript.state.consumed
     return not may_collapse and text_in_view(transcript, policy, entry, part)[0] == "full"
 
 

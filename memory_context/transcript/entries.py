@@ -17,25 +17,25 @@ from ..references import MemoryRef
 
 __all__ = [
     "Arithmetic",
-    "Cleared",
+    "ChosenBy",
+    "CompactedTextChosen",
     "Decision",
     "Entry",
-    "Expanded",
-    "Folded",
+    "ExpansionShown",
+    "ExpansionWithdrawn",
+    "HistoryFolded",
+    "MessageRedelivered",
     "Offered",
-    "Offloaded",
-    "Opened",
+    "OpenedItem",
     "Part",
     "PartId",
-    "PlannedCompaction",
-    "Redelivered",
-    "Repeated",
-    "Retained",
-    "RetainedBy",
-    "Shortened",
-    "Shown",
-    "Stored",
-    "Withdrawn",
+    "PartOffloaded",
+    "PartShortened",
+    "PartsCompacted",
+    "RepeatFound",
+    "StoredPart",
+    "ViewCleared",
+    "ViewShown",
 ]
 
 MESSAGE_OVERHEAD_TOKENS = 4
@@ -45,7 +45,7 @@ PartId = tuple[int, Address]
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredPart:
     """What the process keeps of a part whose content is committed.
 
     Attributes:
@@ -90,7 +90,7 @@ class Part:
     tokens: int
     overhead_tokens: int = 0
     is_result: bool = False
-    stored: Stored | None = None
+    stored: StoredPart | None = None
 
 
 @dataclass(eq=False)
@@ -164,17 +164,17 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Offloaded:
+class PartOffloaded:
     """The content of a part is committed. In the log `stored` has no excerpt; the entry's part has it while fresh."""
 
     position: int
     address: Address
-    stored: Stored
+    stored: StoredPart
     kind: Literal["offloaded"] = "offloaded"
 
 
 @dataclass(frozen=True)
-class Shown:
+class ViewShown:
     """A view was handed out that reached to `upto` (exclusive)."""
 
     upto: int
@@ -199,7 +199,7 @@ class Arithmetic:
 
 
 @dataclass(frozen=True)
-class PlannedCompaction:
+class PartsCompacted:
     """These parts are shown compacted from now on.
 
     `reason` is `consumed` for results that were answered just now, which rewrites nothing cached; `saves` where going
@@ -218,11 +218,11 @@ class PlannedCompaction:
         return self.reason != "consumed"
 
 
-RetainedBy = Literal["compactor", "model", "age"]
+ChosenBy = Literal["compactor", "model", "age"]
 
 
 @dataclass(frozen=True)
-class Retained:
+class CompactedTextChosen:
     """What a part is compacted to: chosen when it was answered, summarised by a model later, or less of it with age.
 
     It shows with a compaction, never by itself. A `description` is what the item is called from now on.
@@ -232,13 +232,13 @@ class Retained:
     address: Address
     text: str
     tokens: int
-    by: RetainedBy = "compactor"
+    by: ChosenBy = "compactor"
     description: str = ""
     kind: Literal["retained"] = "retained"
 
 
 @dataclass(frozen=True)
-class Folded:
+class HistoryFolded:
     """Entries before `upto`, except `kept`, are shown as one placeholder. Replaces the fold before it."""
 
     upto: int
@@ -251,7 +251,7 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Shortened:
+class PartShortened:
     """A part is shown as this shorter text, because not even the newest step fitted the budget whole."""
 
     position: int
@@ -262,7 +262,7 @@ class Shortened:
 
 
 @dataclass(frozen=True)
-class Cleared:
+class ViewCleared:
     """The view begins after this position."""
 
     position: int
@@ -270,7 +270,7 @@ class Cleared:
 
 
 @dataclass(frozen=True)
-class Redelivered:
+class MessageRedelivered:
     """The unanswered message at `position` came again after a failed run; views show the copy at `again_at` instead.
 
     Earlier versions added no copy and recorded `again_at=None`, which changes nothing.
@@ -282,7 +282,7 @@ class Redelivered:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedItem:
     """One item of an expansion.
 
     Attributes:
@@ -298,7 +298,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Expanded:
+class ExpansionShown:
     """Stored content was brought back into the view, after the message at `position`.
 
     Attributes:
@@ -313,7 +313,7 @@ class Expanded:
     position: int
     text: str
     tokens: int
-    opened: tuple[Opened, ...]
+    opened: tuple[OpenedItem, ...]
     origin: Literal["turn", "memory", "history"] = "turn"
     owner: str = ""
     kind: Literal["expanded"] = "expanded"
@@ -325,7 +325,7 @@ class Expanded:
 
 
 @dataclass(frozen=True)
-class Withdrawn:
+class ExpansionWithdrawn:
     """Expansions are no longer shown; their items stay where they are. `places` are those of `Expanded`."""
 
     places: tuple[tuple[int, str], ...]
@@ -335,7 +335,7 @@ class Withdrawn:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatFound:
     """A large text repeats what is stored, and is no item itself: it stays in the transcript.
 
     Attributes:
@@ -382,17 +382,17 @@ class Offered:
 
 
 Decision = (
-    Offloaded
-    | Shown
-    | Retained
-    | PlannedCompaction
-    | Folded
-    | Shortened
-    | Expanded
-    | Withdrawn
-    | Cleared
-    | Redelivered
-    | Repeated
+    PartOffloaded
+    | ViewShown
+    | CompactedTextChosen
+    | PartsCompacted
+    | HistoryFolded
+    | PartShortened
+    | ExpansionShown
+    | ExpansionWithdrawn
+    | ViewCleared
+    | MessageRedelivered
+    | RepeatFound
     | Offered
     | LightModelBill
 )

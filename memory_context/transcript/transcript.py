@@ -1,7 +1,7 @@
 """The transcript: everything that happened, in order, never rewritten, and what follows from it.
 
 Entries and decisions only come at the end. What they add up to (what is consumed, compacted, folded) is derived as they
-come, by the rules in `append` and `decide` and nowhere else, so replaying the same events gives the same standing.
+come, by the rules in `append` and `decide` and nowhere else, so replaying the same events gives the same state.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,25 +15,25 @@ from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from ..light_model import LightModelBill
 from ..messages import Pairing, calls_of, copy_message, results_of, source_of
 from .entries import (
-    Cleared,
+    CompactedTextChosen,
     Decision,
     Entry,
-    Expanded,
-    Folded,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    MessageRedelivered,
     Offered,
-    Offloaded,
     Part,
     PartId,
-    PlannedCompaction,
-    Redelivered,
-    Repeated,
-    Retained,
-    Shortened,
-    Shown,
-    Stored,
-    Withdrawn,
+    PartOffloaded,
+    PartsCompacted,
+    PartShortened,
+    RepeatFound,
+    StoredPart,
+    ViewCleared,
+    ViewShown,
 )
-from .standing import Standing
+from .state import TranscriptState
 from .sums import RunningSums
 
 __all__ = ["Transcript"]
@@ -44,7 +44,7 @@ class Transcript:
 
     Attributes:
         log: The decisions, each with the number of entries there were when it was taken.
-        standing: What all of it adds up to.
+        state: What all of it adds up to.
         touched: Positions of entries, in the order of events that changed how they are rendered; a new entry is one.
             It only grows, so whoever keeps something derived of the entries reads on from where it stopped.
         on_decision: Called with the transcript and each decision that is taken now, once it has taken effect; not for
@@ -58,7 +58,7 @@ class Transcript:
         self.on_decision: Callable[[Transcript, Decision], None] | None = None
         self.touched: list[int] = []
         self.pairing = Pairing()
-        self.standing = Standing.at(first_position)
+        self.state = TranscriptState.at(first_position)
         self._expanded_in_log: dict[tuple[int, str], int] = {}
         self._full_tokens = RunningSums()
         self._summed = 0
@@ -90,25 +90,25 @@ class Transcript:
 
     def entries(self, start: int | None = None, end: int | None = None) -> list[Entry]:
         """Return the entries from `start` (the view's beginning if None) up to `end` (exclusive)."""
-        start = self.standing.start if start is None else start
+        start = self.state.start if start is None else start
         return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
 
     def shown(self, end: int | None = None) -> Iterator[Entry]:
         """Yield the entries up to `end` (exclusive) that views show, in order."""
-        start, end, fold = self.standing.start, self.end if end is None else end, self.standing.fold
+        start, end, fold = self.state.start, self.end if end is None else end, self.state.fold
         kept: list[int] = []
         if fold is not None:
             kept = [position for position in sorted(fold.kept) if start <= position < min(fold.upto, end)]
             start = max(start, fold.upto)
         for position in chain(kept, range(start, end)):
-            if position not in self.standing.redelivered:
+            if position not in self.state.redelivered:
                 yield self[position]
 
     def task(self, user_sources: Sequence[str]) -> int | None:
         """Return the position of the current task: the user's latest word, else the first message to the agent."""
-        standing = self.standing
-        latest = [standing.spoken[source] for source in user_sources if source in standing.spoken]
-        return max(latest, default=standing.first_spoken)
+        state = self.state
+        latest = [state.spoken[source] for source in user_sources if source in state.spoken]
+        return max(latest, default=state.first_spoken)
 
     def full_tokens(self, start: int, end: int) -> int:
         """Return what the entries from `start` up to `end` (exclusive) take as they came; unmeasured ones count 0."""
@@ -119,7 +119,7 @@ class Transcript:
 
     def has_answer(self) -> bool:
         """Whether an assistant message ever came since the view's beginning."""
-        return self.standing.answered > self.standing.start
+        return self.state.answered > self.state.start
 
     def call_answered_by(self, position: int, index: int) -> FunctionCall | None:
         """Return the call that a result answers; None for an orphan."""
@@ -138,9 +138,9 @@ class Transcript:
         entry = self.append(message, added_at)
         if copies := self._redelivered():
             for earlier, again in copies:
-                self.decide(Redelivered(earlier.position, again.position))
+                self.decide(MessageRedelivered(earlier.position, again.position))
         elif copy := self._whole_copy():
-            self.decide(Cleared(copy))
+            self.decide(ViewCleared(copy))
         return entry
 
     def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
@@ -161,15 +161,15 @@ class Transcript:
         """Add an entry that belongs at the end as it is: for loading."""
         self._consume(entry.message)
         # a result that comes after the agent went on without it is told where it comes: the call keeps its stand-in
-        self.pairing.forget_open_calls(before=self.standing.consumed)
+        self.pairing.forget_open_calls(before=self.state.consumed)
         self._entries.append(entry)
         entry.journal = self.touched
         entry.touch()
-        self.standing.hear(entry)
+        self.state.hear(entry)
         self.pairing.add(entry.position, entry.message)
         if isinstance(entry.message, AssistantMessage):
-            self.standing.answered = self.end
-            self.standing.answers += 1
+            self.state.answered = self.end
+            self.state.answers += 1
 
     def decide(self, decision: Decision) -> None:
         """Record a decision and let it take effect."""
@@ -180,57 +180,57 @@ class Transcript:
     def replay(self, at: int, decision: Decision) -> None:
         """Let a decision take effect again that was taken when there were `at` entries."""
         self._apply(decision)
-        if isinstance(decision, Offloaded):  # its texts are with the part, and only as long as they are shown
+        if isinstance(decision, PartOffloaded):  # its texts are with the part, and only as long as they are shown
             decision = replace(decision, stored=_without_first_view(decision.stored))
-        elif isinstance(decision, Expanded):
+        elif isinstance(decision, ExpansionShown):
             self._expanded_in_log[decision.place] = len(self.log)
         self.log.append((at, decision))
 
     def _apply(self, decision: Decision) -> None:
-        standing = self.standing
-        if isinstance(decision, Offloaded):
+        state = self.state
+        if isinstance(decision, PartOffloaded):
             if decision.position >= self._first:
                 self._store(self[decision.position], decision)
-        elif isinstance(decision, Shown):
-            standing.shown = decision.upto
-            standing.unseen.clear()
-        elif isinstance(decision, Retained):
+        elif isinstance(decision, ViewShown):
+            state.shown = decision.upto
+            state.unseen.clear()
+        elif isinstance(decision, CompactedTextChosen):
             if decision.position >= self._first:
                 self._retain(decision)
-        elif isinstance(decision, PlannedCompaction):
+        elif isinstance(decision, PartsCompacted):
             self._compact(decision.parts)
-        elif isinstance(decision, Folded):
+        elif isinstance(decision, HistoryFolded):
             self.pairing.forget_open_calls(before=decision.upto)  # a result that is still to come would be folded too
-            for position in standing.fold_behind(decision):
+            for position in state.fold_behind(decision):
                 self._drop_stored_texts(self[position], self[position].measured)
             self.touched += decision.kept  # the fold before may have stood for them
-            self._withdraw([place for place in standing.expanded if standing.is_folded(place[0])])
-        elif isinstance(decision, Shortened):
-            standing.shortened[decision.position, decision.address] = decision
+            self._withdraw([place for place in state.expanded if state.is_folded(place[0])])
+        elif isinstance(decision, PartShortened):
+            state.shortened[decision.position, decision.address] = decision
             self[decision.position].touch()
-        elif isinstance(decision, Expanded):
-            if decision.position >= standing.start and not standing.is_folded(decision.position):
-                standing.expand(decision)
+        elif isinstance(decision, ExpansionShown):
+            if decision.position >= state.start and not state.is_folded(decision.position):
+                state.expand(decision)
                 self.touched.append(decision.position)
-        elif isinstance(decision, Withdrawn):
+        elif isinstance(decision, ExpansionWithdrawn):
             self._withdraw(decision.places)
-        elif isinstance(decision, Cleared):
+        elif isinstance(decision, ViewCleared):
             self._clear(decision.position)
-        elif isinstance(decision, Repeated):
-            standing.repeated.add((decision.position, decision.address))
+        elif isinstance(decision, RepeatFound):
+            state.repeated.add((decision.position, decision.address))
         elif isinstance(decision, Offered):
-            standing.offered = decision
+            state.offered = decision
         elif isinstance(decision, LightModelBill):
-            standing.light_model = decision
+            state.light_model = decision
         elif decision.again_at is not None:
-            standing.redelivered.add(decision.position)
-            if standing.first_spoken == decision.position:
+            state.redelivered.add(decision.position)
+            if state.first_spoken == decision.position:
                 later = (entry for entry in self.entries(start=decision.position + 1) if _is_told(entry))
-                fresh = (entry.position for entry in later if entry.position not in standing.redelivered)
-                standing.first_spoken = next(fresh, None)
+                fresh = (entry.position for entry in later if entry.position not in state.redelivered)
+                state.first_spoken = next(fresh, None)
             self.touched.append(decision.position)
             # what was opened for it is decided again with the copy
-            self._withdraw([place for place in standing.expanded if place[0] == decision.position])
+            self._withdraw([place for place in state.expanded if place[0] == decision.position])
 
     # --- rules
 
@@ -240,21 +240,21 @@ class Transcript:
         After a failed run AutoGen delivers everything unanswered once more, in order. Model messages have no
         identity: a repeat that is incomplete or in another order is new, and so is one of a tail that no view showed.
         """
-        standing = self.standing
-        if not standing.shown < self.end:
+        state = self.state
+        if not state.shown < self.end:
             return []
-        unanswered = max(standing.answered, standing.start)
-        came = [entry for entry in self.entries(start=max(unanswered, standing.shown)) if _is_told(entry)]
+        unanswered = max(state.answered, state.start)
+        came = [entry for entry in self.entries(start=max(unanswered, state.shown)) if _is_told(entry)]
         tail = [
             entry
-            for entry in self.entries(start=unanswered, end=standing.shown)
-            if _is_told(entry) and entry.position not in standing.redelivered
+            for entry in self.entries(start=unanswered, end=state.shown)
+            if _is_told(entry) and entry.position not in state.redelivered
         ]
         if not came or len(came) != len(tail) or not all(map(_equal, tail, (entry.message for entry in came))):
             return []
         if not self.has_answer():  # without answers of its own, what came after an earlier view answered that view
-            before = self.entries(end=standing.answered_from)
-            if any(_is_told(entry) and entry.position not in standing.redelivered for entry in before):
+            before = self.entries(end=state.answered_from)
+            if any(_is_told(entry) and entry.position not in state.redelivered for entry in before):
                 return []
         return list(zip(tail, came, strict=True))
 
@@ -263,11 +263,11 @@ class Transcript:
 
         SelectorGroupChat does so when it loads a state: into a context that is still in use, and never answered.
         """
-        standing, count = self.standing, self.end - self.standing.start
-        middle = standing.start + count // 2
-        if count < 4 or count % 2 or self.has_answer() or not standing.start < standing.shown <= middle:
+        state, count = self.state, self.end - self.state.start
+        middle = state.start + count // 2
+        if count < 4 or count % 2 or self.has_answer() or not state.start < state.shown <= middle:
             return None
-        if any(position >= standing.start for position in standing.redelivered):
+        if any(position >= state.start for position in state.redelivered):
             return None
         halves = zip(reversed(self.entries(end=middle)), reversed(self.entries(start=middle)), strict=True)
         return middle if all(_equal(old, new.message) for old, new in halves) else None
@@ -278,40 +278,40 @@ class Transcript:
         return (
             isinstance(message, UserMessage)
             and isinstance(previous, AssistantMessage)
-            and self.end - 1 == self.standing.own_answer
+            and self.end - 1 == self.state.own_answer
             and source_of(message) == source_of(previous)
         )
 
-    def _store(self, entry: Entry, decision: Offloaded) -> None:
+    def _store(self, entry: Entry, decision: PartOffloaded) -> None:
         part = entry.part(decision.address)
         part.stored = decision.stored
         entry.touch()
-        self.standing.has_items |= bool(decision.stored.refs)
-        if entry.position < self.standing.start or self.standing.is_folded(entry.position):
+        self.state.has_items |= bool(decision.stored.refs)
+        if entry.position < self.state.start or self.state.is_folded(entry.position):
             self._drop_stored_texts(entry, [part])
-        elif part.is_result and entry.position < self.standing.consumed:
+        elif part.is_result and entry.position < self.state.consumed:
             part.stored = _without_first_view(part.stored)  # stored late: the agent has read it whole
-            self.standing.answered_whole.add((entry.position, part.address))
-        self.standing.note_facts(entry.position, part)
+            self.state.answered_whole.add((entry.position, part.address))
+        self.state.note_facts(entry.position, part)
 
     def _consume(self, message: LLMMessage) -> None:
-        standing = self.standing
-        if standing.shown <= standing.consumed:
+        state = self.state
+        if state.shown <= state.consumed:
             return
         if isinstance(message, AssistantMessage):
-            standing.own_answer = self.end
+            state.own_answer = self.end
         if isinstance(message, AssistantMessage) or not self.has_answer():
-            seen = self.entries(start=standing.consumed, end=standing.shown)
-            standing.answered_from, standing.consumed = standing.consumed, standing.shown
-            standing.answered_whole |= {
+            seen = self.entries(start=state.consumed, end=state.shown)
+            state.answered_from, state.consumed = state.consumed, state.shown
+            state.answered_whole |= {
                 (entry.position, part.address)
                 for entry in seen
-                if not standing.is_folded(entry.position)
+                if not state.is_folded(entry.position)
                 for part in entry.measured
-                if part.is_result and part.stored and (entry.position, part.address) not in standing.compacted
+                if part.is_result and part.stored and (entry.position, part.address) not in state.compacted
             }
 
-    def _retain(self, decision: Retained) -> None:
+    def _retain(self, decision: CompactedTextChosen) -> None:
         entry = self[decision.position]
         part = entry.part(decision.address)
         if part.stored is not None:
@@ -319,8 +319,8 @@ class Transcript:
             if decision.description:
                 refs = (replace(refs[0], description=decision.description), *refs[1:])
             part.stored = replace(part.stored, refs=refs, compacted=decision.text, compacted_tokens=decision.tokens)
-            self.standing.retained[decision.position, decision.address] = decision.by
-            self.standing.note_facts(entry.position, part)
+            self.state.retained[decision.position, decision.address] = decision.by
+            self.state.note_facts(entry.position, part)
             entry.touch()
             if part.stored.excerpt is not None:
                 entry.drop_texts([decision.address])  # the view goes on with the excerpt
@@ -328,13 +328,13 @@ class Transcript:
     def _compact(self, parts: Iterable[PartId]) -> None:
         of_entry: dict[int, list[Part]] = {}
         for position, address in parts:
-            self.standing.compacted.add((position, address))
-            self.standing.answered_whole.discard((position, address))
+            self.state.compacted.add((position, address))
+            self.state.answered_whole.discard((position, address))
             of_entry.setdefault(position, []).append(self[position].part(address))
         for position, compacted in of_entry.items():
             self._drop_stored_texts(self[position], compacted)
             for part in compacted:
-                self.standing.note_facts(position, part)
+                self.state.note_facts(position, part)
 
     @staticmethod
     def _drop_stored_texts(entry: Entry, parts: list[Part]) -> None:
@@ -348,25 +348,25 @@ class Transcript:
 
     def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
         for place in places:
-            if self.standing.withdraw(place):
+            if self.state.withdraw(place):
                 self.touched.append(place[0])
                 index = self._expanded_in_log.pop(place)
                 at, expanded = self.log[index]
-                if isinstance(expanded, Expanded):
+                if isinstance(expanded, ExpansionShown):
                     self.log[index] = (at, replace(expanded, text=""))  # no view shows it again; what it took is known
 
     def _clear(self, position: int) -> None:
-        self._withdraw([*self.standing.expanded])
-        before, self.standing = self.standing, Standing.at(position)
-        self.standing.offered, self.standing.light_model = before.offered, before.light_model
+        self._withdraw([*self.state.expanded])
+        before, self.state = self.state, TranscriptState.at(position)
+        self.state.offered, self.state.light_model = before.offered, before.light_model
         for entry in self.entries():
-            self.standing.hear(entry)
+            self.state.hear(entry)
         self.pairing.forget_open_calls(before=position)
         for entry in self.entries(start=self._first, end=position):
             self._drop_stored_texts(entry, entry.measured)
 
 
-def _without_first_view(stored: Stored) -> Stored:
+def _without_first_view(stored: StoredPart) -> StoredPart:
     return replace(stored, excerpt=None, headline="")  # what it took stays known
 
 

@@ -1,7 +1,7 @@
 from .budget import Budget, session_tag
+from .explain import Decided, SegmentChange, ViewReport, report, stable_tokens
 from .history import HistoryPage, folded_text, history_text, read_history
 from .render import MEMORY_SOURCE, Renderer, current_task, render
-from .report import Decided, SegmentChange, ViewReport, report, stable_tokens
 from .view import PartState, Segment, View, ViewMessage
 
 __all__ = [

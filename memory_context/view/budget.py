@@ -19,11 +19,11 @@ from autogen_core.models import SystemMessage
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, Folded, PartId, PlannedCompaction, Transcript, Withdrawn
+from ..transcript import Decision, Entry, ExpansionWithdrawn, HistoryFolded, PartId, PartsCompacted, Transcript
 from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
-from .shortening import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
+from .shorten import LEAST_EXCERPT_TOKENS, ExcerptNeededError, Shortener, ShownPart
 from .view import View
 
 __all__ = ["Budget", "session_tag"]
@@ -124,10 +124,10 @@ class Budget:
 
         Called before a turn decides what to open, too: what is compacted for the next view is not in sight.
         """
-        standing, policy = transcript.standing, self._policy
+        state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
-            transcript.decide(PlannedCompaction(at_once, "consumed"))
-        if not policy.compaction.enabled or not (standing.answered_whole or standing.expanded):
+            transcript.decide(PartsCompacted(at_once, "consumed"))
+        if not policy.compaction.enabled or not (state.answered_whole or state.expanded):
             return
         _record(transcript, saving_changes(transcript, self._renderer.render(transcript), policy, is_held))
         if aged := aged_results(transcript, policy, self._counter):
@@ -138,7 +138,7 @@ class Budget:
         """Return the answered results that were shown by their placeholders from the first view on."""
         return tuple(
             (position, address)
-            for position, address in sorted(transcript.standing.answered_whole)
+            for position, address in sorted(transcript.state.answered_whole)
             for entry in (transcript[position],)
             for stored in (entry.part(address).stored,)
             if stored is not None and stored.refs
@@ -150,48 +150,48 @@ class Budget:
     def _withdraw_ended(self, transcript: Transcript, view: View) -> list[Decision]:
         """Withdraw what was brought back for turns that have ended."""
         task = current_task(transcript, self._policy)
-        standing = transcript.standing
-        ended = [place for place in standing.expanded if place not in standing.unseen and place[0] < (task or 0)]
-        return [Withdrawn(tuple(ended), "planned")] if ended else []
+        state = transcript.state
+        ended = [place for place in state.expanded if place not in state.unseen and place[0] < (task or 0)]
+        return [ExpansionWithdrawn(tuple(ended), "planned")] if ended else []
 
     def _withdraw_all(self, transcript: Transcript, view: View) -> list[Decision]:
-        places = tuple(transcript.standing.expanded)
-        return [Withdrawn(places, "budget")] if places else []
+        places = tuple(transcript.state.expanded)
+        return [ExpansionWithdrawn(places, "budget")] if places else []
 
     def _compact_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
         """Compact what is answered and stored; not arguments, since models copy what they see there."""
         task = current_task(transcript, self._policy)
         parts = [
             (entry.position, part.address)
-            for entry in transcript.shown(end=transcript.standing.consumed)
+            for entry in transcript.shown(end=transcript.state.consumed)
             if entry.position != task
             for part in entry.measured
             if part.stored
             and part.address.kind != "arguments"
-            and (entry.position, part.address) not in transcript.standing.compacted
+            and (entry.position, part.address) not in transcript.state.compacted
         ]
-        decisions: list[Decision] = [PlannedCompaction(tuple(parts), "budget")] if parts else []
-        if task is not None and task < transcript.standing.consumed:
+        decisions: list[Decision] = [PartsCompacted(tuple(parts), "budget")] if parts else []
+        if task is not None and task < transcript.state.consumed:
             # what of a task is always whole has a limit; the rest of a longer one gives way first
             limit = self._policy.first_view_limit_tokens
             entry = transcript[task]
             for part in entry.measured:
                 is_too_long = part.address.kind == "text" and part.tokens > limit
-                if is_too_long and (task, part.address) not in transcript.standing.shortened:
+                if is_too_long and (task, part.address) not in transcript.state.shortened:
                     shortened = self._shortener.excerpted(entry, part, limit)
                     decisions += [shortened] if shortened else []
         return decisions
 
     def _fold_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
         limit = self._policy.view_limit_tokens or 0
-        return self._fold(transcript, view, transcript.standing.consumed, int(limit * self._policy.fold_to_ratio))
+        return self._fold(transcript, view, transcript.state.consumed, int(limit * self._policy.fold_to_ratio))
 
     def _fold_fresh(self, transcript: Transcript, view: View) -> list[Decision]:
         return self._fold(transcript, view, transcript.end, self._policy.view_limit_tokens or 0)
 
     def _trim_fold(self, transcript: Transcript, view: View) -> list[Decision]:
         """Let the fold's placeholder say less before the task has to."""
-        fold = transcript.standing.fold
+        fold = transcript.state.fold
         if fold is None:
             return []
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
@@ -200,7 +200,7 @@ class Budget:
 
     def _fold_all_but_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         task = current_task(transcript, self._policy)
-        if task is None or transcript.end - transcript.standing.start < 2:
+        if task is None or transcript.end - transcript.state.start < 2:
             return []
         return [self._folded(transcript, transcript.end, (task,))]
 
@@ -214,24 +214,22 @@ class Budget:
 
     def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
         """Fold the oldest whole steps before `end` until the view is down to the target, or no more can be."""
-        standing = transcript.standing
+        state = transcript.state
         kept = self._kept(transcript)
         tokens: dict[int, int] = {}
         for message in view.messages:
             tokens[message.position] = tokens.get(message.position, 0) + message.tokens
         text_limit = self._fold_text_limit()
         size = view.tokens + text_limit
-        if standing.fold is not None:
-            size -= standing.fold.tokens
-        upto = standing.fold.upto if standing.fold else standing.start
+        if state.fold is not None:
+            size -= state.fold.tokens
+        upto = state.fold.upto if state.fold else state.start
         for step_end in self._step_ends(transcript, upto, end):
             if size <= target:
                 break
             size -= sum(tokens.get(position, 0) for position in range(upto, step_end) if position not in kept)
             upto = step_end
-        before = (
-            (*standing.fold.kept, *range(standing.fold.upto, upto)) if standing.fold else range(standing.start, upto)
-        )
+        before = (*state.fold.kept, *range(state.fold.upto, upto)) if state.fold else range(state.start, upto)
         if all(position in kept for position in before):
             return []
         stays = tuple(p for p in kept if p < upto)
@@ -247,9 +245,9 @@ class Budget:
 
     def _folded(
         self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
-    ) -> Folded:
+    ) -> HistoryFolded:
         """Return the fold of the entries before `upto`, except `kept`. It costs what was not folded before."""
-        start = transcript.standing.start
+        start = transcript.state.start
         first = next(p for p in range(start, upto) if p not in kept)
         last = next(p for p in range(upto - 1, start - 1, -1) if p not in kept)
         among = [p for p in kept if start <= p < upto]
@@ -267,7 +265,7 @@ class Budget:
             self._lines = FoldedLines(transcript, self._policy)
         text_limit = self._fold_text_limit() if text_limit is None else text_limit
         text = self._lines.text(ref, upto, kept, text_limit, self._counter)
-        return Folded(upto, kept, ref, text, self._counter.count(text))
+        return HistoryFolded(upto, kept, ref, text, self._counter.count(text))
 
     def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:
         """Shorten the newest step's arguments at once if results and texts cannot make up for them."""
@@ -303,7 +301,7 @@ class Budget:
     def _fresh(self, transcript: Transcript) -> list[Entry]:
         """What is not answered yet, but for the instructions and the task."""
         kept = self._kept(transcript)
-        start = max(transcript.standing.consumed, transcript.standing.start)
+        start = max(transcript.state.consumed, transcript.state.start)
         return [entry for entry in transcript.entries(start=start) if entry.position not in kept]
 
     def _shown(self, transcript: Transcript, entries: Iterable[Entry], kinds: tuple[str, ...]) -> list[ShownPart]:
@@ -311,7 +309,7 @@ class Budget:
         return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
             for entry in entries
-            if not transcript.standing.is_hidden(entry.position)
+            if not transcript.state.is_hidden(entry.position)
             for part in entry.measured
             if part.address.kind in kinds
         ]
@@ -321,7 +319,7 @@ class Budget:
     def _kept(self, transcript: Transcript) -> list[int]:
         """Positions that never fold before all else has: the instructions at the beginning and the current task."""
         kept: list[int] = []
-        for position in range(transcript.standing.start, transcript.end):
+        for position in range(transcript.state.start, transcript.end):
             if not isinstance(transcript[position].message, SystemMessage):
                 break
             kept.append(position)

@@ -17,13 +17,13 @@ from ..policy import CachePolicy, ContextPolicy
 from ..tokens import TokenCounter
 from ..transcript import (
     Arithmetic,
+    CompactedTextChosen,
     Decision,
+    ExpansionWithdrawn,
     PartId,
-    PlannedCompaction,
-    Retained,
-    Standing,
+    PartsCompacted,
     Transcript,
-    Withdrawn,
+    TranscriptState,
 )
 from .render import View, ViewMessage
 
@@ -54,7 +54,7 @@ def expected_calls(transcript: Transcript, policy: CachePolicy) -> int:
     """
     if policy.expected_calls is not None:
         return policy.expected_calls
-    return max(transcript.standing.answers, LEAST_EXPECTED_CALLS)
+    return max(transcript.state.answers, LEAST_EXPECTED_CALLS)
 
 
 def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy) -> Arithmetic:
@@ -91,18 +91,18 @@ def saving_changes(
         sum_ = arithmetic_of(removed, cached - before - removed + uncached, calls, policy.cache)
         if sum_.net > (best[0].net if best else 0.0):
             best = sum_, number
-    return [] if best is None else _decisions(changes[best[1] :], best[0], transcript.standing)
+    return [] if best is None else _decisions(changes[best[1] :], best[0], transcript.state)
 
 
-def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[Retained]:
+def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[CompactedTextChosen]:
     """Return what stays of the oldest results if the facts of all have become too many: none of their facts.
 
     The facts of one result are worth their room as long as it is likely to be asked for; in a run of hundreds they
     would fill the view.
     """
-    facts, limit = transcript.standing.facts, policy.compaction.facts_in_view_tokens
+    facts, limit = transcript.state.facts, policy.compaction.facts_in_view_tokens
     total = sum(facts.values())
-    aged: list[Retained] = []
+    aged: list[CompactedTextChosen] = []
     if total > limit:
         for position, address in sorted(facts):
             if total <= limit * FACTS_SHARE_KEPT:
@@ -110,26 +110,28 @@ def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCo
             stored = transcript[position].part(address).stored
             bare = stored.compacted.partition("\n")[0] if stored else ""
             total -= facts[position, address]
-            aged.append(Retained(position, address, bare, counter.count(bare), "age"))
+            aged.append(CompactedTextChosen(position, address, bare, counter.count(bare), "age"))
     return aged
 
 
-def ageing_of(aged: Sequence[Retained], transcript: Transcript, view: View, policy: ContextPolicy) -> PlannedCompaction:
+def ageing_of(
+    aged: Sequence[CompactedTextChosen], transcript: Transcript, view: View, policy: ContextPolicy
+) -> PartsCompacted:
     """Return the decision that shows results without the facts they still have, with its sum."""
     parts = tuple((one.position, one.address) for one in aged)
     stored = [transcript[position].part(address).stored for position, address in parts]
     before = sum(one.compacted_tokens for one in stored if one is not None)
     removed = before - sum(one.tokens for one in aged)
-    behind = sum(m.tokens for m in view.messages if aged[0].position <= m.position < transcript.standing.shown)
+    behind = sum(m.tokens for m in view.messages if aged[0].position <= m.position < transcript.state.shown)
     calls = expected_calls(transcript, policy.cache)
-    return PlannedCompaction(parts, "aged", arithmetic_of(removed, max(behind - removed, 0), calls, policy.cache))
+    return PartsCompacted(parts, "aged", arithmetic_of(removed, max(behind - removed, 0), calls, policy.cache))
 
 
 class _SeenTokens:
     """What the messages of a view take that stood in the one handed out last."""
 
     def __init__(self, transcript: Transcript, view: View) -> None:
-        shown = transcript.standing.shown
+        shown = transcript.state.shown
         self._view = view
         self._end = view.index_at(shown)
         places = {place for entry in transcript.entries(start=shown) for place in transcript.calls_answered_by(entry)}
@@ -151,16 +153,16 @@ def _changes(
     transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
 ) -> list[_Change]:
     """Return what messages that were handed out would lose, in their order; looks only at those that could."""
-    standing = transcript.standing
+    state = transcript.state
     task = transcript.task(policy.user_sources) or 0
-    places = {*standing.expanded_at}
-    for position in {position for position, _ in standing.answered_whole}:
+    places = {*state.expanded_at}
+    for position in {position for position, _ in state.answered_whole}:
         places |= {position, *transcript.calls_answered_by(transcript[position])}
     changes = (
         _change_of(index, view.messages[index], transcript, task, is_held)
         for place in sorted(places)
         for index in view.indexes_at(place)
-        if view.messages[index].position < standing.shown
+        if view.messages[index].position < state.shown
     )
     return [change for change in changes if change.removed_tokens]
 
@@ -168,16 +170,16 @@ def _changes(
 def _change_of(
     index: int, message: ViewMessage, transcript: Transcript, task: int, is_held: Callable[[PartId], bool]
 ) -> _Change:
-    standing = transcript.standing
+    state = transcript.state
     removed, parts = 0, list[PartId]()
     for segment in message.segments:
         if segment.kind == "expansion":
             place = segment.expansion_place  # an agent's Memory says itself what is shown, and for how long
-            is_turns = place in standing.expanded and standing.expanded[place].origin == "turn"
-            is_answered = place not in standing.unseen and segment.position < standing.consumed
+            is_turns = place in state.expanded and state.expanded[place].origin == "turn"
+            is_answered = place not in state.unseen and segment.position < state.consumed
             is_over = is_turns and is_answered and segment.position < task
             return _Change(index, message.tokens, (), (place,)) if is_over else _Change(index, 0)
-        if segment.part is None or segment.part not in standing.answered_whole or is_held(segment.part):
+        if segment.part is None or segment.part not in state.answered_whole or is_held(segment.part):
             continue
         part = transcript[segment.position].part(segment.part[1])
         saved = segment.tokens - part.overhead_tokens - (part.stored.compacted_tokens if part.stored else 0)
@@ -187,15 +189,15 @@ def _change_of(
     return _Change(index, removed, tuple(parts))
 
 
-def _decisions(changes: list[_Change], arithmetic: Arithmetic, standing: Standing) -> list[Decision]:
+def _decisions(changes: list[_Change], arithmetic: Arithmetic, state: TranscriptState) -> list[Decision]:
     parts = tuple(part for change in changes for part in change.parts)
     places = tuple(place for change in changes for place in change.places)
     decisions: list[Decision] = []
     if parts:
         # what stood in the last view for the first time, if none has been handed out since it was answered
-        is_newest = all(position >= standing.answered_from for position, _ in parts)
-        is_recent = is_newest and standing.shown == standing.consumed and not places
-        decisions.append(PlannedCompaction(parts, "consumed" if is_recent else "saves", arithmetic))
+        is_newest = all(position >= state.answered_from for position, _ in parts)
+        is_recent = is_newest and state.shown == state.consumed and not places
+        decisions.append(PartsCompacted(parts, "consumed" if is_recent else "saves", arithmetic))
     if places:
-        decisions.append(Withdrawn(places, "planned", None if parts else arithmetic))
+        decisions.append(ExpansionWithdrawn(places, "planned", None if parts else arithmetic))
     return decisions

@@ -56,7 +56,7 @@ def _positions_of(session_tag: str, key: str) -> range | None:
 def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | None:
     """Return what a fold's key of this session stands for; None for any other key."""
     positions = _positions_of(session_tag, key)
-    if positions is None or not transcript.standing.start <= positions.start < positions.stop <= transcript.end:
+    if positions is None or not transcript.state.start <= positions.start < positions.stop <= transcript.end:
         return None
     return "\n".join(history_text(transcript[position]) for position in positions)
 
@@ -98,7 +98,7 @@ def read_history(
     Raises:
         ValueError: There is no such message; says which there are.
     """
-    begin, end = transcript.standing.start, transcript.end
+    begin, end = transcript.state.start, transcript.end
     if not begin < first_message <= end:
         available = f"messages {begin + 1}-{end}" if end > begin else "no messages yet"
         raise ValueError(f"there is no message {first_message}; this session has {available}")
@@ -146,7 +146,7 @@ class FoldedLines:
 
         The lines that do not fit are counted, and one `read_history` away.
         """
-        first = next(position for position in count(self.transcript.standing.start) if position not in kept)
+        first = next(position for position in count(self.transcript.state.start) if position not in kept)
         head = (
             f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
             f"read_history(first_message={first + 1}) pages it, "
@@ -170,7 +170,7 @@ class FoldedLines:
         for position in dict.fromkeys(transcript.touched[self._read :]):
             counts.put(position - transcript.first, len(_gist(transcript[position], self._policy)))
         self._read = len(transcript.touched)
-        start = transcript.standing.start
+        start = transcript.state.start
         behind = counts.before(upto - transcript.first) - counts.before(start - transcript.first)
         among = [position for position in kept if start <= position < upto]
         return behind - sum(len(_gist(transcript[position], self._policy)) for position in among)
@@ -179,7 +179,7 @@ class FoldedLines:
         transcript, position = self.transcript, upto
         while True:
             position = transcript.first + self._counts.last_before(position - transcript.first)
-            if position < transcript.standing.start:
+            if position < transcript.state.start:
                 return
             if position not in kept:
                 yield from reversed(_gist(transcript[position], self._policy))

@@ -26,9 +26,9 @@ from ..messages import (
 )
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Entry, Expanded, Folded, Part, Transcript
+from ..transcript import Entry, ExpansionShown, HistoryFolded, Part, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
-from .view import Messages, PartState, Segment, View, ViewMessage
+from .view import MessageList, PartState, Segment, View, ViewMessage
 
 __all__ = ["MEMORY_SOURCE", "Renderer", "current_task", "render", "text_in_view"]
 
@@ -46,11 +46,11 @@ def text_in_view(
 ) -> tuple[PartState, str | None, int]:
     """Return the state of a part, the text shown for it (None if it is the message's own), and that text's tokens."""
     part_id = (entry.position, part.address)
-    standing = transcript.standing
-    if part.stored is not None and part_id in standing.compacted:
+    state = transcript.state
+    if part.stored is not None and part_id in state.compacted:
         return "placeholder", part.stored.compacted, part.stored.compacted_tokens
-    if part_id in standing.shortened:
-        shortened = standing.shortened[part_id]
+    if part_id in state.shortened:
+        shortened = state.shortened[part_id]
         return "shortened", shortened.text, shortened.tokens
     if part.stored is not None and part.is_result:
         # what the agent looked up itself is to be read once
@@ -86,23 +86,23 @@ class Renderer:
         self._transcript = transcript
         self._read = 0  # of what is touched
         self._end = 0  # entries before it are rendered
-        self._frame: tuple[int, Folded | None] = (0, None)
+        self._frame: tuple[int, HistoryFolded | None] = (0, None)
         self._said_by_system: set[str] = set()
-        self._messages = Messages()
+        self._messages = MessageList()
 
     def render(self, transcript: Transcript) -> View:
         """Return the view of a measured transcript."""
         if transcript is not self._transcript:
             self._begin(transcript)
         touched = self._touched(transcript)
-        standing = transcript.standing
-        is_same_frame = standing.start == self._frame[0] and standing.fold is self._frame[1]
+        state = transcript.state
+        is_same_frame = state.start == self._frame[0] and state.fold is self._frame[1]
         if is_same_frame and not any(_is_system(transcript[one]) for one in touched):
             for position in sorted(touched):
                 self._replace(transcript, position)
             self._extend(transcript)
         else:
-            self._frame = (standing.start, standing.fold)
+            self._frame = (state.start, state.fold)
             self._assemble(transcript, touched)
         self._end = transcript.end
         return self._messages.newest()
@@ -118,7 +118,7 @@ class Renderer:
 
     def _replace(self, transcript: Transcript, position: int) -> None:
         """Render an entry anew that stands in the view."""
-        if position < self._frame[0] or transcript.standing.is_folded(position):
+        if position < self._frame[0] or transcript.state.is_folded(position):
             return
         self._messages.replace(*self._messages.places(position), list(self._block(transcript, transcript[position])))
 
@@ -131,7 +131,7 @@ class Renderer:
 
     def _assemble(self, transcript: Transcript, touched: Set[int]) -> None:
         """Put the list together anew."""
-        standing = transcript.standing
+        state = transcript.state
         kept: dict[int, list[ViewMessage]] = {}
         for message in self._messages.messages:
             if message.segments[:1] and message.segments[0].kind == "fold":
@@ -140,8 +140,8 @@ class Renderer:
         self._said_by_system = set()
         messages: list[ViewMessage] = []
         for position in _places(transcript):
-            if standing.fold is not None and standing.is_folded(position):
-                messages.append(self._fold_message(standing.fold, position))
+            if state.fold is not None and state.is_folded(position):
+                messages.append(self._fold_message(state.fold, position))
             elif position in kept and position not in touched and not _is_system(transcript[position]):
                 messages += kept[position]
             else:
@@ -151,7 +151,7 @@ class Renderer:
     def _block(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
         """Render what stands at an entry: the message, with the results of its calls; what was opened for it."""
         message = entry.message
-        if entry.position in transcript.standing.redelivered:
+        if entry.position in transcript.state.redelivered:
             return
         if isinstance(message, FunctionExecutionResultMessage):
             yield from self._orphans(transcript, entry)
@@ -160,7 +160,7 @@ class Renderer:
         elif message.content not in self._said_by_system:
             self._said_by_system.add(message.content)
             yield from self._message(transcript, entry)
-        expanded = transcript.standing.expanded_at.get(entry.position, {}).values()
+        expanded = transcript.state.expanded_at.get(entry.position, {}).values()
         for number, one in enumerate(sorted(expanded, key=lambda one: one.origin == "memory")):
             yield self._expansion(one, number)
 
@@ -219,7 +219,7 @@ class Renderer:
                 entry.position,
             )
 
-    def _fold_message(self, fold: Folded, position: int) -> ViewMessage:
+    def _fold_message(self, fold: HistoryFolded, position: int) -> ViewMessage:
         tokens = fold.tokens + self._counter.count(MEMORY_SOURCE)
         keys = (fold.ref.key,)
         return ViewMessage(
@@ -230,7 +230,7 @@ class Renderer:
             position,
         )
 
-    def _expansion(self, expanded: Expanded, number: int) -> ViewMessage:
+    def _expansion(self, expanded: ExpansionShown, number: int) -> ViewMessage:
         tokens = expanded.tokens + self._counter.count(MEMORY_SOURCE)
         why = "; ".join(f"{opened.key}: {opened.why}" for opened in expanded.opened)
         keys = tuple(opened.key for opened in expanded.opened)
@@ -288,7 +288,7 @@ class Renderer:
 
 def _places(transcript: Transcript) -> Iterator[int]:
     """Yield the positions of the entries that the view shows, and the first folded one for all of them."""
-    start, fold = transcript.standing.start, transcript.standing.fold
+    start, fold = transcript.state.start, transcript.state.fold
     if fold is not None:
         first_folded = next(position for position in count(start) if position not in fold.kept)
         yield from sorted({position for position in (*fold.kept, first_folded) if start <= position < fold.upto})

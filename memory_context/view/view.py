@@ -12,7 +12,7 @@ from autogen_core.models import LLMMessage
 from ..messages import Address, PartKind, copy_message
 from ..transcript import PartId
 
-__all__ = ["Messages", "PartState", "Segment", "View", "ViewMessage"]
+__all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
 
 _PLACE, _TOKENS = attrgetter("place"), attrgetter("tokens")
 
@@ -98,8 +98,8 @@ class View:
         tokens: Tokens of all messages.
     """
 
-    def __init__(self, shared: "Messages | None" = None) -> None:
-        self._shared = Messages() if shared is None else shared
+    def __init__(self, shared: "MessageList | None" = None) -> None:
+        self._shared = MessageList() if shared is None else shared
         self._newer: View | None = None
         self._changes: list[_Change] = []  # to the newer one, in their order
         self.tokens = self._shared.tokens
@@ -162,7 +162,7 @@ class View:
         self._newer, self._changes = newer, changes
 
 
-class Messages:
+class MessageList:
     """The messages of a renderer's newest view.
 
     Attributes:

@@ -27,7 +27,7 @@ from ..messages import Address
 from ..references import shorten
 from ..runtime import Background, Timer
 from ..store import ChatMessage
-from ..transcript import Expanded
+from ..transcript import ExpansionShown
 from .problems import ProblemError
 from .schemas import ChatStep, replace_surrogates
 
@@ -189,7 +189,7 @@ def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatSte
 
 def _opened_since(context: MemoryContext, position: int) -> Iterator[ChatStep]:
     for _, decision in context.transcript.log[position:]:
-        if isinstance(decision, Expanded) and decision.opened:
+        if isinstance(decision, ExpansionShown) and decision.opened:
             for item in decision.opened:
                 yield _step("memory", item.key, item.why)
 

@@ -25,7 +25,7 @@ from chainlit.utils import utc_now
 
 from memory_context import MemoryContext, MemoryRef
 from memory_context.messages import Address
-from memory_context.transcript import Expanded
+from memory_context.transcript import ExpansionShown
 
 from .chats import LiveChat
 from .failures import UNANSWERED
@@ -189,7 +189,7 @@ class TurnDisplay:
         for name, context in self._chat.contexts.items():
             log = context.transcript.log
             for _, decision in log[self._seen.get(name, 0) :]:
-                if isinstance(decision, Expanded) and decision.opened:
+                if isinstance(decision, ExpansionShown) and decision.opened:
                     await self._show_opened([(item.key, item.why) for item in decision.opened], context)
             self._seen[name] = len(log)
 

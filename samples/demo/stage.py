@@ -55,7 +55,7 @@ class Stage:
         """Run one turn and return the agent's answer."""
         self.recorder.turn = number
         result = await self.agent.run(task=task)
-        own_tools = self.context.transcript.standing.offered.memory_tools
+        own_tools = self.context.transcript.state.offered.memory_tools
         for message in result.messages:
             if isinstance(message, ToolCallExecutionEvent):
                 self.found.extend(result.content for result in message.content if result.name not in own_tools)

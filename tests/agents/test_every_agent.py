@@ -23,7 +23,7 @@ from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore, PostgresMemory
-from memory_context.transcript import Redelivered
+from memory_context.transcript import MessageRedelivered
 
 from ..context.histories import check_pairing
 from ..context.lights import Light, choose
@@ -221,7 +221,7 @@ async def test_a_thread_that_is_only_alike_is_no_second_delivery(store: MemorySt
             await context.get_messages()
     texts = said(await context.get_messages())
     assert texts == ["go", "Hi."] * 4
-    assert not any(isinstance(decision, Redelivered) for _, decision in context.transcript.log)
+    assert not any(isinstance(decision, MessageRedelivered) for _, decision in context.transcript.log)
 
 
 async def test_swarm_hands_its_context_on(store: MemoryStore):

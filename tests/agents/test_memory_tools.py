@@ -20,7 +20,7 @@ from openai import AuthenticationError
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.messages import results_of
 from memory_context.tools.prompt_head import tool_tokens
-from memory_context.transcript import Folded, PlannedCompaction
+from memory_context.transcript import HistoryFolded, PartsCompacted
 
 from ..context.steps import add_step
 from .scripted import calls, model, report, seen, text_of
@@ -240,7 +240,7 @@ async def step(context: MemoryContext, *wanted: tuple[str, dict[str, Any]]) -> l
     await context.get_messages()
     transcript = context.transcript
     large = [(e.position, part.address) for e in transcript.entries() for part in e.measured if part.stored]
-    transcript.decide(PlannedCompaction(tuple(large), "budget"))
+    transcript.decide(PartsCompacted(tuple(large), "budget"))
     calls = [FunctionCall(f"{context.transcript.end}-{i}", json.dumps(a), name) for i, (name, a) in enumerate(wanted)]
     await context.add_message(AssistantMessage(content=calls, source="coder"))
     answers = [
@@ -329,7 +329,7 @@ async def test_what_stands_above_is_not_repeated(context: MemoryContext) -> None
     await say(context)
     assert "stands above" in await look(context, "retrieve_memory", memory_key=key)
     transcript = context.transcript
-    transcript.decide(Folded(transcript.end, (), MemoryRef("history_1-9_x", "folded", 9), "folded", 2))
+    transcript.decide(HistoryFolded(transcript.end, (), MemoryRef("history_1-9_x", "folded", 9), "folded", 2))
     await say(context)
     assert await look(context, "retrieve_memory", memory_key=key) == "milk, eggs"
 

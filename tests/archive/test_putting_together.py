@@ -12,7 +12,15 @@ from memory_context.archive.resuming import said_meanwhile
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import Archived, StoredBatch
-from memory_context.transcript import Cleared, Offloaded, Part, PlannedCompaction, Stored, Transcript, save_events
+from memory_context.transcript import (
+    Part,
+    PartOffloaded,
+    PartsCompacted,
+    StoredPart,
+    Transcript,
+    ViewCleared,
+    save_events,
+)
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 TEXT = Address("text", 0)
@@ -134,9 +142,9 @@ def test_damaged_batch_is_left_out_and_named_and_a_whole_one_that_cannot_be_read
 
 def test_cleared_messages_stay_in_the_archive_only():
     transcript = transcript_of(6)
-    transcript.decide(Cleared(4))
+    transcript.decide(ViewCleared(4))
     found = restored(archived(batch(0, save_events(transcript, 0, 0))))
-    assert (found.transcript.first, found.transcript.standing.start, found.transcript.end) == (4, 4, 6)
+    assert (found.transcript.first, found.transcript.state.start, found.transcript.end) == (4, 4, 6)
     assert found.report.messages == 2
 
 
@@ -154,18 +162,18 @@ def test_messages_said_before_the_history_came_are_added_once_and_clears_stay_in
         (f"message {number}", BEGAN + timedelta(seconds=number)) for number in (2, 3, 4)
     ]
     assert said_meanwhile(meanwhile, 3, history) == told[2:]
-    meanwhile.decide(Cleared(2))
+    meanwhile.decide(ViewCleared(2))
     assert said_meanwhile(meanwhile, 0, history) == [told[0], None, *told[1:]]
     assert said_meanwhile(meanwhile, 3, history) == [None, told[2]]
-    meanwhile.decide(Cleared(4))
+    meanwhile.decide(ViewCleared(4))
     assert said_meanwhile(meanwhile, 0, history) == [*told, None]
 
 
 def test_message_said_before_the_history_came_refers_to_what_only_the_store_has():
     meanwhile = transcript_of(2, first=5)
-    stored = Stored((MemoryRef("key", "an item", 5),), "the reference", 5)
-    meanwhile.decide(Offloaded(0, TEXT, stored))
-    meanwhile.decide(Offloaded(1, TEXT, stored))
-    meanwhile.decide(PlannedCompaction(((0, TEXT),), "budget"))
+    stored = StoredPart((MemoryRef("key", "an item", 5),), "the reference", 5)
+    meanwhile.decide(PartOffloaded(0, TEXT, stored))
+    meanwhile.decide(PartOffloaded(1, TEXT, stored))
+    meanwhile.decide(PartsCompacted(((0, TEXT),), "budget"))
     told = said_meanwhile(meanwhile, 0, Transcript())
     assert [one[0].content for one in told if one] == ["the reference", "message 6"]

@@ -385,7 +385,7 @@ async def test_what_a_newer_version_archived_is_left_alone(
     monkey = context.transcript
     assert monkey.end == 2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memory_context.transcript.saved.STATE_VERSION", 99)
+        patch.setattr("memory_context.transcript.codec.STATE_VERSION", 99)
         await context.close()
     older = context_of(store)
     assert (await older.resume()).outcome == "unreadable"

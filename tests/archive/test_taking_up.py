@@ -13,8 +13,8 @@ from memory_context.archive.taking_up import TakenUp
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import ChatMessage
-from memory_context.transcript import Cleared, Expanded, Offloaded, Part, Stored, Transcript
-from memory_context.transcript.entries import Opened
+from memory_context.transcript import ExpansionShown, Part, PartOffloaded, StoredPart, Transcript, ViewCleared
+from memory_context.transcript.entries import OpenedItem
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -26,7 +26,7 @@ def transcript_of(*seconds: int, cleared: bool = False) -> Transcript:
         entry = transcript.append(UserMessage(content=f"at {at}", source="user"), BEGAN + timedelta(seconds=at))
         entry.measure([Part(Address("text", 0), 5)])
     if cleared:
-        transcript.decide(Cleared(transcript.end))
+        transcript.decide(ViewCleared(transcript.end))
     return transcript
 
 
@@ -97,9 +97,9 @@ def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
     """Each item once, in the order in which it came up, both stored and opened ones."""
     transcript = transcript_of(1, 2, 3)
     refs = [MemoryRef(f"k{number}", "an item", 5) for number in range(3)]
-    transcript.decide(Offloaded(0, Address("text", 0), Stored((refs[0],), "compacted", 2)))
-    transcript.decide(Offloaded(2, Address("text", 0), Stored((refs[1], refs[0]), "compacted", 2)))
-    transcript.decide(Expanded(2, "text", 3, (Opened("k2", "named", ""), Opened("k1", "named", ""))))
+    transcript.decide(PartOffloaded(0, Address("text", 0), StoredPart((refs[0],), "compacted", 2)))
+    transcript.decide(PartOffloaded(2, Address("text", 0), StoredPart((refs[1], refs[0]), "compacted", 2)))
+    transcript.decide(ExpansionShown(2, "text", 3, (OpenedItem("k2", "named", ""), OpenedItem("k1", "named", ""))))
     after = batch_after(Line(4, position=1, decision=1), transcript, new_messages=2, chat_ids={"b", "a"})
     assert (after.sequence, after.begins_anew, after.message_count) == (5, False, 2)
     assert (after.memory_keys, after.chat_ids) == (("k1", "k0", "k2"), ("a", "b"))
@@ -140,7 +140,7 @@ def test_progress_comes_back_from_a_state_and_nonsense_is_refused():
 def test_cleared_words_are_archived_with_the_decision_that_cleared_them():
     transcript = transcript_of(1, 2)
     assert Progress(None).has_cleared(transcript), "nothing was cleared"
-    transcript.decide(Cleared(2))
+    transcript.decide(ViewCleared(2))
     assert not Progress(None).has_cleared(transcript)
     assert not Progress(Line(0, decision=0)).has_cleared(transcript)
     assert Progress(Line(0, decision=1)).has_cleared(transcript)

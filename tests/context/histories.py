@@ -46,14 +46,14 @@ from memory_context.policy import FirstView
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import (
     Arithmetic,
-    Cleared,
     Decision,
-    Expanded,
-    Folded,
-    PlannedCompaction,
-    Redelivered,
-    Shortened,
-    Withdrawn,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    MessageRedelivered,
+    PartsCompacted,
+    PartShortened,
+    ViewCleared,
 )
 from memory_context.view import View, current_task, render
 from memory_context.view.economics import saving_changes
@@ -305,7 +305,7 @@ class Life:
         if len(self.added) < self.context.transcript.end:
             self.added.append(message_from_json(before))
         else:
-            assert isinstance(self.context.transcript.log[-1][1], Redelivered), "a message is gone"
+            assert isinstance(self.context.transcript.log[-1][1], MessageRedelivered), "a message is gone"
 
     async def add_answer(self, message: AssistantMessage) -> None:
         """Answer the view that was looked at just now."""
@@ -327,7 +327,7 @@ class Life:
         keys = [
             ref.key for e in self.context.transcript.entries() for p in e.measured if p.stored for ref in p.stored.refs
         ]
-        if fold := self.context.transcript.standing.fold:
+        if fold := self.context.transcript.state.fold:
             keys.append(fold.ref.key)
         keys = [*keys, "nothing_k3f7x2"][-10:]
         text = f"What about {keys[choice % len(keys)]} and {keys[-1]}? Is the fox of line 77 there?"
@@ -487,13 +487,13 @@ class Life:
         self.remember_view()
 
     def remember_view(self) -> None:
-        standing = self.context.transcript.standing
-        self.fresh_from = standing.consumed
+        state = self.context.transcript.state
+        self.fresh_from = state.consumed
         self.log_length = len(self.context.transcript.log)
         self.changes = counted_changes(self.context.stats)
         self.last_view = self.rendered
         self.questions = len(self.light.prompts) if self.light else 0
-        self.start = standing.start
+        self.start = state.start
 
     async def check_budget(self, view: list[LLMMessage]) -> None:
         limit = self.context.policy.view_limit_tokens
@@ -532,7 +532,7 @@ class Life:
     def check_stable_prefix(self, view: list[LLMMessage]) -> None:
         """What the agent has answered stays as it was, but for what was planned, and that is counted."""
         transcript = self.context.transcript
-        if not self.view or transcript.standing.start != self.start:
+        if not self.view or transcript.state.start != self.start:
             return
         common = 0
         for old, new in zip(self.view, view, strict=False):
@@ -555,16 +555,17 @@ class Life:
         reckoned = [
             (decision, decision.arithmetic)
             for decision in effects
-            if isinstance(decision, (PlannedCompaction, Withdrawn, Folded)) and decision.arithmetic is not None
+            if isinstance(decision, (PartsCompacted, ExpansionWithdrawn, HistoryFolded))
+            and decision.arithmetic is not None
         ]
         if len(reckoned) != 1:
             return
         ((decision, arithmetic),) = reckoned
-        if isinstance(decision, Folded):
+        if isinstance(decision, HistoryFolded):
             if effects[-1] is decision:
                 assert abs(arithmetic.rewritten_tokens - self.rendered.tokens) <= 16, "all of the view is read anew"
             return
-        if any(isinstance(one, (Folded, Shortened, Cleared, Expanded)) for one in effects) or any(
+        if any(isinstance(one, (HistoryFolded, PartShortened, ViewCleared, ExpansionShown)) for one in effects) or any(
             one is not decision and getattr(one, "reason", "") not in ("planned", "saves") for one in effects
         ):
             return  # other things changed the view, too
@@ -594,7 +595,7 @@ class Life:
     def check_net(self, arithmetic: Arithmetic) -> None:
         """The net saving is what the prices make of the rest."""
         prices, calls = self.context.policy.cache, arithmetic.expected_calls
-        assert calls == (prices.expected_calls or max(self.context.transcript.standing.answers, 6))
+        assert calls == (prices.expected_calls or max(self.context.transcript.state.answers, 6))
         saved = arithmetic.removed_tokens * calls * prices.cached_price_ratio
         dearer = max(prices.write_price_ratio - prices.cached_price_ratio, 0)
         assert abs(arithmetic.net - (saved - arithmetic.rewritten_tokens * dearer)) < 0.1
@@ -630,7 +631,7 @@ class Life:
     def check_opened(self) -> None:
         """What was opened keeps its limits, and at most one question was asked for this view."""
         policy = self.context.policy
-        for expanded in self.context.transcript.standing.expanded.values():
+        for expanded in self.context.transcript.state.expanded.values():
             if expanded.origin == "turn":
                 assert expanded.tokens <= policy.expansion.limit_tokens + policy.recall.limit_tokens
                 assert counter.count(expanded.text) == expanded.tokens
@@ -644,7 +645,7 @@ class Life:
         for entry in transcript.entries():
             for part in entry.measured:
                 if part.tokens > policy.offload_threshold_tokens and part.address.kind in ("result", "text", "thought"):
-                    if (entry.position, part.address) in transcript.standing.repeated:
+                    if (entry.position, part.address) in transcript.state.repeated:
                         assert part.stored is None
                         assert part.address not in entry.dropped, "a repeat is whole in the transcript"
                         continue
@@ -677,14 +678,16 @@ class Life:
 
 def changes_view(decision: Decision) -> bool:
     """Whether a view is another one for this decision."""
-    return isinstance(decision, (PlannedCompaction, Folded, Shortened, Withdrawn, Cleared, Expanded))
+    return isinstance(
+        decision, (PartsCompacted, HistoryFolded, PartShortened, ExpansionWithdrawn, ViewCleared, ExpansionShown)
+    )
 
 
 def is_planned(decision: Decision) -> bool:
     """Whether a decision may change what the agent has answered."""
-    if isinstance(decision, PlannedCompaction):
+    if isinstance(decision, PartsCompacted):
         return decision.reason != "consumed"
-    return isinstance(decision, (Folded, Shortened, Withdrawn))
+    return isinstance(decision, (HistoryFolded, PartShortened, ExpansionWithdrawn))
 
 
 def counted_changes(stats: ContextStats) -> int:

@@ -14,14 +14,14 @@ from memory_context import ContextPolicy
 from memory_context.messages import Address
 from memory_context.transcript import (
     Decision,
-    Expanded,
-    Folded,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
     Part,
-    PlannedCompaction,
-    Shortened,
-    Shown,
+    PartsCompacted,
+    PartShortened,
     Transcript,
-    Withdrawn,
+    ViewShown,
 )
 from memory_context.view import render
 from memory_context.view.budget import Budget, session_tag
@@ -63,7 +63,7 @@ def test_oldest_whole_steps_fold_down_to_the_share_of_the_budget():
     history = lived(10)
     before = render(history.transcript, ContextPolicy(), counter).tokens
     view, decisions = fitted(history, 4000)
-    (fold,) = [decision for decision in decisions if isinstance(decision, Folded)]
+    (fold,) = [decision for decision in decisions if isinstance(decision, HistoryFolded)]
     assert fold.kept == (0,), "the task"
     steps = (fold.upto - 1) // 2
     assert fold.upto == 1 + 2 * steps, "no call is parted from its result"
@@ -87,7 +87,7 @@ def test_later_fold_takes_in_the_one_before_it():
         history.show()
     history.say("coder", 30)
     _, second = fitted(history, 4000)
-    folds = [decision for decision in [*first, *second] if isinstance(decision, Folded)]
+    folds = [decision for decision in [*first, *second] if isinstance(decision, HistoryFolded)]
     assert len(folds) == 2
     assert folds[0].upto < folds[1].upto
     assert folds[1].ref.key == f"history_2-{folds[1].upto}_abcdef"
@@ -111,7 +111,7 @@ def test_instructions_and_the_task_do_not_fold():
         history.show()
     history.say("coder", 30)
     _, decisions = fitted(history, 2000)
-    (fold,) = [decision for decision in decisions if isinstance(decision, Folded)]
+    (fold,) = [decision for decision in decisions if isinstance(decision, HistoryFolded)]
     assert fold.kept == (0, 1, task)
 
 
@@ -131,7 +131,7 @@ def test_call_without_its_result_and_parallel_calls_are_not_parted_by_a_fold():
 
 
 def opened(history: History, at: int, tokens: int, text: str) -> tuple[int, str]:
-    expanded = Expanded(at, text, tokens, ())
+    expanded = ExpansionShown(at, text, tokens, ())
     history.transcript.decide(expanded)
     return expanded.place
 
@@ -147,11 +147,12 @@ def test_what_was_opened_for_turns_that_ended_goes_before_what_this_turn_needs(t
     second = history.say("user", 100)
     needed = opened(history, second, 1200, "for the second")
     view, decisions = fitted(history, token_budget)
-    places = [decision.places for decision in decisions if isinstance(decision, Withdrawn)]
+    places = [decision.places for decision in decisions if isinstance(decision, ExpansionWithdrawn)]
     assert places == [(ended,), (needed,)][:withdrawn]
-    assert [decision.reason for decision in decisions if isinstance(decision, Withdrawn)] == ["planned", "budget"][
-        :withdrawn
-    ]
+    assert [decision.reason for decision in decisions if isinstance(decision, ExpansionWithdrawn)] == [
+        "planned",
+        "budget",
+    ][:withdrawn]
     assert view.tokens <= token_budget
 
 
@@ -165,10 +166,10 @@ def test_consumed_results_are_compacted_before_anything_folds():
         parts.append(history.step(1000, 20))
     fresh = parts.pop()
     _, decisions = fitted(history, 3000)
-    compacted = [decision for decision in decisions if isinstance(decision, PlannedCompaction)]
+    compacted = [decision for decision in decisions if isinstance(decision, PartsCompacted)]
     assert [(decision.parts, decision.reason) for decision in compacted] == [(tuple(parts), "budget")]
-    assert fresh not in history.transcript.standing.compacted
-    assert not [decision for decision in decisions if isinstance(decision, (Folded, Shortened))]
+    assert fresh not in history.transcript.state.compacted
+    assert not [decision for decision in decisions if isinstance(decision, (HistoryFolded, PartShortened))]
 
 
 def test_tag_is_of_six_hexadecimal_digits_and_tells_sessions_apart():
@@ -180,7 +181,7 @@ def test_tag_is_of_six_hexadecimal_digits_and_tells_sessions_apart():
 def test_view_without_a_budget_is_never_cut():
     history = lived(50)
     settings = ContextPolicy(token_budget=None, cache=NEVER_PAYS)
-    history.transcript.decide(Shown(history.transcript.end))
+    history.transcript.decide(ViewShown(history.transcript.end))
     before = len(history.transcript.log)
     view = Budget(settings, counter, Renderer(settings, counter), "abcdef").fit(history.transcript)
     assert view.tokens > 25_000

@@ -22,9 +22,9 @@ from memory_context.compaction import Compacted, Compactors, Hint, Result
 from memory_context.errors import StoreUnavailableError
 from memory_context.messages import Address
 from memory_context.policy import ExpansionPolicy, FirstView, RecallPolicy
-from memory_context.stats import Meter
+from memory_context.stats import UsageMeter
 from memory_context.tokens import O200kTokenCounter, default_token_counter
-from memory_context.transcript import Part, PlannedCompaction, Retained, Transcript
+from memory_context.transcript import CompactedTextChosen, Part, PartsCompacted, Transcript
 from memory_context.view import render
 
 from ..agents.scripted import report
@@ -73,8 +73,8 @@ def context_of(store: MemoryStore, compactors: Compactors | None = None, **polic
     return MemoryContext("alice", "coder", "s", store, policy=settings, compactors=compactors)
 
 
-def retained(context: MemoryContext) -> list[Retained]:
-    return [decision for _, decision in context.transcript.log if isinstance(decision, Retained)]
+def retained(context: MemoryContext) -> list[CompactedTextChosen]:
+    return [decision for _, decision in context.transcript.log if isinstance(decision, CompactedTextChosen)]
 
 
 def results(view: list[LLMMessage]) -> list[str]:
@@ -121,8 +121,8 @@ async def test_what_is_cleared_while_its_facts_are_chosen_leaves_a_state_that_lo
 async def test_what_is_compacted_while_its_facts_are_chosen_stays_as_it_is_shown(store: MemoryStore):
     """A budget that another task has to keep does not wait; what the model has read is not rewritten afterwards."""
     async with answering(store, LONG) as (context, gated):
-        (part,) = context.transcript.standing.answered_whole
-        context.transcript.decide(PlannedCompaction((part,), "budget"))
+        (part,) = context.transcript.state.answered_whole
+        context.transcript.decide(PartsCompacted((part,), "budget"))
         before = await context.get_messages()
     assert len(gated.answered) == 1
     assert retained(context) == []
@@ -280,7 +280,7 @@ async def test_ageing_goes_on_the_same_after_a_load_and_starts_anew_after_a_clea
         for one in (context, later):
             await one.add_message(assistant(f"Surveyed {number}."))
         assert await later.get_messages() == await context.get_messages()
-        assert later.transcript.standing == context.transcript.standing
+        assert later.transcript.state == context.transcript.state
     assert any(decision.by == "age" for decision in retained(context))
     await context.clear()
     await context.add_message(user("Again."))
@@ -383,7 +383,7 @@ async def test_a_thread_that_was_delivered_twice_is_saved_whole(store: MemorySto
     await context.get_messages()
     for message in [*thread[2:], *thread]:
         await context.add_message(message)
-    assert context.transcript.standing.start == 4, "the second copy alone is shown"
+    assert context.transcript.state.start == 4, "the second copy alone is shown"
     later = await loaded(store, context)
     assert await later.get_messages() == await context.get_messages() == thread
 
@@ -431,8 +431,8 @@ def test_events_before_what_a_state_holds_are_passed_over():
     """As saved by an earlier version, when a choice came after a clear."""
     transcript = Transcript(first_position=3)
     transcript.append(user("Again."))
-    transcript.replay(4, Retained(2, Address("result", 0), "late", 1))
-    assert transcript.log == [(4, Retained(2, Address("result", 0), "late", 1))]
+    transcript.replay(4, CompactedTextChosen(2, Address("result", 0), "late", 1))
+    assert transcript.log == [(4, CompactedTextChosen(2, Address("result", 0), "late", 1))]
     with pytest.raises(IndexError):
         transcript[2]
 
@@ -445,7 +445,7 @@ def test_a_prefix_counts_as_cached_with_what_is_reserved_before_it():
     cached: list[int] = []
     for reserved in (0, 500):
         transcript = Transcript()
-        meter = Meter(transcript, ContextPolicy(reserved_tokens=reserved))
+        meter = UsageMeter(transcript, ContextPolicy(reserved_tokens=reserved))
         for words in ("go on " * 300, "yes"):
             entry = transcript.append(user(words))
             entry.measure([Part(Address("text", 0), counter.count(words), 1)])

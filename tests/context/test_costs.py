@@ -24,7 +24,7 @@ from memory_context.tokens import default_token_counter
 from memory_context.transcript import Part, RunningSums, Transcript, load_transcript, save_transcript
 from memory_context.view import Budget, Renderer, View, render
 from memory_context.view.history import FoldedLines
-from memory_context.view.shortening import OFF_LOOP_CHARACTERS, Shortener
+from memory_context.view.shorten import OFF_LOOP_CHARACTERS, Shortener
 
 from .histories import Life, any_compactors, any_policy, long_history, moody
 
@@ -142,12 +142,12 @@ async def test_everything_kept_equals_what_is_made_from_scratch_after_every_even
             assert messages[:same] == list(fresh.messages)[:same]
         earlier.append((view, list(fresh.messages)))
         assert str(followed[1]) == str(KnownText(transcript, policy))
-        if fold := transcript.standing.fold:
+        if fold := transcript.state.fold:
             again = FoldedLines(transcript, policy)
             shown = [one.text(fold.ref, fold.upto, fold.kept, 300, counter) for one in (followed[2], again)]
             assert shown[0] == shown[1]
         whole = sum(entry.full_tokens for entry in transcript.entries())
-        assert transcript.full_tokens(transcript.standing.start, transcript.end) == whole
+        assert transcript.full_tokens(transcript.state.start, transcript.end) == whole
 
     life.check_transcript = check  # type: ignore[method-assign]
     await life.live(long_history(seed, 30))

@@ -141,7 +141,7 @@ async def test_fold_and_audit_trail_are_masked(store: MemoryStore):
         await add_step(context, f"result {number} " * 150)
         await context.add_message(UserMessage(content=f"And now part {number}.", source="user"))
     await context.get_messages()
-    fold = context.transcript.standing.fold
+    fold = context.transcript.state.fold
     assert fold is not None
     assert not leaks(fold.text)
     await context.search(f"OPENAI_API_KEY={KEY}")

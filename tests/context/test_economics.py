@@ -16,18 +16,18 @@ from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import (
     Arithmetic,
-    Cleared,
-    Expanded,
-    Folded,
-    Offloaded,
+    CompactedTextChosen,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
     Part,
     PartId,
-    PlannedCompaction,
-    Retained,
-    Shown,
-    Stored,
+    PartOffloaded,
+    PartsCompacted,
+    StoredPart,
     Transcript,
-    Withdrawn,
+    ViewCleared,
+    ViewShown,
 )
 from memory_context.view import render
 from memory_context.view.economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
@@ -68,13 +68,13 @@ class History:
             FunctionExecutionResultMessage(content=[result]),
             Part(RESULT, tokens - 4, is_result=True),
         )
-        stored = Stored((MemoryRef(name, "a result", tokens),), COMPACTED, compacted_tokens - 4)
-        self.transcript.decide(Offloaded(position, RESULT, stored))
+        stored = StoredPart((MemoryRef(name, "a result", tokens),), COMPACTED, compacted_tokens - 4)
+        self.transcript.decide(PartOffloaded(position, RESULT, stored))
         return position, RESULT
 
     def show(self) -> None:
         """Hand out a view."""
-        self.transcript.decide(Shown(self.transcript.end))
+        self.transcript.decide(ViewShown(self.transcript.end))
 
     def changes(self, prices: CachePolicy = PRICES, held: tuple[PartId, ...] = (), **policy: int):
         """Return what pays now."""
@@ -100,7 +100,7 @@ def answered(*sizes: int) -> tuple[History, list[PartId]]:
 def test_what_was_answered_just_now_rewrites_only_what_stays_of_it():
     """500 -> 20 tokens: 480 x 6 x 0.1 = 288.0 saved, 20 x 1.15 = 23.0 paid for; the answer is new in any case."""
     history, parts = answered(500)
-    assert history.changes() == [PlannedCompaction((parts[0],), "consumed", Arithmetic(480, 20, 6, 265.0))]
+    assert history.changes() == [PartsCompacted((parts[0],), "consumed", Arithmetic(480, 20, 6, 265.0))]
 
 
 def test_what_stands_further_back_pays_for_all_that_follows():
@@ -112,7 +112,7 @@ def test_what_stands_further_back_pays_for_all_that_follows():
     history.say("coder", 30)
     assert history.changes() == []
     dear = replace_calls(PRICES, 12)
-    assert history.changes(dear) == [PlannedCompaction((parts[0],), "saves", Arithmetic(480, 460, 12, 47.0))]
+    assert history.changes(dear) == [PartsCompacted((parts[0],), "saves", Arithmetic(480, 460, 12, 47.0))]
     assert late not in history.changes(dear)[0].parts
 
 
@@ -123,7 +123,7 @@ def replace_calls(prices: CachePolicy, calls: int | None) -> CachePolicy:
 def test_the_place_that_saves_most_is_taken_and_all_behind_it_goes_along():
     """Two results of 500: from the first on 960 x 6 x 0.1 - (20 + 10 + 20) x 1.15 = 518.5, from the second on 265.0."""
     history, parts = answered(500, 500)
-    assert history.changes() == [PlannedCompaction(tuple(parts), "saves", Arithmetic(960, 50, 6, 518.5))]
+    assert history.changes() == [PartsCompacted(tuple(parts), "saves", Arithmetic(960, 50, 6, 518.5))]
 
 
 def test_a_small_one_far_back_waits_while_a_new_one_goes():
@@ -137,10 +137,10 @@ def test_a_small_one_far_back_waits_while_a_new_one_goes():
     last = history.step(500, 20)
     history.show()
     history.say("coder", 30)
-    assert history.changes() == [PlannedCompaction((last,), "consumed", Arithmetic(480, 20, 6, 265.0))]
+    assert history.changes() == [PartsCompacted((last,), "consumed", Arithmetic(480, 20, 6, 265.0))]
     history.transcript.decide(history.changes()[0])
     assert history.changes() == [], "nor does it pay afterwards"
-    assert history.transcript.standing.answered_whole == {first}
+    assert history.transcript.state.answered_whole == {first}
 
 
 def test_a_prefix_too_short_to_be_cached_is_read_anew_with_the_rest():
@@ -158,7 +158,7 @@ def test_one_expected_call_compacts_what_is_large_only():
     """480 x 0.1 = 48 > 23; of 200 tokens 18 < 23."""
     once = replace_calls(PRICES, 1)
     history, parts = answered(500)
-    assert history.changes(once) == [PlannedCompaction((parts[0],), "consumed", Arithmetic(480, 20, 1, 25.0))]
+    assert history.changes(once) == [PartsCompacted((parts[0],), "consumed", Arithmetic(480, 20, 1, 25.0))]
     assert answered(200)[0].changes(once) == []
 
 
@@ -189,33 +189,33 @@ def test_what_is_fresh_or_held_is_left():
     (change,) = history.changes(held=(first,))
     assert change.parts == (second,)
     (change,) = history.changes(replace_calls(PRICES, 100), held=(second,))
-    assert change == PlannedCompaction((first,), "saves", Arithmetic(480, 530, 100, 4190.5))
+    assert change == PartsCompacted((first,), "saves", Arithmetic(480, 530, 100, 4190.5))
 
 
 def test_what_was_opened_for_a_turn_that_is_over_goes_along():
     """It alone pays with nothing behind it; one sum for both; what an agent's Memory shows stays."""
     history = History()
     task = history.say("user", 100)
-    history.transcript.decide(Expanded(task, "opened", 395, (), "turn"))
-    history.transcript.decide(Expanded(task, "noted", 395, (), "memory"))
+    history.transcript.decide(ExpansionShown(task, "opened", 395, (), "turn"))
+    history.transcript.decide(ExpansionShown(task, "noted", 395, (), "memory"))
     history.show()
     part = history.step(500, 20)
     history.show()
     history.say("coder", 30)
     dear = replace_calls(PRICES, 100)
-    assert [type(change) for change in history.changes(dear)] == [PlannedCompaction], "its turn goes on"
+    assert [type(change) for change in history.changes(dear)] == [PartsCompacted], "its turn goes on"
     history.say("user", 50)
     compaction, withdrawal = history.changes(dear)
     # opened: 395 + 4 + 1 = 400; noted, as large, stays behind it: 400 + 10 + 20 are read anew
-    assert compaction == PlannedCompaction((part,), "saves", Arithmetic(880, 430, 100, 8305.5))
-    assert withdrawal == Withdrawn(((task, "turn"),), "planned", None)
+    assert compaction == PartsCompacted((part,), "saves", Arithmetic(880, 430, 100, 8305.5))
+    assert withdrawal == ExpansionWithdrawn(((task, "turn"),), "planned", None)
 
 
 def test_what_was_opened_and_is_not_answered_stays():
     """Although a newer request came meanwhile."""
     history = History()
     history.say("user", 100)
-    history.transcript.decide(Expanded(0, "opened", 395, (), "turn"))
+    history.transcript.decide(ExpansionShown(0, "opened", 395, (), "turn"))
     history.say("user", 50)
     history.show()
     assert history.changes(replace_calls(PRICES, 10**6)) == []
@@ -230,16 +230,16 @@ def with_facts(*facts_tokens: int) -> tuple[History, list[PartId]]:
         history.show()
         position, address = history.step(500, 20)
         text = "x" * 10 + "\n" + "y" * (tokens - 1)  # a token for each character
-        stored = Stored((MemoryRef(f"key_{position}", "a result", 500),), text, len(text))
-        history.transcript.decide(Offloaded(position, address, stored))
+        stored = StoredPart((MemoryRef(f"key_{position}", "a result", 500),), text, len(text))
+        history.transcript.decide(PartOffloaded(position, address, stored))
         parts.append((position, address))
     history.show()
     history.say("coder", 30)
-    history.transcript.decide(PlannedCompaction(tuple(parts), "consumed"))
+    history.transcript.decide(PartsCompacted(tuple(parts), "consumed"))
     return history, parts
 
 
-def aged(history: History, facts_in_view_tokens: int) -> list[Retained]:
+def aged(history: History, facts_in_view_tokens: int) -> list[CompactedTextChosen]:
     """Return what stays of results whose facts go."""
     policy = ContextPolicy(compaction=CompactionPolicy(facts_in_view_tokens=facts_in_view_tokens))
     return aged_results(history.transcript, policy, counter)
@@ -265,21 +265,21 @@ def test_oldest_facts_go_first_and_only_as_many_as_the_limit_asks():
 def test_results_without_facts_or_out_of_the_view_do_not_count():
     """What is a bare line already, is not compacted, or is folded or cleared away."""
     history, parts = with_facts(400, 400)
-    bare = Stored((MemoryRef("bare", "a result", 500),), "x" * 10, 10)
+    bare = StoredPart((MemoryRef("bare", "a result", 500),), "x" * 10, 10)
     history.show()
     bare_part = history.step(500, 20)
-    history.transcript.decide(Offloaded(*bare_part, bare))
+    history.transcript.decide(PartOffloaded(*bare_part, bare))
     history.step(500, 20)  # whole
     history.show()
     history.say("coder", 30)
-    history.transcript.decide(PlannedCompaction((bare_part,), "consumed"))
+    history.transcript.decide(PartsCompacted((bare_part,), "consumed"))
     assert len(aged(history, 799)) == 2
     assert aged(history, 800) == []
     ref = MemoryRef("fold", "a fold", 500)
-    history.transcript.decide(Folded(parts[0][0] + 1, (), ref, "folded", 10))
+    history.transcript.decide(HistoryFolded(parts[0][0] + 1, (), ref, "folded", 10))
     assert aged(history, 400) == []
     assert [(one.position, one.address) for one in aged(history, 399)] == parts[1:]
-    history.transcript.decide(Cleared(history.transcript.end))
+    history.transcript.decide(ViewCleared(history.transcript.end))
     assert aged(history, 1) == []
 
 
@@ -287,11 +287,11 @@ def test_ageing_pays_for_what_stands_behind_the_oldest_result():
     """Two results of 101 tokens lose 91 each; from the first on stand 105 + 10 + 105 + 30 tokens, 182 of which go."""
     history, parts = with_facts(91, 91)
     policy = ContextPolicy(cache=PRICES)
-    bare = [Retained(position, address, "x" * 10, 10, "age") for position, address in parts]
+    bare = [CompactedTextChosen(position, address, "x" * 10, 10, "age") for position, address in parts]
     history.show()
     view = render(history.transcript, policy, counter)
     ageing = ageing_of(bare, history.transcript, view, policy)
-    assert ageing == PlannedCompaction(tuple(parts), "aged", arithmetic_of(182, 105 + 10 + 105 + 30 - 182, 6, PRICES))
+    assert ageing == PartsCompacted(tuple(parts), "aged", arithmetic_of(182, 105 + 10 + 105 + 30 - 182, 6, PRICES))
     history.say("user", 1000)  # which no view has shown, so that nothing of it is cached
     view = render(history.transcript, policy, counter)
     assert ageing_of(bare, history.transcript, view, policy) == ageing

@@ -19,7 +19,7 @@ from autogen_core.models import (
 
 from memory_context import ContextPolicy, ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
 from memory_context.errors import StoreUnavailableError
-from memory_context.transcript import Expanded, Folded, Transcript, Withdrawn
+from memory_context.transcript import ExpansionShown, ExpansionWithdrawn, HistoryFolded, Transcript
 
 from ..agents.scripted import report, text_of
 from ..conftest import Server
@@ -354,7 +354,7 @@ async def test_what_was_opened_stays_where_it_is_until_a_planned_compaction_afte
         await answer(context, f"Thought {i}: " + "so it is, and on it goes " * 40)
         view = await ask(context, f"And {i}?") if i % 5 == 0 else await context.get_messages()
         decisions = [decision for _, decision in context.transcript.log]
-        if any(isinstance(decision, Withdrawn) for decision in decisions):
+        if any(isinstance(decision, ExpansionWithdrawn) for decision in decisions):
             break
         assert view[: len(before)] == before
         before = view
@@ -362,7 +362,7 @@ async def test_what_was_opened_stays_where_it_is_until_a_planned_compaction_afte
         pytest.fail("it was never withdrawn")
     assert i > 5
     assert opened(view) == [text for text in opened(view) if "[MemoryRef: history_" in text]
-    (withdrawn,) = [decision for decision in decisions if isinstance(decision, Withdrawn)]
+    (withdrawn,) = [decision for decision in decisions if isinstance(decision, ExpansionWithdrawn)]
     assert withdrawn.reason == "planned"
     changes = (await context.explain()).changes
     assert next(change.reason for change in changes if change.kind == "expansion") in ("withdrawn", "folded")
@@ -378,7 +378,7 @@ async def test_what_was_opened_for_this_turn_survives_a_planned_compaction_in_it
         view = await context.get_messages()
         assert report("owls", 60) in text_of(view)
     assert context.stats.folds > 0
-    assert not any(isinstance(decision, Withdrawn) for _, decision in context.transcript.log)
+    assert not any(isinstance(decision, ExpansionWithdrawn) for _, decision in context.transcript.log)
     await add_step(context, *[report(topic, 200) for topic in ("bats", "eels", "newts")])
     await context.get_messages()
     assert context.stats.view_tokens <= 6000
@@ -396,11 +396,11 @@ async def test_a_saved_state_shows_the_same_and_does_not_grow_with_what_was_with
         await later.load_state(json.loads(state))
         assert await later.get_messages() == await context.get_messages()
         await answer(context)
-        sizes.append(len(state) - sum(len(json.dumps(e.text)) for e in context.transcript.standing.expanded.values()))
-    log = [decision for _, decision in context.transcript.log if isinstance(decision, Expanded)]
+        sizes.append(len(state) - sum(len(json.dumps(e.text)) for e in context.transcript.state.expanded.values()))
+    log = [decision for _, decision in context.transcript.log if isinstance(decision, ExpansionShown)]
     assert len(log) == 12
-    assert 1 <= len(context.transcript.standing.expanded) < 4
-    in_force = list(context.transcript.standing.expanded.values())
+    assert 1 <= len(context.transcript.state.expanded) < 4
+    in_force = list(context.transcript.state.expanded.values())
     assert [decision.text != "" for decision in log] == [decision in in_force for decision in log]
     assert sizes[-1] - sizes[3] < 8 * 900, "two messages and their decisions a turn"
 
@@ -929,5 +929,5 @@ async def test_folds_take_what_was_opened_with_them(store: MemoryStore):
     for i in range(30):
         await add_step(context, f"result {i}: " + "some words " * 80)
     await ask(context, "Thanks.")
-    assert any(isinstance(decision, Folded) for _, decision in context.transcript.log)
-    assert not context.transcript.standing.expanded
+    assert any(isinstance(decision, HistoryFolded) for _, decision in context.transcript.log)
+    assert not context.transcript.state.expanded

@@ -195,7 +195,7 @@ async def test_result_that_was_shown_before_it_could_be_stored_gets_no_line(serv
         assert first[-1].content[0].content == prose(1_000)
         server.execute("ALTER DATABASE {name} ALLOW_CONNECTIONS true", name=name)
         await context.save_state()
-        assert context.transcript.standing.has_items
+        assert context.transcript.state.has_items
         assert await context.get_messages() == first
 
 

@@ -170,7 +170,7 @@ async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
     await context.add_message(UserMessage(content="Go.", source="user"))
     await add_step(context, report("owls"), "short")
     await context.get_messages()
-    shown = context.transcript.standing.shown
+    shown = context.transcript.state.shown
     await context.add_message(AssistantMessage(content="Seen.", source="coder"))
     await context.get_messages()
     explained = await context.explain()
@@ -190,7 +190,7 @@ async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
     ]
     assert "survey" in str(explained)
     assert await context.explain() == explained
-    assert context.transcript.standing.shown == shown + 1
+    assert context.transcript.state.shown == shown + 1
 
 
 async def test_explain_tells_the_decisions_of_the_last_view_only_and_all_of_them(store: MemoryStore):

@@ -13,7 +13,7 @@ from autogen_core.models import (
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Cleared, Part, Stored, Transcript
+from memory_context.transcript import Part, StoredPart, Transcript, ViewCleared
 from memory_context.view.history import fold_key, folded_text, history_text, read_history
 
 counter = default_token_counter()
@@ -45,7 +45,7 @@ def test_key_of_a_fold_opens_exactly_its_messages_in_its_session():
         "survey_2-3_abcdef",
     ):
         assert folded_text(transcript, TAG, other) is None, other
-    transcript.decide(Cleared(1))
+    transcript.decide(ViewCleared(1))
     assert folded_text(transcript, TAG, key) is not None
     assert folded_text(transcript, TAG, fold_key(TAG, 0, 2)) is None
     assert folded_text(transcript, TAG, "history_3-3_abcdef") == "(3) user said:\nc"
@@ -61,7 +61,7 @@ def test_message_as_text_says_who_said_what_and_shows_stored_parts_by_their_refe
         for name in ("look", "find")
     ]
     entry = transcript.append(FunctionExecutionResultMessage(content=results))
-    stored = Stored((MemoryRef("key", "an item", 100),), "look succeeded. [MemoryRef]", 5)
+    stored = StoredPart((MemoryRef("key", "an item", 100),), "look succeeded. [MemoryRef]", 5)
     entry.measure([Part(Address("result", 0), 100, stored=stored), Part(Address("result", 1), 5)])
     transcript.append(AssistantMessage(content="Seen.", source="coder"))
     transcript.append(UserMessage(content="Thanks.", source="user"))
@@ -143,10 +143,10 @@ def test_message_that_is_not_there_is_refused_with_those_that_are():
     for number in (0, -1, 4):
         with pytest.raises(ValueError, match=f"there is no message {number}; this session has messages 1-3"):
             read_history(transcript, number, 1000, counter)
-    transcript.decide(Cleared(1))
+    transcript.decide(ViewCleared(1))
     with pytest.raises(ValueError, match="there is no message 1; this session has messages 2-3"):
         read_history(transcript, 1, 1000, counter)
     assert read_history(transcript, 2, 1000, counter).text.startswith("(2) user said:\nb")
-    transcript.decide(Cleared(3))
+    transcript.decide(ViewCleared(3))
     with pytest.raises(ValueError, match="this session has no messages yet"):
         read_history(transcript, 3, 1000, counter)

@@ -13,7 +13,7 @@ from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryR
 from memory_context.errors import StoreUnavailableError
 from memory_context.offload import summaries
 from memory_context.policy import CompactionPolicy, ExpansionPolicy, RecallPolicy
-from memory_context.transcript import PlannedCompaction
+from memory_context.transcript import PartsCompacted
 
 from ..agents.scripted import report, text_of
 from ..conftest import Server, database_of
@@ -189,7 +189,7 @@ async def test_a_late_summary_moves_nothing_until_the_next_planned_compaction(st
     await answered(context)
     await context.add_message(UserMessage(content="And that. " + report("rest", 900), source="user"))
     view = text_of(await context.get_messages())
-    reasons = [one.reason for _, one in context.transcript.log if isinstance(one, PlannedCompaction)]
+    reasons = [one.reason for _, one in context.transcript.log if isinstance(one, PartsCompacted)]
     assert reasons[-1] == "budget"
     assert SUMMARY in view
     assert f"survey succeeded. [MemoryRef: {key} - " in view

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.store import embedded
-from memory_context.transcript import PlannedCompaction
+from memory_context.transcript import PartsCompacted
 
 from ..agents.scripted import calls, model, report, seen, text_of
 from ..conftest import Server, database_of
@@ -103,7 +103,7 @@ async def test_content_from_an_outage_is_stored_and_compacted_after_it(home: Pat
         assert context.stats.offloads == 4
         view = text_of(await context.get_messages())
         assert report("bats") not in view
-        compacted = [d for _, d in context.transcript.log if isinstance(d, PlannedCompaction)]
+        compacted = [d for _, d in context.transcript.log if isinstance(d, PartsCompacted)]
         assert [len(decision.parts) for decision in compacted] == [1, 2], "owls; then bats and eels, in one batch"
         keys = [s.keys[0] for s in (await context.explain()).segments if s.keys]
         assert [await context.retrieve(key) for key in keys] == [report(t) for t in ("owls", "bats", "eels", "newts")]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.transcript import Redelivered
+from memory_context.transcript import MessageRedelivered
 
 from ..agents.scripted import model, report, seen
 from .test_expansion import answer, ask, context_of, opened
@@ -151,7 +151,7 @@ async def test_a_resumed_session_has_its_redelivery(store: MemoryStore):
     await context.close()
     resumed = MemoryContext("alice", "coder", "s", store)
     assert said(await resumed.get_messages()) == view == ["x", "y", "z"]
-    assert sum(isinstance(one, Redelivered) for _, one in resumed.transcript.log) == 2
+    assert sum(isinstance(one, MessageRedelivered) for _, one in resumed.transcript.log) == 2
 
 
 async def test_a_team_that_fails_again_and_again_shows_its_thread_once(store: MemoryStore):

@@ -4,7 +4,7 @@ import pytest
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
 from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
-from memory_context.transcript import Repeated
+from memory_context.transcript import RepeatFound
 
 from ..agents.scripted import report, text_of
 from .steps import ALWAYS_PAYS, add_step
@@ -44,7 +44,7 @@ async def test_answer_that_equals_a_stored_result_is_no_item(store: MemoryStore)
     (item,) = await context.agent_memory.query()
     await says(context, OWLS)
     assert await stored(context) == ["read"]
-    (decision,) = [one for _, one in context.transcript.log if isinstance(one, Repeated)]
+    (decision,) = [one for _, one in context.transcript.log if isinstance(one, RepeatFound)]
     assert decision.keys == (item.key,)
     assert await context.retrieve(item.key) == OWLS
     again = context_of(store)

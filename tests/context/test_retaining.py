@@ -9,7 +9,7 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 
 from memory_context import CompactionPolicy, ContextPolicy, MemoryContext, MemoryStore
 from memory_context.compaction import Compacted, Compactors, Hint, Result
-from memory_context.transcript import Retained
+from memory_context.transcript import CompactedTextChosen
 
 from ..agents.scripted import report, text_of
 from .steps import ALWAYS_PAYS, NEVER_PAYS, add_step
@@ -33,8 +33,8 @@ def results(view: list[LLMMessage]) -> list[str]:
     return [r.content for m in view if isinstance(m, FunctionExecutionResultMessage) for r in m.content]
 
 
-def retained(context: MemoryContext) -> list[Retained]:
-    return [decision for _, decision in context.transcript.log if isinstance(decision, Retained)]
+def retained(context: MemoryContext) -> list[CompactedTextChosen]:
+    return [decision for _, decision in context.transcript.log if isinstance(decision, CompactedTextChosen)]
 
 
 def context_of(store: MemoryStore, compactors: Compactors | None = None, **policy) -> MemoryContext:
@@ -121,7 +121,7 @@ async def test_a_state_of_version_1_is_compacted_at_once(store: MemoryStore):
     later = context_of(store, cache=NEVER_PAYS)
     await later.load_state(state)
     assert results(await later.get_messages())[0].startswith("read_file succeeded. [MemoryRef: ")
-    assert not later.transcript.standing.answered_whole
+    assert not later.transcript.state.answered_whole
     state["transcript"]["version"] = 3
     with pytest.raises(ValueError, match="version 3"):
         await later.load_state(state)

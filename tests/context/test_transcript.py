@@ -14,29 +14,29 @@ from autogen_core.models import (
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.transcript import (
-    Cleared,
+    CompactedTextChosen,
     Decision,
     Entry,
-    Expanded,
-    Folded,
-    Offloaded,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    MessageRedelivered,
     Part,
-    PlannedCompaction,
-    Redelivered,
-    Repeated,
-    Retained,
-    Shortened,
-    Shown,
-    Stored,
+    PartOffloaded,
+    PartsCompacted,
+    PartShortened,
+    RepeatFound,
+    StoredPart,
     Transcript,
-    Withdrawn,
+    ViewCleared,
+    ViewShown,
     append_saved,
     save_transcript,
 )
 
 TEXT, RESULT, ARGUMENTS = Address("text", 0), Address("result", 0), Address("arguments", 0)
 REF = MemoryRef("key", "an item", 100)
-WHOLE = Stored((REF,), "compacted", 5, "excerpt", 40)
+WHOLE = StoredPart((REF,), "compacted", 5, "excerpt", 40)
 
 
 def user(text: str, source: str = "user") -> UserMessage:
@@ -67,7 +67,7 @@ def transcript_of(*events: LLMMessage | Decision | str) -> Transcript:
     transcript = Transcript()
     for event in events:
         if event == "show":
-            transcript.decide(Shown(transcript.end))
+            transcript.decide(ViewShown(transcript.end))
         elif isinstance(event, (UserMessage, SystemMessage, AssistantMessage, FunctionExecutionResultMessage)):
             transcript.append(event).measure(parts_of(event))
         else:
@@ -100,7 +100,7 @@ def test_entries_are_counted_from_the_first_held():
     assert transcript[5].position == 5
     with pytest.raises(IndexError, match="message 5 is not held; the oldest is 6"):
         transcript[4]
-    transcript.decide(Cleared(7))
+    transcript.decide(ViewCleared(7))
     assert [entry.position for entry in transcript.entries()] == [7]
     assert [entry.position for entry in transcript.entries(end=6)] == []
 
@@ -112,8 +112,8 @@ def test_entries_are_counted_from_the_first_held():
         ((user("One."), agent(), user("Two."), agent()), 2),
         ((user("Ours.", "helper"), user("One."), user("Theirs.", "helper")), 1),
         ((SystemMessage(content="Be brief."), user("First.", "helper"), user("Second.", "critic"), agent()), 1),
-        ((user("One."), Cleared(1), user("Theirs.", "helper")), 1),
-        ((user("One."), Cleared(1)), None),
+        ((user("One."), ViewCleared(1), user("Theirs.", "helper")), 1),
+        ((user("One."), ViewCleared(1)), None),
     ],
 )
 def test_task_is_the_users_latest_word_or_the_first_message_to_the_agent(
@@ -135,45 +135,45 @@ def test_result_knows_the_call_it_answers():
 
 def test_result_is_consumed_when_a_view_that_showed_it_is_answered():
     """Neither a view alone does it, nor an answer to the view before."""
-    stored = Offloaded(2, RESULT, WHOLE)
+    stored = PartOffloaded(2, RESULT, WHOLE)
     transcript = transcript_of(*STEP, stored)
-    assert (transcript.standing.consumed, transcript.standing.answered_whole) == (1, set())
+    assert (transcript.state.consumed, transcript.state.answered_whole) == (1, set())
     transcript.append(agent())
-    assert transcript.standing.answered_whole == set(), "no view has shown it"
+    assert transcript.state.answered_whole == set(), "no view has shown it"
     transcript = transcript_of(*STEP, stored, "show")
-    assert transcript.standing.answered_whole == set()
+    assert transcript.state.answered_whole == set()
     transcript.append(user("And?"))
-    assert transcript.standing.answered_whole == set(), "that is no answer"
+    assert transcript.state.answered_whole == set(), "that is no answer"
     transcript.append(agent())
-    standing = transcript.standing
-    assert standing.answered_whole == {(2, RESULT)}
-    assert (standing.answered_from, standing.consumed, standing.shown) == (1, 3, 3)
-    assert (standing.answered, standing.answers, standing.own_answer) == (5, 2, 4)
+    state = transcript.state
+    assert state.answered_whole == {(2, RESULT)}
+    assert (state.answered_from, state.consumed, state.shown) == (1, 3, 3)
+    assert (state.answered, state.answers, state.own_answer) == (5, 2, 4)
 
 
 def test_in_a_context_without_answers_any_message_consumes_what_was_shown():
     """As in that of a SelectorGroupChat; after a first answer it is as usual."""
     transcript = transcript_of(user("One.", "helper"), "show", user("Two.", "helper"))
-    assert transcript.standing.consumed == 1
-    assert transcript.standing.own_answer == -1
+    assert transcript.state.consumed == 1
+    assert transcript.state.own_answer == -1
     transcript = transcript_of(user("One."), agent(), "show", user("Two.", "helper"))
-    assert transcript.standing.consumed == 0
+    assert transcript.state.consumed == 0
 
 
 def test_answer_that_no_view_came_before_is_not_the_agents_own():
     """A hand-off brings those of others."""
     transcript = transcript_of(user("One."), agent("Another agent's."))
-    assert (transcript.standing.own_answer, transcript.standing.answers) == (-1, 1)
+    assert (transcript.state.own_answer, transcript.state.answers) == (-1, 1)
     assert not transcript.append(user("printed", "coder")).carries_result
     transcript = transcript_of(user("One."), "show", agent())
-    assert transcript.standing.own_answer == 1
+    assert transcript.state.own_answer == 1
     assert transcript.append(user("printed", "coder")).carries_result, "the output of its code"
     assert not transcript.append(user("said", "coder")).carries_result, "something stands between"
 
 
 def test_result_stored_after_its_answer_waits_to_be_compacted_without_an_excerpt():
-    transcript = transcript_of(*STEP, "show", agent(), Offloaded(2, RESULT, WHOLE))
-    assert transcript.standing.answered_whole == {(2, RESULT)}
+    transcript = transcript_of(*STEP, "show", agent(), PartOffloaded(2, RESULT, WHOLE))
+    assert transcript.state.answered_whole == {(2, RESULT)}
     stored = transcript[2].part(RESULT).stored
     assert stored is not None
     assert (stored.excerpt, stored.excerpt_tokens, stored.compacted) == (None, 40, "compacted")
@@ -184,59 +184,61 @@ def test_result_stored_after_its_answer_waits_to_be_compacted_without_an_excerpt
 
 def test_compacted_part_keeps_no_text_in_the_process_and_counts_as_compacted_once():
     """Another part's text stays; in the log there is no excerpt, since it would be kept for ever."""
-    transcript = transcript_of(*STEP, Offloaded(2, RESULT, WHOLE), "show", agent())
+    transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), "show", agent())
     before = len(transcript.touched)
     assert texts(transcript[2]) == ["a long result"]
-    transcript.decide(PlannedCompaction(((2, RESULT),), "consumed"))
+    transcript.decide(PartsCompacted(((2, RESULT),), "consumed"))
     assert texts(transcript[2]) == [None]
     assert texts(transcript[0]) == ["Go."]
     assert 2 in transcript.touched[before:]
-    assert transcript.standing.compacted == {(2, RESULT)}
-    assert transcript.standing.answered_whole == set()
-    (offloaded,) = [one for _, one in transcript.log if isinstance(one, Offloaded)]
+    assert transcript.state.compacted == {(2, RESULT)}
+    assert transcript.state.answered_whole == set()
+    (offloaded,) = [one for _, one in transcript.log if isinstance(one, PartOffloaded)]
     assert offloaded.stored.excerpt is None
 
 
 def test_arguments_stay_as_they_were_written_when_their_strings_are_stored():
     transcript = transcript_of(user("Go."), "show", call(arguments='{"text": "long"}'), result())
-    transcript.decide(Offloaded(1, ARGUMENTS, WHOLE))
-    transcript.decide(PlannedCompaction(((1, ARGUMENTS),), "budget"))
+    transcript.decide(PartOffloaded(1, ARGUMENTS, WHOLE))
+    transcript.decide(PartsCompacted(((1, ARGUMENTS),), "budget"))
     assert texts(transcript[1]) == ['{"text": "long"}']
 
 
 def test_retained_text_takes_the_place_of_the_first_one_and_the_excerpt_goes_on():
     """What chose last is known; a part that is not stored has nothing to retain."""
-    transcript = transcript_of(*STEP, Offloaded(2, RESULT, WHOLE), Retained(2, RESULT, "facts", 3))
+    transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), CompactedTextChosen(2, RESULT, "facts", 3))
     stored = transcript[2].part(RESULT).stored
     assert stored is not None
     assert (stored.compacted, stored.compacted_tokens, stored.excerpt) == ("facts", 3, "excerpt")
     assert texts(transcript[2]) == [None]
-    transcript.decide(Retained(2, RESULT, "fewer", 2, "age"))
-    assert transcript.standing.retained == {(2, RESULT): "age"}
-    transcript.decide(Retained(0, TEXT, "facts", 3))
-    assert transcript.standing.retained == {(2, RESULT): "age"}
+    transcript.decide(CompactedTextChosen(2, RESULT, "fewer", 2, "age"))
+    assert transcript.state.retained == {(2, RESULT): "age"}
+    transcript.decide(CompactedTextChosen(0, TEXT, "facts", 3))
+    assert transcript.state.retained == {(2, RESULT): "age"}
     without = transcript_of(
-        *STEP, Offloaded(2, RESULT, Stored((REF,), "compacted", 5)), Retained(2, RESULT, "facts", 3)
+        *STEP, PartOffloaded(2, RESULT, StoredPart((REF,), "compacted", 5)), CompactedTextChosen(2, RESULT, "facts", 3)
     )
     assert texts(without[2]) == ["a long result"], "the view shows it whole"
 
 
 def test_fold_hides_what_is_before_it_but_for_what_is_kept():
     """Stored texts leave the process, also those stored later; what waits there to be compacted does so no more."""
-    transcript = transcript_of(*STEP, Offloaded(2, RESULT, WHOLE), "show", agent())
-    transcript.decide(Expanded(2, "opened", 5, ()))
-    transcript.decide(Expanded(3, "opened", 5, ()))
-    transcript.decide(Folded(3, (0,), REF, "folded", 5))
-    standing = transcript.standing
-    assert [standing.is_folded(position) for position in range(4)] == [False, True, True, False]
-    assert standing.answered_whole == set()
+    transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), "show", agent())
+    transcript.decide(ExpansionShown(2, "opened", 5, ()))
+    transcript.decide(ExpansionShown(3, "opened", 5, ()))
+    transcript.decide(HistoryFolded(3, (0,), REF, "folded", 5))
+    state = transcript.state
+    assert [state.is_folded(position) for position in range(4)] == [False, True, True, False]
+    assert state.answered_whole == set()
     assert [texts(entry) for entry in transcript.entries()] == [["Go."], ["{}"], [None], ["Yes."]]
-    assert list(standing.expanded) == [(3, "turn")]
-    transcript.decide(Expanded(1, "opened", 5, ()))
-    assert list(standing.expanded) == [(3, "turn")], "nobody would see it"
-    late = transcript_of(*STEP, "show", agent(), Folded(3, (), REF, "folded", 5), Offloaded(2, RESULT, WHOLE))
+    assert list(state.expanded) == [(3, "turn")]
+    transcript.decide(ExpansionShown(1, "opened", 5, ()))
+    assert list(state.expanded) == [(3, "turn")], "nobody would see it"
+    late = transcript_of(
+        *STEP, "show", agent(), HistoryFolded(3, (), REF, "folded", 5), PartOffloaded(2, RESULT, WHOLE)
+    )
     assert texts(late[2]) == [None]
-    assert late.standing.answered_whole == set()
+    assert late.state.answered_whole == set()
 
 
 # --- shown no more
@@ -244,65 +246,68 @@ def test_fold_hides_what_is_before_it_but_for_what_is_kept():
 
 def test_withdrawn_expansion_is_neither_shown_nor_kept_as_text():
     """What it took stays known; another one in the same place is not touched, nor is one that is not there."""
-    opened, kept = Expanded(0, "opened", 5, ()), Expanded(0, "noted", 6, (), "memory")
+    opened, kept = ExpansionShown(0, "opened", 5, ()), ExpansionShown(0, "noted", 6, (), "memory")
     transcript = transcript_of(user("Go."), opened, kept)
-    assert transcript.standing.unseen == {opened.place, kept.place}
-    transcript.decide(Withdrawn((opened.place, (9, "turn")), "planned"))
-    assert list(transcript.standing.expanded) == [kept.place]
-    assert transcript.standing.unseen == {kept.place}
-    assert [(one.text, one.tokens) for _, one in transcript.log if isinstance(one, Expanded)] == [("", 5), ("noted", 6)]
-    transcript.decide(Shown(1))
-    assert transcript.standing.unseen == set()
+    assert transcript.state.unseen == {opened.place, kept.place}
+    transcript.decide(ExpansionWithdrawn((opened.place, (9, "turn")), "planned"))
+    assert list(transcript.state.expanded) == [kept.place]
+    assert transcript.state.unseen == {kept.place}
+    assert [(one.text, one.tokens) for _, one in transcript.log if isinstance(one, ExpansionShown)] == [
+        ("", 5),
+        ("noted", 6),
+    ]
+    transcript.decide(ViewShown(1))
+    assert transcript.state.unseen == set()
 
 
 def test_clear_begins_a_new_standing_and_drops_stored_texts():
     """Messages before it stay readable, small ones with their text; what is opened before it is not shown."""
-    transcript = transcript_of(*STEP, Offloaded(2, RESULT, WHOLE), "show", agent())
-    transcript.decide(Expanded(3, "opened", 5, ()))
-    transcript.decide(Shortened(3, TEXT, "shorter", 1))
-    transcript.decide(Cleared(4))
-    standing = transcript.standing
-    assert (standing.start, standing.shown, standing.consumed, standing.answered_from, standing.answered) == (4,) * 5
-    assert (standing.expanded, standing.shortened, standing.answered_whole, standing.fold) == ({}, {}, set(), None)
+    transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), "show", agent())
+    transcript.decide(ExpansionShown(3, "opened", 5, ()))
+    transcript.decide(PartShortened(3, TEXT, "shorter", 1))
+    transcript.decide(ViewCleared(4))
+    state = transcript.state
+    assert (state.start, state.shown, state.consumed, state.answered_from, state.answered) == (4,) * 5
+    assert (state.expanded, state.shortened, state.answered_whole, state.fold) == ({}, {}, set(), None)
     assert (transcript.entries(), transcript.has_answer()) == ([], False)
     assert [texts(entry) for entry in transcript.entries(0)] == [["Go."], ["{}"], [None], ["Yes."]]
-    transcript.decide(Expanded(3, "late", 5, ()))
-    assert standing.expanded == {}
+    transcript.decide(ExpansionShown(3, "late", 5, ()))
+    assert state.expanded == {}
     transcript.append(user("Again.")).measure([Part(TEXT, 5)])
-    transcript.decide(Expanded(4, "opened", 5, ()))
-    assert list(standing.expanded) == [(4, "turn")]
+    transcript.decide(ExpansionShown(4, "opened", 5, ()))
+    assert list(state.expanded) == [(4, "turn")]
 
 
 def test_decision_is_told_when_it_has_taken_effect_but_not_when_it_is_replayed():
     transcript = transcript_of(user("Go."))
     told: list[tuple[Decision, int]] = []
-    transcript.on_decision = lambda of, decision: told.append((decision, of.standing.shown))
-    transcript.decide(Shown(1))
-    transcript.replay(1, Shown(0))
-    assert told == [(Shown(1), 1)]
-    assert transcript.log == [(1, Shown(1)), (1, Shown(0))]
+    transcript.on_decision = lambda of, decision: told.append((decision, of.state.shown))
+    transcript.decide(ViewShown(1))
+    transcript.replay(1, ViewShown(0))
+    assert told == [(ViewShown(1), 1)]
+    assert transcript.log == [(1, ViewShown(1)), (1, ViewShown(0))]
 
 
 def test_decisions_on_entries_that_are_not_held_are_recorded_only():
     """A process that goes on with a session does not hold what was cleared."""
     transcript = Transcript(5)
-    transcript.decide(Offloaded(4, RESULT, WHOLE))
-    transcript.decide(Retained(4, RESULT, "facts", 3))
+    transcript.decide(PartOffloaded(4, RESULT, WHOLE))
+    transcript.decide(CompactedTextChosen(4, RESULT, "facts", 3))
     assert len(transcript.log) == 2
     transcript.append(user("Go.")).measure([Part(TEXT, 5)])
-    transcript.decide(Offloaded(5, TEXT, WHOLE))
+    transcript.decide(PartOffloaded(5, TEXT, WHOLE))
     assert transcript[5].part(TEXT).stored == WHOLE
 
 
 @pytest.mark.parametrize(
     ("decision", "moved"),
     [
-        (Shown(2), Shown(3)),
-        (Repeated(0, TEXT, ("k",)), Repeated(1, TEXT, ("k",))),
-        (Retained(0, TEXT, "facts", 3), Retained(1, TEXT, "facts", 3)),
-        (Redelivered(0, 1), Redelivered(1, 2)),
-        (Redelivered(0, None), None),
-        (Shortened(0, TEXT, "shorter", 1), None),
+        (ViewShown(2), ViewShown(3)),
+        (RepeatFound(0, TEXT, ("k",)), RepeatFound(1, TEXT, ("k",))),
+        (CompactedTextChosen(0, TEXT, "facts", 3), CompactedTextChosen(1, TEXT, "facts", 3)),
+        (MessageRedelivered(0, 1), MessageRedelivered(1, 2)),
+        (MessageRedelivered(0, None), None),
+        (PartShortened(0, TEXT, "shorter", 1), None),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -312,4 +317,4 @@ def test_appended_transcript_keeps_the_decisions_that_hold_at_its_new_place(deci
     append_saved(whole, save_transcript(transcript_of(user("Go."), user("Go."), decision)))
     assert [texts(entry) for entry in whole.entries()] == [["First."], ["Go."], ["Go."]]
     assert [one for _, one in whole.log] == ([] if moved is None else [moved])
-    assert whole.standing.redelivered == ({1} if isinstance(moved, Redelivered) else set())
+    assert whole.state.redelivered == ({1} if isinstance(moved, MessageRedelivered) else set())

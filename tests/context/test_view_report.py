@@ -6,16 +6,16 @@ from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.transcript import (
     Arithmetic,
-    Cleared,
-    Folded,
+    ExpansionWithdrawn,
+    HistoryFolded,
     Part,
-    PlannedCompaction,
-    Shown,
+    PartsCompacted,
     Transcript,
-    Withdrawn,
+    ViewCleared,
+    ViewShown,
 )
-from memory_context.view.report import Decided, SegmentChange, ViewReport, report, stable_tokens
-from memory_context.view.view import Messages, Segment, View, ViewMessage
+from memory_context.view.explain import Decided, SegmentChange, ViewReport, report, stable_tokens
+from memory_context.view.view import MessageList, Segment, View, ViewMessage
 
 RESULT = Address("result", 0)
 SUM = Arithmetic(1200, 3400, 6, -56.4)
@@ -35,7 +35,7 @@ def message(*segments: Segment, text: str = "text") -> ViewMessage:
 
 def view_of(*messages: ViewMessage) -> View:
     """Return a view of a renderer of its own."""
-    shared = Messages()
+    shared = MessageList()
     shared.replace(0, 0, messages)
     return shared.newest()
 
@@ -73,9 +73,9 @@ def test_change_is_a_segment_that_came_went_or_differs_in_state_or_size():
 def test_reason_is_the_decision_behind_a_change():
     """Of a compaction its own reason; before anything else, that it was cleared or folded."""
     transcript = transcript_of(8)
-    transcript.decide(Shown(8))
-    transcript.decide(PlannedCompaction(((6, RESULT),), "saves"))
-    transcript.decide(Folded(2, (0,), MemoryRef("fold", "two messages", 5), "folded", 5))
+    transcript.decide(ViewShown(8))
+    transcript.decide(PartsCompacted(((6, RESULT),), "saves"))
+    transcript.decide(HistoryFolded(2, (0,), MemoryRef("fold", "two messages", 5), "folded", 5))
     before = view(segment(1), segment(4, "expanded", "expansion"), segment(5), segment(6), segment(7))
     after = view(
         segment(1, "folded", "fold"),
@@ -94,7 +94,7 @@ def test_reason_is_the_decision_behind_a_change():
     ]
     new = view(segment(7, "placeholder"))
     assert changes(View(), new, transcript) == [(7, None, "placeholder", "added")], "it never stood there whole"
-    transcript.decide(Cleared(8))
+    transcript.decide(ViewCleared(8))
     assert {reason for *_, reason in changes(before, View(), transcript)} == {"cleared"}
 
 
@@ -111,12 +111,12 @@ def test_stable_head_ends_at_the_first_message_that_differs():
 
 def test_decisions_between_the_last_two_views_are_told_with_what_they_changed():
     transcript = transcript_of(8)
-    transcript.decide(PlannedCompaction(((1, RESULT),), "budget"))
-    transcript.decide(Shown(6))
-    transcript.decide(PlannedCompaction(((2, RESULT), (3, RESULT)), "saves", SUM))
-    transcript.decide(Withdrawn(((0, "turn"),), "planned"))
-    transcript.decide(Shown(8))
-    transcript.decide(PlannedCompaction(((4, RESULT),), "consumed"))
+    transcript.decide(PartsCompacted(((1, RESULT),), "budget"))
+    transcript.decide(ViewShown(6))
+    transcript.decide(PartsCompacted(((2, RESULT), (3, RESULT)), "saves", SUM))
+    transcript.decide(ExpansionWithdrawn(((0, "turn"),), "planned"))
+    transcript.decide(ViewShown(8))
+    transcript.decide(PartsCompacted(((4, RESULT),), "consumed"))
     assert report(transcript, View(), View(), None).decisions == (
         Decided("compacted", "saves", 2, SUM),
         Decided("withdrawn", "planned", 1, None),

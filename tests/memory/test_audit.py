@@ -23,14 +23,14 @@ from memory_context.memory import AgentMemory, AuditEvent
 from memory_context.messages import Address
 from memory_context.store.pool import Statement
 from memory_context.transcript import (
-    Cleared,
-    Expanded,
-    Opened,
-    PlannedCompaction,
-    Shortened,
-    Shown,
+    ExpansionShown,
+    ExpansionWithdrawn,
+    OpenedItem,
+    PartsCompacted,
+    PartShortened,
     Transcript,
-    Withdrawn,
+    ViewCleared,
+    ViewShown,
     load_transcript,
     save_transcript,
 )
@@ -284,14 +284,14 @@ async def test_each_decision_tells_what_it_does_to_items(context: MemoryContext)
     transcript = context.transcript
     result = (2, Address("result", 0))
     before = len(await context.agent_memory.audit())
-    opened = (Opened(key, "matched", "shares 'owls'"), Opened("other", "recalled", "recalled for 'owls'"))
-    transcript.decide(Expanded(transcript.end - 1, "text", 10, opened))
-    transcript.decide(Withdrawn(((transcript.end - 1, "turn"),), "planned"))
-    transcript.decide(PlannedCompaction((result,), "budget"))
-    transcript.decide(Shortened(*result, "short", 1))
-    transcript.decide(Shown(transcript.end))
+    opened = (OpenedItem(key, "matched", "shares 'owls'"), OpenedItem("other", "recalled", "recalled for 'owls'"))
+    transcript.decide(ExpansionShown(transcript.end - 1, "text", 10, opened))
+    transcript.decide(ExpansionWithdrawn(((transcript.end - 1, "turn"),), "planned"))
+    transcript.decide(PartsCompacted((result,), "budget"))
+    transcript.decide(PartShortened(*result, "short", 1))
+    transcript.decide(ViewShown(transcript.end))
     context.agent_memory.trail.note_decision(transcript, object())
-    transcript.decide(Cleared(transcript.end))
+    transcript.decide(ViewCleared(transcript.end))
     events = (await context.agent_memory.audit())[before:]
     assert [(event.kind, event.keys, event.detail) for event in events] == [
         ("expanded", (key,), "matched: shares 'owls'"),
@@ -308,10 +308,10 @@ async def test_a_decision_that_cannot_be_told_does_not_disturb_the_agent(
 ) -> None:
     """It is logged; the decision stands."""
     await context.add_message(UserMessage(content="Hello", source="user"))
-    broken = Expanded(0, "text", 1, None)  # type: ignore[arg-type]
+    broken = ExpansionShown(0, "text", 1, None)  # type: ignore[arg-type]
     context.transcript.decide(broken)
-    assert context.transcript.standing.expanded[broken.place] is broken
-    assert "a decision is missing in the audit trail: Expanded" in caplog.text
+    assert context.transcript.state.expanded[broken.place] is broken
+    assert "a decision is missing in the audit trail: ExpansionShown" in caplog.text
 
 
 def test_only_what_is_decided_now_is_observed() -> None:
@@ -320,13 +320,13 @@ def test_only_what_is_decided_now_is_observed() -> None:
     transcript.on_decision = lambda _, decision: seen.append(decision)
     transcript.append(UserMessage(content="Hello", source="user"))
     transcript.append(AssistantMessage(content="Hi", source="coder"))
-    decision = Shown(2)
+    decision = ViewShown(2)
     transcript.decide(decision)
     assert seen == [decision]
     loaded = load_transcript(save_transcript(transcript))
     assert loaded.log == transcript.log
     assert loaded.on_decision is None
-    transcript.replay(2, Cleared(2))
+    transcript.replay(2, ViewCleared(2))
     assert seen == [decision]
 
 

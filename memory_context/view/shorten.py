@@ -7,7 +7,7 @@ from ..compaction import excerpt, render_passages
 from ..messages import Address
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, Part, PlannedCompaction, Shortened
+from ..transcript import Decision, Entry, Part, PartsCompacted, PartShortened
 from .view import View
 
 __all__ = ["LEAST_EXCERPT_TOKENS", "ExcerptNeededError", "Shortener", "ShownPart"]
@@ -69,9 +69,9 @@ class Shortener:
                 compacted.append((entry.position, part.address))
             elif decision is not None and decision.tokens < tokens:
                 shortened.append(decision)
-        return [*([PlannedCompaction(tuple(compacted), "budget")] if compacted else []), *shortened]
+        return [*([PartsCompacted(tuple(compacted), "budget")] if compacted else []), *shortened]
 
-    def excerpted(self, entry: Entry, part: Part, limit_tokens: int) -> Shortened | None:
+    def excerpted(self, entry: Entry, part: Part, limit_tokens: int) -> PartShortened | None:
         """Return the decision to show an excerpt within a limit; None if the placeholder says more."""
         reread = f"read_history(first_message={entry.position + 1})"
         content = entry.text(part.address)
@@ -85,10 +85,10 @@ class Shortener:
             headline = f"Shortened to fit the budget; whole: {whole}"
             make = partial(self._excerpt, content, headline, limit_tokens, part.tokens)
             text, tokens = self._made_ahead((entry.position, part.address, limit_tokens), len(content), make)
-            return Shortened(entry.position, part.address, text, tokens)
+            return PartShortened(entry.position, part.address, text, tokens)
         else:
             text = f"[{part.tokens} tokens left out to fit the budget; whole: {reread}]"
-        return Shortened(entry.position, part.address, text, self._counter.count(text))
+        return PartShortened(entry.position, part.address, text, self._counter.count(text))
 
     def _excerpt(self, content: str, headline: str, limit_tokens: int, token_count: int) -> tuple[str, int]:
         passages = excerpt(content, limit_tokens - self._counter.count(headline), self._counter, token_count)
@@ -120,8 +120,8 @@ class Shortener:
             )
             said = self._counter.count(text)
             if excess + said - tokens <= 0 or number == len(blocks):
-                return [*decisions, Shortened(entry.position, part.address, text, said)]
-            decisions.append(Shortened(entry.position, part.address, "", 0))
+                return [*decisions, PartShortened(entry.position, part.address, text, said)]
+            decisions.append(PartShortened(entry.position, part.address, "", 0))
             excess -= tokens
         return decisions
 
@@ -135,7 +135,7 @@ class Shortener:
             if excess <= 0:
                 break
             if tokens > tokens_of_text:
-                decisions.append(Shortened(entry.position, part.address, text, tokens_of_text))
+                decisions.append(PartShortened(entry.position, part.address, text, tokens_of_text))
                 excess -= tokens - tokens_of_text
         return decisions
 

@@ -6,22 +6,22 @@ from memory_context import ContextPolicy
 from memory_context.messages import Address, PartKind
 from memory_context.references import MemoryRef
 from memory_context.tokens import default_token_counter
-from memory_context.transcript import Decision, Part, PlannedCompaction, Shortened, Stored, Transcript
-from memory_context.view.shortening import Shortener, ShownPart
-from memory_context.view.view import Messages, View, ViewMessage
+from memory_context.transcript import Decision, Part, PartsCompacted, PartShortened, StoredPart, Transcript
+from memory_context.view.shorten import Shortener, ShownPart
+from memory_context.view.view import MessageList, View, ViewMessage
 
 counter = default_token_counter()
 LINES = "\n".join(f"line {number} of the text" for number in range(400))
 
 
 def view_of(tokens: int) -> View:
-    messages = Messages()
+    messages = MessageList()
     messages.replace(0, 0, [ViewMessage(0, UserMessage(content="whole view", source="user"), tokens, (), 0)])
     return messages.newest()
 
 
 def shown(
-    tokens: int, kind: PartKind = "text", stored: Stored | None = None, text: str = LINES, index: int = 0
+    tokens: int, kind: PartKind = "text", stored: StoredPart | None = None, text: str = LINES, index: int = 0
 ) -> ShownPart:
     """Return a part that takes so many tokens in the view, of a message of its own."""
     transcript = Transcript.of([UserMessage(content=text, source="user")])
@@ -34,7 +34,7 @@ def shortener(token_budget: int | None = None) -> Shortener:
 
 
 def sizes(decisions: list[Decision]) -> list[int]:
-    return [decision.tokens for decision in decisions if isinstance(decision, Shortened)]
+    return [decision.tokens for decision in decisions if isinstance(decision, PartShortened)]
 
 
 def test_large_parts_get_an_equal_share_of_what_the_rest_leaves():
@@ -43,7 +43,7 @@ def test_large_parts_get_an_equal_share_of_what_the_rest_leaves():
     decisions = shortener().shorten(view_of(6600), parts, 2600)
     assert len(decisions) == 2
     assert all(900 < tokens <= 1000 for tokens in sizes(decisions))
-    assert [decision.text.partition("\n")[0] for decision in decisions if isinstance(decision, Shortened)] == [
+    assert [decision.text.partition("\n")[0] for decision in decisions if isinstance(decision, PartShortened)] == [
         "Shortened to fit the budget; whole: read_history(first_message=1)"
     ] * 2
 
@@ -61,13 +61,13 @@ def test_parts_that_fit_their_share_stay_whole_wherever_they_stand():
 def test_stored_part_without_room_for_an_excerpt_is_compacted():
     """All of these in one decision; one whose placeholder takes more stays as it is."""
     ref = MemoryRef("key", "an item", 3000)
-    stored = Stored((ref,), "compacted", 20)
+    stored = StoredPart((ref,), "compacted", 20)
     decisions = shortener().shorten(view_of(6000), [shown(3000, stored=stored), shown(3000, stored=stored)], 300)
-    assert decisions == [PlannedCompaction(((0, Address("text", 0)), (0, Address("text", 0))), "budget")]
-    longer = Stored((ref,), "compacted", 70)
+    assert decisions == [PartsCompacted(((0, Address("text", 0)), (0, Address("text", 0))), "budget")]
+    longer = StoredPart((ref,), "compacted", 70)
     assert shortener().shorten(view_of(70), [shown(70, stored=longer)], 0) == []
     (excerpt,) = shortener().shorten(view_of(3000), [shown(3000, stored=stored)], 500)
-    assert isinstance(excerpt, Shortened)
+    assert isinstance(excerpt, PartShortened)
     assert excerpt.text.startswith(f"Shortened to fit the budget; whole: {ref.render()}\nline 0 of the text")
 
 
@@ -78,7 +78,7 @@ def test_excerpt_needs_200_tokens_and_what_has_no_text_says_how_to_read_it():
     assert _text(shortener().excerpted(entry, part, 199)) == bare
     entry.drop_texts([part.address])
     assert _text(shortener().excerpted(entry, part, 2000)) == bare
-    assert shortener().excerpted(entry, Part(part.address, 3000, stored=Stored((), "compacted", 20)), 2000) is None
+    assert shortener().excerpted(entry, Part(part.address, 3000, stored=StoredPart((), "compacted", 20)), 2000) is None
     entry, part, _ = shown(3000, "arguments")
     assert "these arguments were left out" in _text(shortener().excerpted(entry, part, 2000))
 
@@ -108,9 +108,9 @@ def test_texts_of_the_task_are_left_out_from_the_last_and_counted():
 
 
 def _text(decision: Decision | None) -> str:
-    assert isinstance(decision, Shortened)
+    assert isinstance(decision, PartShortened)
     return decision.text
 
 
 def _addresses(decisions: list[Decision]) -> list[Address]:
-    return [decision.address for decision in decisions if isinstance(decision, Shortened)]
+    return [decision.address for decision in decisions if isinstance(decision, PartShortened)]

@@ -1,7 +1,7 @@
 """A transcript as JSON and back.
 
 What is saved is what cannot be had elsewhere: messages without the texts the store has, and the decisions. Loading
-replays the same events, so the standing (and with it the view) is the same as before, without being saved itself.
+replays the same events, so the state (and with it the view) is the same as before, without being saved itself.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -15,18 +15,18 @@ from ..escaping import escape_json, unescape_json
 from ..light_model import LightModelBill
 from ..messages import Address, message_from_json, message_to_json, with_texts
 from .entries import (
-    Cleared,
+    CompactedTextChosen,
     Decision,
     Entry,
+    MessageRedelivered,
     Offered,
-    Offloaded,
     Part,
     PartId,
-    PlannedCompaction,
-    Redelivered,
-    Repeated,
-    Retained,
-    Shown,
+    PartOffloaded,
+    PartsCompacted,
+    RepeatFound,
+    ViewCleared,
+    ViewShown,
 )
 from .transcript import Transcript
 
@@ -58,7 +58,7 @@ def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> di
         transcript: The transcript.
         with_cleared: Whether what was cleared is in it too, as far as the process has it, with the clear.
     """
-    first = transcript.first if with_cleared else transcript.standing.start
+    first = transcript.first if with_cleared else transcript.state.start
     return _saved(transcript, first, _kept(transcript, with_cleared))
 
 
@@ -89,11 +89,11 @@ def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_c
 def last_clear(transcript: Transcript) -> int:
     """Return the number in the log of the last clear; -1 if there is none."""
     log = transcript.log
-    return next((i for i in reversed(range(len(log))) if isinstance(log[i][1], Cleared)), -1)
+    return next((i for i in reversed(range(len(log))) if isinstance(log[i][1], ViewCleared)), -1)
 
 
 def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decision]]:
-    first, log = transcript.standing.start, transcript.log
+    first, log = transcript.state.start, transcript.log
     if with_cleared:
         return _last_choices(log, transcript.first)
     cleared = last_clear(transcript)
@@ -101,26 +101,26 @@ def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decisio
         (at, decision)
         for number, (at, decision) in enumerate(log)
         # a message may have come, and been stored, before the clear
-        if isinstance(decision, (Offloaded, Offered, Retained, LightModelBill)) or number > cleared
+        if isinstance(decision, (PartOffloaded, Offered, CompactedTextChosen, LightModelBill)) or number > cleared
     ]
     return _last_choices(kept, first)
 
 
 def _last_choices(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
     """Leave out what concerns entries before `first`, and choices that were replaced by later ones."""
-    last = {(one.position, one.address): one for _, one in log if isinstance(one, Retained)}
+    last = {(one.position, one.address): one for _, one in log if isinstance(one, CompactedTextChosen)}
     bill = next((one for _, one in reversed(log) if isinstance(one, LightModelBill)), None)
     return [
         (at, one)
         for at, one in log
-        if not (isinstance(one, (Offloaded, Retained, Repeated)) and one.position < first)
-        and (not isinstance(one, Retained) or one is last[one.position, one.address])
+        if not (isinstance(one, (PartOffloaded, CompactedTextChosen, RepeatFound)) and one.position < first)
+        and (not isinstance(one, CompactedTextChosen) or one is last[one.position, one.address])
         and (not isinstance(one, LightModelBill) or one is bill)
     ]
 
 
 def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tuple[int, Decision]]) -> dict[str, Any]:
-    chosen = {(one.position, one.address) for _, one in decisions if isinstance(one, Retained)}
+    chosen = {(one.position, one.address) for _, one in decisions if isinstance(one, CompactedTextChosen)}
     return {
         "version": STATE_VERSION,
         "first_position": first_position,
@@ -144,8 +144,8 @@ def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Tra
         raise ValueError(f"this state has version {version!r}; this memory_context reads versions 1 to {STATE_VERSION}")
     try:
         transcript = _replayed(saved, watch)
-        if version == 1 and transcript.standing.answered_whole:  # an answer compacted results by itself then
-            transcript.decide(PlannedCompaction(tuple(sorted(transcript.standing.answered_whole)), "late"))
+        if version == 1 and transcript.state.answered_whole:  # an answer compacted results by itself then
+            transcript.decide(PartsCompacted(tuple(sorted(transcript.state.answered_whole)), "late"))
         return transcript
     except (LookupError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
@@ -175,14 +175,14 @@ def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
 
 def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
     """Return what holds for entries from `first` on after the move; None for the rest, and for what is decided anew."""
-    if isinstance(decision, (Offloaded, Retained, Cleared, Repeated)):
+    if isinstance(decision, (PartOffloaded, CompactedTextChosen, ViewCleared, RepeatFound)):
         return replace(decision, position=decision.position + shift) if decision.position + shift >= first else None
-    if isinstance(decision, Redelivered) and decision.again_at is not None:
+    if isinstance(decision, MessageRedelivered) and decision.again_at is not None:
         moved = replace(decision, position=decision.position + shift, again_at=decision.again_at + shift)
         return moved if moved.position >= first else None
     if isinstance(decision, (Offered, LightModelBill)):
         return decision
-    return replace(decision, upto=decision.upto + shift) if isinstance(decision, Shown) else None
+    return replace(decision, upto=decision.upto + shift) if isinstance(decision, ViewShown) else None
 
 
 def _replayed(saved: Mapping[str, Any], watch: Watch | None) -> Transcript:
@@ -211,7 +211,7 @@ def _replay(
 
 
 def _decision_to_json(decision: Decision, transcript: Transcript, chosen: Container[PartId]) -> dict[str, Any]:
-    if isinstance(decision, Offloaded):
+    if isinstance(decision, PartOffloaded):
         # the log has neither excerpt nor headline; the part has them as long as they are needed
         stored = transcript[decision.position].part(decision.address).stored
         if stored is not None:
@@ -219,7 +219,7 @@ def _decision_to_json(decision: Decision, transcript: Transcript, chosen: Contai
             kept = replace(decision.stored, excerpt=excerpt, excerpt_tokens=tokens, headline=headline)
             if (decision.position, decision.address) in chosen:  # what stays is saved there
                 kept = replace(kept, compacted="", compacted_tokens=0)
-            decision = Offloaded(decision.position, decision.address, kept)
+            decision = PartOffloaded(decision.position, decision.address, kept)
     return asdict(decision)
 
 

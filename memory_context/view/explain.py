@@ -4,7 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..notebooks import html_table
-from ..transcript import Arithmetic, Cleared, Folded, Offered, PlannedCompaction, Shown, Transcript, Withdrawn
+from ..transcript import (
+    Arithmetic,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    Offered,
+    PartsCompacted,
+    Transcript,
+    ViewCleared,
+    ViewShown,
+)
 from .view import PartState, Segment, View
 
 __all__ = ["Decided", "SegmentChange", "ViewReport", "report", "stable_tokens"]
@@ -150,23 +159,23 @@ def report(transcript: Transcript, before: View, after: View, token_budget: int 
         changes=tuple(_changes(transcript, _segments(before), _segments(after))),
         decisions=tuple(_decided(transcript)),
         is_without_history=any(segment.owner == "history" for segment in _segments(after)),
-        offered=transcript.standing.offered,
+        offered=transcript.state.offered,
     )
 
 
 def _decided(transcript: Transcript) -> Iterator[Decided]:
     """Yield what was decided for the last view handed out."""
     log = [decision for _, decision in transcript.log]
-    shown = [number for number, decision in enumerate(log) if isinstance(decision, Shown)]
+    shown = [number for number, decision in enumerate(log) if isinstance(decision, ViewShown)]
     start = shown[-2] + 1 if len(shown) > 1 else 0
     were_offered = any(isinstance(decision, Offered) and decision.memory_tools for decision in log[:start])
     for decision in log[start : shown[-1] if shown else None]:
-        if isinstance(decision, PlannedCompaction):
+        if isinstance(decision, PartsCompacted):
             yield Decided("compacted", decision.reason, len(decision.parts), decision.arithmetic)
-        elif isinstance(decision, Folded):
-            count = decision.upto - transcript.standing.start - len(decision.kept)
+        elif isinstance(decision, HistoryFolded):
+            count = decision.upto - transcript.state.start - len(decision.kept)
             yield Decided("folded", "budget", count, decision.arithmetic)
-        elif isinstance(decision, Withdrawn):
+        elif isinstance(decision, ExpansionWithdrawn):
             yield Decided("withdrawn", decision.reason, len(decision.places), decision.arithmetic)
         elif isinstance(decision, Offered) and decision.memory_tools and not were_offered:
             yield Decided("offered", decision.reason, len(decision.memory_tools), None)
@@ -181,7 +190,7 @@ def _changes(transcript: Transcript, before: Sequence[Segment], after: Sequence[
     planned = {
         (position, address.kind, address.index): decision.reason
         for _, decision in transcript.log
-        if isinstance(decision, PlannedCompaction)
+        if isinstance(decision, PartsCompacted)
         for position, address in decision.parts
     }
     changes: list[SegmentChange] = []
@@ -210,12 +219,12 @@ def _reason(
     now: Segment | None,
     planned: dict[tuple[int, str, int], str],
 ) -> str:
-    standing = transcript.standing
-    if sample.position < standing.start and any(isinstance(decision, Cleared) for _, decision in transcript.log):
+    state = transcript.state
+    if sample.position < state.start and any(isinstance(decision, ViewCleared) for _, decision in transcript.log):
         return "cleared"
-    if sample.kind == "fold" or standing.is_folded(sample.position):
+    if sample.kind == "fold" or state.is_folded(sample.position):
         return "folded"
-    if now is None and sample.position in standing.redelivered:
+    if now is None and sample.position in state.redelivered:
         return "redelivered"
     if sample.kind == "expansion":
         return sample.why if now is not None else "withdrawn"

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from autogen_core.models import UserMessage
 
 from ..light_model import LightModelBill
-from .entries import Entry, Expanded, Folded, Offered, Part, PartId, RetainedBy, Shortened
+from .entries import ChosenBy, Entry, ExpansionShown, HistoryFolded, Offered, Part, PartId, PartShortened
 
-__all__ = ["Standing"]
+__all__ = ["TranscriptState"]
 
 
 @dataclass
-class Standing:
+class TranscriptState:
     """What the events so far add up to.
 
     Attributes:
@@ -49,15 +49,15 @@ class Standing:
     answers: int = 0
     own_answer: int = -1
     compacted: set[PartId] = field(default_factory=set[PartId])
-    shortened: dict[PartId, Shortened] = field(default_factory=dict[PartId, Shortened])
+    shortened: dict[PartId, PartShortened] = field(default_factory=dict[PartId, PartShortened])
     answered_whole: set[PartId] = field(default_factory=set[PartId])
-    retained: dict[PartId, RetainedBy] = field(default_factory=dict[PartId, RetainedBy])
-    fold: Folded | None = None
+    retained: dict[PartId, ChosenBy] = field(default_factory=dict[PartId, ChosenBy])
+    fold: HistoryFolded | None = None
     redelivered: set[int] = field(default_factory=set[int])
     repeated: set[PartId] = field(default_factory=set[PartId])
     facts: dict[PartId, int] = field(default_factory=dict[PartId, int])
-    expanded: dict[tuple[int, str], Expanded] = field(default_factory=dict[tuple[int, str], Expanded])
-    expanded_at: dict[int, dict[str, Expanded]] = field(default_factory=dict[int, dict[str, Expanded]])
+    expanded: dict[tuple[int, str], ExpansionShown] = field(default_factory=dict[tuple[int, str], ExpansionShown])
+    expanded_at: dict[int, dict[str, ExpansionShown]] = field(default_factory=dict[int, dict[str, ExpansionShown]])
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
@@ -74,8 +74,8 @@ class Standing:
         return position in self.redelivered or self.is_folded(position)
 
     @classmethod
-    def at(cls, position: int) -> "Standing":
-        """Return the standing of a view that begins at a position."""
+    def at(cls, position: int) -> "TranscriptState":
+        """Return the state of a view that begins at a position."""
         return cls(start=position, shown=position, consumed=position, answered_from=position, answered=position)
 
     def hear(self, entry: Entry) -> None:
@@ -95,7 +95,7 @@ class Standing:
         else:
             self.facts.pop(part_id, None)
 
-    def expand(self, expanded: Expanded) -> None:
+    def expand(self, expanded: ExpansionShown) -> None:
         """Show an expansion, which no view has shown yet."""
         position, name = expanded.place
         self.expanded[expanded.place] = self.expanded_at.setdefault(position, {})[name] = expanded
@@ -112,7 +112,7 @@ class Standing:
             del self.expanded_at[place[0]]
         return True
 
-    def fold_behind(self, fold: Folded) -> list[int]:
+    def fold_behind(self, fold: HistoryFolded) -> list[int]:
         """Put a fold in force; return the positions it folds that were not folded before."""
         before, self.fold = self.fold, fold
         candidates = [*before.kept, *range(before.upto, fold.upto)] if before else range(self.start, fold.upto)
