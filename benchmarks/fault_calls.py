@@ -1,6 +1,6 @@
 """The calls that are run while the database fails: of a store, and of what stands before it.
 
-store calls      contexts, memories, tools, conversations, threads, inventory, upkeep
+store calls      contexts, memories, tools, conversations, threads, user_stats, admin
 surface calls    an MCP client, the command line, Chainlit's data layer, claims of sessions
 closing calls    a context and a store that still have large content to write
 """
@@ -87,7 +87,7 @@ def store_calls(store: MemoryStore, policy: ContextPolicy) -> dict[str, Call]:
         await (context.archive() if name == "archive" else context.close())
 
     async def exported() -> None:
-        async for _ in store.upkeep.export_lines("alice"):
+        async for _ in store.admin.export_lines("alice"):
             pass
 
     return {
@@ -113,9 +113,9 @@ def store_calls(store: MemoryStore, policy: ContextPolicy) -> dict[str, Call]:
         "conversations.chat_page": lambda: store.conversations.chat_page("alice", "s"),
         "conversations.delete_session": lambda: store.conversations.delete_session("alice", "s"),
         "threads.page": lambda: store.threads.page("alice"),
-        "inventory.extent": lambda: store.inventory.extent("alice"),
-        "inventory.forget": lambda: store.inventory.forget("alice", [_KEY]),
-        "upkeep.status": store.upkeep.status,
+        "user_stats.extent": lambda: store.user_stats.extent("alice"),
+        "user_stats.forget": lambda: store.user_stats.forget("alice", [_KEY]),
+        "admin.status": store.admin.status,
         "batch: memory.clear": AgentMemory(store, "bob", "coder", "s").clear,
         "batch: erase_user": lambda: store.erase_user("bob"),
         "batch: prune": lambda: store.prune(timedelta(days=1), conversations=True),

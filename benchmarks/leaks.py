@@ -273,9 +273,9 @@ async def store_paths(store: MemoryStore, victim: Victim, users: tuple[str, ...]
                 user, forge("thread", rng), forge("element", rng))),
             Path("threads.element_content", lambda user, rng: threads.element_content(
                 user, forge("thread", rng), forge("element", rng))),
-            Path("inventory.kinds", lambda user, rng: store.inventory.kinds(
+            Path("user_stats.kinds", lambda user, rng: store.user_stats.kinds(
                 user, session_id=forge("session", rng))),
-            Path("inventory.transcripts", lambda user, rng: store.inventory.transcripts(
+            Path("user_stats.transcripts", lambda user, rng: store.user_stats.transcripts(
                 user, forge("session", rng))),
             *(Path(f"tool {name}", of_tool(name)) for name in ("retrieve_memory", "search_memory", "query_memory")),
             *(Path(f"MCP {name}", of_server(name)) for name in ("retrieve_memory", "search_memory", "query_memory")),

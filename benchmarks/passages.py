@@ -17,8 +17,8 @@ from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked
-from memory_context.store.index_rows import IndexedItem, index_item
-from memory_context.store.indexer import model_of
+from memory_context.store.search.indexer import model_of
+from memory_context.store.search.postings import IndexedItem, index_item
 
 __all__ = ["ITEM_PASSAGES", "Filler", "new_content"]
 

@@ -161,7 +161,7 @@ async def _do(job: str, url: str, user: str, file: Path) -> float:
         began = time.perf_counter()
         if job == "export":
             with file.open("wb") as out:
-                async with aclosing(store.upkeep.export_lines(user)) as pieces:
+                async with aclosing(store.admin.export_lines(user)) as pieces:
                     async for piece in pieces:
                         out.write(piece)
         else:
@@ -170,7 +170,7 @@ async def _do(job: str, url: str, user: str, file: Path) -> float:
                 with file.open("rb") as opened:
                     yield from opened
 
-            await store.upkeep.import_lines(lines, f"{user} too")
+            await store.admin.import_lines(lines, f"{user} too")
         return time.perf_counter() - began
     finally:
         await store.close()

@@ -22,7 +22,6 @@ from .errors import (
     TransformError,
 )
 from .identifiers import SessionKey
-from .indexing import Candidate, PassagePlace, QueryProfile
 from .light_model import LightModelBill, LightModelUsage
 from .memory import (
     AgentMemory,
@@ -54,6 +53,7 @@ from .references import MemoryRef, ToolAnswer
 from .stats import ContextStats
 from .store import (
     CallerOrigin,
+    Candidate,
     ChatMessage,
     ChatSender,
     Forgettable,
@@ -63,9 +63,11 @@ from .store import (
     MemoryStore,
     NewMemory,
     Origin,
+    PassagePlace,
     ProgressCallback,
     PruneProgress,
     PruneReport,
+    QueryProfile,
     Reach,
     ReadScope,
     SessionInfo,

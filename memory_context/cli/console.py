@@ -178,7 +178,7 @@ async def user_of(store: "MemoryStore", user: str | None) -> str:
     """
     if user is not None:
         return user
-    found, name = await store.inventory.only_user()
+    found, name = await store.user_stats.only_user()
     if name is not None:
         return name
     if not found:

@@ -91,7 +91,7 @@ def _variables() -> Iterator[Finding]:
 
 def _store(url: str | None) -> Iterator[Finding]:
     async def work(store: "MemoryStore") -> "StoreStatus":
-        return await store.upkeep.status()
+        return await store.admin.status()
 
     try:
         found = run(work, url)

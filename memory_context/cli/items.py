@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..memory import MemoryItem
     from ..references import MemoryRef
     from ..store import MemoryCriteria, MemoryStore, StoredMemory
-    from ..store.inventory import Tombstone
+    from ..store.admin.user_stats import Tombstone
 
 __all__ = [
     "AgentOption",
@@ -112,8 +112,8 @@ def list_items(
     async def work(store: "MemoryStore") -> "list[StoredMemory] | list[Tombstone]":
         name = await user_of(store, user)
         if forgotten:
-            return await store.inventory.forgotten(name, session_id=session, limit=limit + 1)
-        return await store.select_memories(name, criteria, scope=await store.inventory.scope(name))
+            return await store.user_stats.forgotten(name, session_id=session, limit=limit + 1)
+        return await store.select_memories(name, criteria, scope=await store.user_stats.scope(name))
 
     found = run(work, url)
     shown = found[:limit]
@@ -296,7 +296,7 @@ async def _forget_keys(store: "MemoryStore", user: str | None, keys: list[str], 
 
 async def _forget_meeting(store: "MemoryStore", user: str | None, criteria: "MemoryCriteria", yes: bool) -> None:
     name = await user_of(store, user)
-    items = await store.select_memories(name, criteria, scope=await store.inventory.scope(name))
+    items = await store.select_memories(name, criteria, scope=await store.user_stats.scope(name))
     if not items:
         say("nothing is stored that meets this")
         return
@@ -308,21 +308,21 @@ async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str,
     """Forget the contents behind keys after asking; the question counts the other items that hold them too."""
     parts = [keys[start : start + _KEYS_AT_ONCE] for start in range(0, len(keys), _KEYS_AT_ONCE)]
     if not yes:
-        going = {key for part in parts for key in await store.inventory.keys_of_contents(user, part)}
+        going = {key for part in parts for key in await store.user_stats.keys_of_contents(user, part)}
         more = len(going.difference(keys))
         twins = f", and {more:,} more with the same content" if more else ""
         confirm(f"Forget {counted(len(keys), 'item')} of user {user!r}{extent}{twins}?", yes)
     gone = 0
     with progress_bar("forgetting", len(keys)) as show:
         for part in parts:
-            gone += len(await store.inventory.forget(user, part))
+            gone += len(await store.user_stats.forget(user, part))
             show(min(gone, len(keys)))
     say(f"{counted(gone, 'item')} forgotten")
 
 
 async def _erase(store: "MemoryStore", user: str | None, yes: bool) -> None:
     name = await user_of(store, user)
-    kinds, extent = await store.inventory.kinds(name), await store.inventory.extent(name)
+    kinds, extent = await store.user_stats.kinds(name), await store.user_stats.extent(name)
     items = counted(sum(kind.items for kind in kinds), "item")
     sessions = counted(extent.sessions, "session")
     confirm(f"Erase user {name!r} with {items} and {sessions}, {extent.messages:,} messages? Nothing stays.", yes)

@@ -44,7 +44,7 @@ def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
     """
 
     async def work(store: "MemoryStore") -> "tuple[StoreStatus, str | None]":
-        return await store.upkeep.status(), None if store.embedder is None else store.embedder.name
+        return await store.admin.status(), None if store.embedder is None else store.embedder.name
 
     found, embedder = run(work, url)
     if as_json:
@@ -140,7 +140,7 @@ def stop(url: UrlOption = None) -> None:
     """
 
     async def work(store: "MemoryStore") -> tuple[str, int | None]:
-        return store.describe(), await store.upkeep.stop()
+        return store.describe(), await store.admin.stop()
 
     where, pid = run(work, url)
     say(f"{where}: " + ("no server runs" if pid is None else f"the server (process {pid}) has stopped"))
@@ -245,11 +245,11 @@ def reindex(
     chosen = _embedder(embedder, model, dimensions)
 
     async def work(store: "MemoryStore") -> None:
-        await store.upkeep.migrate("pre")  # not `open`, whose background would index some of it uncounted
-        before = await store.upkeep.status()
+        await store.admin.migrate("pre")  # not `open`, whose background would index some of it uncounted
+        before = await store.admin.status()
         if embedder is None:
             _refuse_another_model(store, before.embeddings or ())
-        retried = await store.upkeep.retry_set_aside()
+        retried = await store.admin.retry_set_aside()
         indexed, report = await _index_all(store, (before.jobs_pending or 0) + retried)
         with progress_bar("embedding passages") as show:
             embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
@@ -294,7 +294,7 @@ def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | No
 
 def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None:
     """Raise `Failure` if passages are embedded, and none with the default: what agents embed with has to be said."""
-    from ..store.indexer import model_of
+    from ..store.search.indexer import model_of
 
     if models and store.embedder is not None and model_of(store.embedder) not in models:
         found = ", ".join(sorted(models))

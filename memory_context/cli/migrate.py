@@ -45,11 +45,11 @@ def migrate(
     part = None if pre is None else "pre" if pre else "post"
 
     async def look(store: "MemoryStore") -> "list[MigrationState]":
-        return await store.upkeep.migrations()
+        return await store.admin.migrations()
 
     async def apply(store: "MemoryStore") -> list[str]:
-        applied = await store.upkeep.migrate(part)
-        if advice := await store.upkeep.vector_advice():
+        applied = await store.admin.migrate(part)
+        if advice := await store.admin.vector_advice():
             say(f"warning: {advice}")
         return applied
 

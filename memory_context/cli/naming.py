@@ -13,7 +13,7 @@ from .console import ASKED_WRONGLY, Failure, user_of
 
 if TYPE_CHECKING:
     from ..store import Archived, MemoryStore, SessionInfo
-    from ..store.inventory import TranscriptInfo
+    from ..store.admin.user_stats import TranscriptInfo
 
 __all__ = ["NamedSession", "SessionArgument", "TranscriptOption", "named_session", "whole_key"]
 
@@ -89,12 +89,12 @@ async def named_session(
         if deleted_at is not None:
             raise Failure(f"session {session_id!r} was deleted on {deleted_at:%Y-%m-%d}")
     if info is None and by_beginning:
-        found = await store.inventory.sessions_beginning(name, session_id, _OFFERED + 1)
+        found = await store.user_stats.sessions_beginning(name, session_id, _OFFERED + 1)
         own = [one for one in found if not one.startswith(f"{found[0]}/")]  # sub-agents' sessions extend their own's id
         if whole := _only(session_id, own, "session"):
             info = await store.conversations.session(name, whole)
     if info is not None:
-        return NamedSession(name, info, await store.inventory.transcripts(name, info.session_id))
+        return NamedSession(name, info, await store.user_stats.transcripts(name, info.session_id))
     known = [one.session_id for one in await store.conversations.sessions(name, limit=_COMPARED)]
     near = get_close_matches(session_id, known, 3)
     offer = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -109,7 +109,7 @@ async def whole_key(store: "MemoryStore", user_id: str, key: str) -> str:
     """
     if await store.fetch_whereabouts(user_id, key) is not None:
         return key
-    return _only(key, await store.inventory.keys_beginning(user_id, key, _OFFERED + 1), "item") or key
+    return _only(key, await store.user_stats.keys_beginning(user_id, key, _OFFERED + 1), "item") or key
 
 
 def _only(beginning: str, found: list[str], noun: str) -> str | None:

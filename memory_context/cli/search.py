@@ -41,10 +41,10 @@ def search(
     criteria = criteria_of(types, sources, tags, session, agent)
 
     async def work(store: "MemoryStore") -> "list[SearchHit]":
-        from ..memory.searching import search_items
+        from ..memory.search import search_items
 
         name = await user_of(store, user)
-        return await search_items(store, name, query, limit, criteria, await store.inventory.scope(name))
+        return await search_items(store, name, query, limit, criteria, await store.user_stats.scope(name))
 
     hits = run(work, url)
     if as_json:

@@ -29,7 +29,7 @@ from .naming import NamedSession, SessionArgument, TranscriptOption, named_sessi
 if TYPE_CHECKING:
     from ..archive import ResumeReport
     from ..store import ChatMessage, MemoryStore, SessionInfo
-    from ..store.inventory import SessionExtent
+    from ..store.admin.user_stats import SessionExtent
 
 __all__ = ["delete_session", "list_sessions", "sessions_app", "show_session"]
 
@@ -113,7 +113,7 @@ def show_session(
 
     async def work(store: "MemoryStore") -> _Shown:
         named = await named_session(store, user, session)
-        extent = await store.inventory.session_extent(named.user_id, named.session_id)
+        extent = await store.user_stats.session_extent(named.user_id, named.session_id)
         chat = await store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
         return _Shown(named, extent, chat)
 
@@ -222,7 +222,7 @@ def delete_session(
                 raise
             return
         info, whole_id = named.info, named.session_id
-        extent = await store.inventory.session_extent(named.user_id, whole_id)
+        extent = await store.user_stats.session_extent(named.user_id, whole_id)
         title = f" ({info.title})" if info.title else ""
         beside = f", {counted(extent.subagent_sessions, 'sub-agent session')}" if extent.subagent_sessions else ""
         confirm(

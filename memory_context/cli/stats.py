@@ -28,7 +28,7 @@ from .naming import TranscriptOption, named_session
 
 if TYPE_CHECKING:
     from ..store import MemoryStore, SessionInfo
-    from ..store.inventory import DaySum, KindSum, UserExtent
+    from ..store.admin.user_stats import DaySum, KindSum, UserExtent
     from .replay import Replay
 
 __all__ = ["stats"]
@@ -121,7 +121,7 @@ async def _made_out(store: "MemoryStore", user: str, info: "SessionInfo", agent:
     from .replay import replay
 
     archived = await store.conversations.read(user, info.session_id, agent)
-    events = await store.inventory.event_counts(user, info.session_id, agent)
+    events = await store.user_stats.event_counts(user, info.session_id, agent)
     return _Bill(info, agent, replay(archived, ContextPolicy()), events)
 
 
@@ -237,15 +237,15 @@ class _Account:
 
 async def _account_of(store: "MemoryStore", user: str | None, last: int) -> _Account:
     name = await user_of(store, user)
-    kinds, days = await store.inventory.kinds(name), await store.inventory.days(name, _DAYS)
-    extent = await store.inventory.extent(name)
+    kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
+    extent = await store.user_stats.extent(name)
     bills: list[_Bill] = []
     unread = 0
     sessions = await store.conversations.sessions(name, limit=last) if last else []
     with progress_bar("reading sessions", len(sessions)) as show:
         for number, info in enumerate(sessions, 1):
             for agent in dict.fromkeys(
-                one.agent_id for one in await store.inventory.transcripts(name, info.session_id)
+                one.agent_id for one in await store.user_stats.transcripts(name, info.session_id)
             ):
                 try:
                     bills.append(await _made_out(store, name, info, agent))

@@ -61,7 +61,7 @@ def export(
     async def work(store: "MemoryStore") -> None:
         whose = await user_of(store, user)
         with progress_bar("exporting", hide=file == _STREAM and sys.stdout.isatty()) as show:
-            pieces = store.upkeep.export_lines(whose, session, progress=show)
+            pieces = store.admin.export_lines(whose, session, progress=show)
             async with aclosing(pieces):
                 first = await anext(pieces, None)
                 if first is None:
@@ -70,7 +70,7 @@ def export(
                 with _written(file) as out:
                     last = await _write(out, first, pieces)
         say(f"exported {_summed(json.loads(last)['records'])} of {whose!r}")
-        kinds = await store.inventory.kinds(whose, session_id=session)
+        kinds = await store.user_stats.kinds(whose, session_id=session)
         if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
             say(f"{counted(secrets, 'item')} of type user_secret stayed behind: a file would hold them in plain text")
 
@@ -117,7 +117,7 @@ def import_(
             passes = 2 if check else 3
             with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
                 read = _Reading(path, show)
-                return await store.upkeep.import_lines(read.lines, user, only_check=check, trust_origins=trust_origins)
+                return await store.admin.import_lines(read.lines, user, only_check=check, trust_origins=trust_origins)
 
     from ..errors import SecretError
     from ..store import TransferError
@@ -255,7 +255,7 @@ class _Reading:
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of the file from its beginning."""
-        from ..store.upkeep import bounded_lines
+        from ..store.transfer import bounded_lines
 
         with self._path.open("rb") as raw:
             is_packed = raw.read(2) == _GZIP

@@ -28,7 +28,7 @@ def users(
         async for user in store.every_user():
             if len(found) > limit:
                 break
-            kinds, extent = await store.inventory.kinds(user), await store.inventory.extent(user)
+            kinds, extent = await store.user_stats.kinds(user), await store.user_stats.extent(user)
             items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
             found.append({"user_id": user, "items": items, "token_count": tokens, **asdict(extent)})
         return found

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..escaping import to_utf8
-from ..indexing import Chunk, chunks_of
 from ..references import shorten
+from ..store import Chunk, chunks_of
 from ..text import query_terms, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
 

@@ -59,7 +59,7 @@ def create_app(
 
     async def health(_: Request) -> Response:
         try:
-            await store.inventory.only_user()
+            await store.user_stats.only_user()
         except StoreError as error:  # it names hosts, which are not for everybody who can ask
             outages_of(store).failed("healthy", "not healthy: %s", error)
             return JSONResponse({"status": "unavailable"}, 503)

@@ -106,7 +106,7 @@ class ServedMemory:
 
 
 async def _only_user(store: MemoryStore) -> str:
-    found, name = await store.inventory.only_user()
+    found, name = await store.user_stats.only_user()
     if found > 1:
         raise UsageError(
             f"{store.describe()} has several users and the server was not told whom to serve: "

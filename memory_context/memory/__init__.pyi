@@ -1,7 +1,7 @@
 from .agent_memory import AgentMemory
 from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, is_too_large
-from .searching import FoundPassage, MemoryCriteria, SearchHit, SearchScore
+from .search import FoundPassage, MemoryCriteria, SearchHit, SearchScore
 from .sharing import MemorySnapshot, Sharing
 
 __all__ = [

@@ -42,7 +42,7 @@ from .items import (
     item_of,
     new_memories,
 )
-from .searching import SearchHit, search_items
+from .search import SearchHit, search_items
 from .sharing import MemorySnapshot, Sharing, refusal
 
 __all__ = ["AgentMemory"]

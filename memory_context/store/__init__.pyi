@@ -1,9 +1,8 @@
+from .admin import Forgettable, PruneProgress, PruneReport, StoreAdmin, StoreStatus, UserStats
 from .conversation_rows import Appended, Archived, ChatMessage, ChatSender, NewBatch, SessionInfo, StoredBatch
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria, MemoryOrder
 from .forget import ProgressCallback
-from .indexer import IndexReport
-from .inventory import Forgettable, Inventory
 from .items import (
     SECRET_TYPE,
     CallerOrigin,
@@ -19,27 +18,27 @@ from .items import (
 )
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
-from .pruning import PruneProgress, PruneReport
 from .schema import MigrationState
-from .search import StoredPassage
+from .search import Candidate, Chunk, IndexReport, PassagePlace, QueryProfile, StoredPassage, chunks_of
 from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
 from .threads import ThreadStore
-from .upkeep import ImportReport, StoreStatus, TransferError, Upkeep
+from .transfer import ImportReport, TransferError
 
 __all__ = [
     "SECRET_TYPE",
     "Appended",
     "Archived",
     "CallerOrigin",
+    "Candidate",
     "ChatMessage",
     "ChatSender",
+    "Chunk",
     "ConversationArchive",
     "ElementContent",
     "Feedback",
     "Forgettable",
     "ImportReport",
     "IndexReport",
-    "Inventory",
     "MemoryCriteria",
     "MemoryOrder",
     "MemoryStore",
@@ -47,12 +46,15 @@ __all__ = [
     "NewBatch",
     "NewMemory",
     "Origin",
+    "PassagePlace",
     "ProgressCallback",
     "PruneProgress",
     "PruneReport",
+    "QueryProfile",
     "Reach",
     "ReadScope",
     "SessionInfo",
+    "StoreAdmin",
     "StoreLimits",
     "StoreStatus",
     "StoredBatch",
@@ -64,12 +66,13 @@ __all__ = [
     "ThreadStore",
     "TransferError",
     "UIUser",
-    "Upkeep",
+    "UserStats",
     "Whereabouts",
     "WholeThread",
     "at_most",
     "caveat",
     "checked_caller_origin",
+    "chunks_of",
     "refuse_secret",
     "within",
 ]

@@ -29,7 +29,7 @@ from .items import (
     whereabouts_from_row,
 )
 from .pool import Statement
-from .search import related_keys
+from .search.passages import related_keys
 from .sql import load_queries
 
 __all__ = [

@@ -1,9 +1,8 @@
 """MemoryStore: what the layers above see of the database.
 
-The work is done elsewhere: reading items in `reading`, writing them in `storing` and `forgetting`; making them findable
-is the indexer's, finding them the search's, filling in another model's embeddings that of `reindexing`, retention that
-of `pruning`. Every operation acts as one user, and every read takes the scope it is done in: without one it shows what
-is private to nobody.
+The work is done elsewhere: items in `item_store` and `forget`, finding them in `search`, retention in `admin`. Every
+operation acts as one user, and every read takes the scope it is done in: without one it shows what is private to
+nobody.
 """
 
 import threading
@@ -13,28 +12,24 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from memory_context.embeddings import Embedder, check_embedder, default_embedder
-from memory_context.indexing import Candidate, PassagePlace, QueryProfile
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
 from . import item_store
+from .admin import PruneProgress, PruneReport, StoreAdmin, UserStats
+from .admin.prune import prune
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
 from .database import Database, every_user
 from .events import EventLog
 from .forget import ProgressCallback, erase_user, forget_memories
-from .indexer import Indexer, IndexReport
-from .inventory import Inventory
 from .item_store import insert_memories, share_memory, update_model_summary
 from .items import NewMemory, ReadScope, StoredMemory, Whereabouts
 from .limits import StoreLimits
 from .location import Location
-from .pruning import PruneProgress, PruneReport, prune
-from .reindexing import reindex
-from .search import PassageSearch, StoredPassage
+from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
 from .session_locks import AdvisoryClaims
 from .threads import ThreadStore
-from .upkeep import Upkeep
 
 __all__ = ["MemoryStore"]
 
@@ -63,7 +58,8 @@ class MemoryStore:
         events: What happened to items, on its way into the audit trail.
         conversations: What was said in sessions.
         threads: What a user interface showed of them.
-        inventory, upkeep: What there is, and what is done to the store as a whole: status, migrating, export, import.
+        user_stats: What each user has.
+        admin: What is done to the store as a whole: status, migrating, export, import.
 
     Raises:
         ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
@@ -94,8 +90,8 @@ class MemoryStore:
         self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events)
         self.threads = ThreadStore(self._database, self.conversations)
-        self.inventory = Inventory(self._database)
-        self.upkeep = Upkeep(self._database)
+        self.user_stats = UserStats(self._database)
+        self.admin = StoreAdmin(self._database)
         self._search = PassageSearch(self._database, self._indexer)
         self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from .sql import expanded, load_queries
-from .upkeep.records import Batch, Element, Event, Item, Record, SessionRow, Step, ThreadRow, UIUserRow
+from .transfer.records import Batch, Element, Event, Item, Record, SessionRow, Step, ThreadRow, UIUserRow
 
 __all__ = ["ITEMS", "TABLES", "Table"]
 

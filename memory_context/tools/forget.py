@@ -155,7 +155,7 @@ async def _proposed(host: ToolHost, keys: Sequence[str]) -> tuple[ForgetProposal
     memory = host.agent_memory
     store, is_shared = memory.memory_store, memory.sharing == "shared"
     known = [key for key in keys if KEY_PATTERN.fullmatch(key)]
-    looking = store.inventory.forgettable(host.user_id, known, memory.scope, is_shared=is_shared)
+    looking = store.user_stats.forgettable(host.user_id, known, memory.scope, is_shared=is_shared)
     found = await within(store.limits.call_seconds, looking)
     readable = {item.memory_key: item for item in found if item.is_readable}
     problems: list[str] = []
@@ -176,7 +176,7 @@ async def _proposed(host: ToolHost, keys: Sequence[str]) -> tuple[ForgetProposal
 
 async def _forgotten(host: ToolHost, proposal: ForgetProposal, why: str) -> Answer:
     store = host.agent_memory.memory_store
-    forgetting = store.inventory.forget_items(proposal.user_id, proposal.items)
+    forgetting = store.user_stats.forget_items(proposal.user_id, proposal.items)
     try:
         gone = await within(store.limits.call_seconds, forgetting)
     except StoreError as error:

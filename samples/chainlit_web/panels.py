@@ -92,7 +92,7 @@ async def forget(memory_store: MemoryStore, user_id: str, key: str) -> int:
     Raises:
         StoreError: The store refused or cannot be reached now.
     """
-    return len(await memory_store.inventory.forget(user_id, [key]))
+    return len(await memory_store.user_stats.forget(user_id, [key]))
 
 
 async def view_panel(contexts: Mapping[str, MemoryContext]) -> dict[str, Any]:

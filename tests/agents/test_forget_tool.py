@@ -59,7 +59,7 @@ class Person:
 
 
 async def left(store: MemoryStore, keys: Sequence[str], user: str = "alice") -> set[str]:
-    return set(await store.inventory.keys_of_contents(user, keys))
+    return set(await store.user_stats.keys_of_contents(user, keys))
 
 
 async def test_tool_is_offered_only_on_request_and_counted_in_the_bill(store: MemoryStore):

@@ -13,7 +13,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memory_context.store import MemoryStore, indexer
+from memory_context.store import MemoryStore
+from memory_context.store.search import indexer
 from tests.embeddings.fakes import FakeEmbedder
 
 _folder = tempfile.TemporaryDirectory(prefix="mc-chainlit-")

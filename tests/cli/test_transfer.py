@@ -27,7 +27,7 @@ from memory_context.store import NewMemory, TransferError
 from memory_context.store.codec import canonical_json
 from memory_context.store.database import Database
 from memory_context.store.threads import ThreadElement, ThreadStep
-from memory_context.store.upkeep import exporting, importing, records
+from memory_context.store.transfer import exporter, importer, records
 
 from .conftest import Run, contents
 from .lived import HOSTILE, SESSION, Lived
@@ -109,7 +109,7 @@ def session_with(session_id: str, memory_key: str) -> list[Json]:
 
 
 async def export(store: MemoryStore, user: str = "alice", session: str | None = None) -> bytes:
-    return b"".join([piece async for piece in store.upkeep.export_lines(user, session)])
+    return b"".join([piece async for piece in store.admin.export_lines(user, session)])
 
 
 def reading(data: bytes) -> Callable[[], list[bytes]]:
@@ -153,7 +153,7 @@ async def test_an_imported_session_resumes_with_the_same_view(full: Lived, store
     async with MemoryStore(full.url) as origin:
         whole = await export(origin, session=SESSION)
         before = MemoryContext("alice", "coder", SESSION, origin)
-        await store.upkeep.import_lines(reading(whole), "carol", trust_origins=True)
+        await store.admin.import_lines(reading(whole), "carol", trust_origins=True)
         after = MemoryContext("carol", "coder", SESSION, store)
         shown = await view(after)
         assert shown == await view(before)
@@ -179,10 +179,10 @@ async def test_any_string_makes_the_way(store: MemoryStore):
     await store.insert_memories(user, [new])
     whole = await export(store, user)
     assert whole.isascii()
-    await store.upkeep.import_lines(reading(whole), "other", trust_origins=True)
+    await store.admin.import_lines(reading(whole), "other", trust_origins=True)
     assert (await store.fetch_contents("other", ["k"])) == {"k": odd}
     assert lines_of(await export(store, "other")) == lines_of(whole)
-    report = await store.upkeep.import_lines(reading(whole))
+    report = await store.admin.import_lines(reading(whole))
     assert (report.user_id, report.known["item"]) == (user, 1)
 
 
@@ -196,11 +196,11 @@ async def test_what_a_user_interface_showed_goes_along(store: MemoryStore):
     await store.threads.rate_step("alice", "s1", 1, HOSTILE)
     await store.threads.upsert_element("alice", ThreadElement("e", "t", "s1", {"mime": "x"}), bytes(range(256)))
     whole, thread = await export(store), await store.threads.thread("alice", "t")
-    report = await store.upkeep.import_lines(reading(whole), "bob")
+    report = await store.admin.import_lines(reading(whole), "bob")
     assert report.stored == {"ui_user": 1, "thread": 0, "step": 0, "element": 0}
     assert report.kept == {"ui_user": 0, "thread": 1, "step": 3, "element": 1}
     await store.erase_user("alice")
-    report = await store.upkeep.import_lines(reading(whole))
+    report = await store.admin.import_lines(reading(whole))
     assert report.stored == {"ui_user": 1, "thread": 1, "step": 3, "element": 1}
     assert await store.threads.thread("alice", "t") == thread
     assert lines_of(await export(store)) == lines_of(whole)
@@ -222,7 +222,7 @@ def test_a_session_comes_with_the_items_it_refers_to(run: Run, full: Lived, tmp_
 async def test_an_item_of_another_session_comes_with_the_one_that_refers_to_it(store: MemoryStore):
     """Its placeholder would open nothing."""
     items = [item("shared", "referred to", session_id="first"), item("other", "not", session_id="first")]
-    await store.upkeep.import_lines(reading(written([*items, *session_with("second", "shared")])))
+    await store.admin.import_lines(reading(written([*items, *session_with("second", "shared")])))
     lines = lines_of(await export(store, session="second"))
     assert [line.get("memory_key") for line in lines if line["record"] == "item"] == ["shared"]
     assert [line["record"] for line in lines] == ["item", "session", "batch", "end"]
@@ -234,9 +234,9 @@ async def test_an_item_of_another_session_comes_with_the_one_that_refers_to_it(s
 async def test_what_was_forgotten_or_deleted_here_stays_so(store: MemoryStore, full: Lived):
     async with MemoryStore(full.url) as origin:
         whole = await export(origin)
-    await store.upkeep.import_lines(reading(whole))
+    await store.admin.import_lines(reading(whole))
     assert await store.conversations.delete_session("alice", SESSION)
-    report = await store.upkeep.import_lines(reading(whole))
+    report = await store.admin.import_lines(reading(whole))
     assert not any(report.stored[kind] for kind in ("item", "session", "batch"))
     assert report.kept["session"] >= 1
     assert report.kept["batch"] >= 1
@@ -248,7 +248,7 @@ async def test_what_was_forgotten_or_deleted_here_stays_so(store: MemoryStore, f
 async def test_a_tombstone_from_elsewhere_is_in_nobodys_way(store: MemoryStore):
     """Its content may be stored again, and items with any number be forgotten."""
     gone = item("gone", "", is_active=False, content=None, content_sha256=None)
-    await store.upkeep.import_lines(reading(written([gone, {**gone, "memory_key": "also"}])))
+    await store.admin.import_lines(reading(written([gone, {**gone, "memory_key": "also"}])))
     tombstone = await store.fetch_memory("alice", "gone")
     assert tombstone is not None
     assert not tombstone.is_active
@@ -269,7 +269,7 @@ async def test_something_else_in_its_place_is_said_and_nothing_stored(store: Mem
     await store.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     with pytest.raises(TransferError, match=said):
-        await store.upkeep.import_lines(reading(data), trust_origins=True)
+        await store.admin.import_lines(reading(data), trust_origins=True)
     assert await store.select_keys("alice") == [there.memory_key]
 
 
@@ -282,25 +282,25 @@ async def test_a_transcript_that_went_on_differently_is_not_mixed(store: MemoryS
     body = lines[place]["message_batch"] | {"other": 1}
     digest = hashlib.sha256(canonical_json(unescape_json(body)).encode()).hexdigest()
     lines[place] |= {"message_batch": body, "batch_sha256": digest}
-    await store.upkeep.import_lines(reading(whole), trust_origins=True)
+    await store.admin.import_lines(reading(whole), trust_origins=True)
     with pytest.raises(TransferError, match=f"line {place + 2}: another batch is there as {SESSION} / 0"):
-        await store.upkeep.import_lines(reading(written(lines)))
+        await store.admin.import_lines(reading(written(lines)))
 
 
 async def test_what_somebody_stores_meanwhile_is_not_overwritten(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Between the check and the page: the import stops there, and can be repeated."""
-    monkeypatch.setattr(importing, "PAGE_ROWS", 1)
+    monkeypatch.setattr(importer, "PAGE_ROWS", 1)
     data = written([item("a", "1"), item("b", "2"), item("c", "3")])
-    insert = importing._store
+    insert = importer._store
 
     async def store_one(*args: Any) -> int:
         if args[3][0].number == 3:
             await store.insert_memories("alice", [NewMemory("b", "mine", "", 1, "custom")])
         return await insert(*args)
 
-    monkeypatch.setattr(importing, "_store", store_one)
+    monkeypatch.setattr(importer, "_store", store_one)
     with pytest.raises(ConflictError, match=r"line 3: the key 'b' is taken .* import it again"):
-        await store.upkeep.import_lines(reading(data))
+        await store.admin.import_lines(reading(data))
     assert await store.fetch_contents("alice", ["a", "b", "c"]) == {"a": "1", "b": "mine"}
 
 
@@ -308,7 +308,7 @@ async def test_an_import_that_was_broken_off_can_be_repeated(
     store: MemoryStore, full: Lived, monkeypatch: pytest.MonkeyPatch
 ):
     """After each of its transactions; in the end all is there once, and counted once."""
-    monkeypatch.setattr(importing, "PAGE_ROWS", 2)
+    monkeypatch.setattr(importer, "PAGE_ROWS", 2)
     async with MemoryStore(full.url) as origin:
         whole = await export(origin)
     write = Database.write
@@ -325,7 +325,7 @@ async def test_an_import_that_was_broken_off_can_be_repeated(
     for transactions in range(1, 100):
         left = transactions
         try:
-            report = await store.upkeep.import_lines(reading(whole), trust_origins=True)
+            report = await store.admin.import_lines(reading(whole), trust_origins=True)
             break
         except StoreUnavailableError:
             continue
@@ -410,9 +410,9 @@ async def test_a_chat_that_could_not_be_read_again_is_refused(store: MemoryStore
     message = {"id": "m", "text": "Hello.", "sender": "user", "timestamp": AT}
     chat = {**batch, "kind": "client", "agent_id": "", "begins_anew": False, "batch_sha256": None, "memory_keys": []}
     chat |= {"message_batch": [message], "message_ids": ["m"], "message_count": 1}
-    await store.upkeep.import_lines(reading(written([session, chat])), "bob", only_check=True)
+    await store.admin.import_lines(reading(written([session, chat])), "bob", only_check=True)
     with pytest.raises(TransferError, match=said):
-        await store.upkeep.import_lines(reading(written([session, {**chat, **others}])))
+        await store.admin.import_lines(reading(written([session, {**chat, **others}])))
 
 
 def test_a_batch_needs_its_session(run: Run, full: Lived, tmp_path: Path):
@@ -474,7 +474,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
     """Ctrl-C, a lost database, a full disk: nothing half is left under any name."""
     file = tmp_path / "alice"
     file.write_text("the one of yesterday")
-    pieces = exporting._pieces
+    pieces = exporter._pieces
 
     for error, status in ((KeyboardInterrupt(), 130), (StoreUnavailableError("gone"), 1), (OSError(28, "No space"), 1)):
 
@@ -483,7 +483,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
                 raise error
             return pieces(table, row)
 
-        monkeypatch.setattr(exporting, "_pieces", failing)
+        monkeypatch.setattr(exporter, "_pieces", failing)
         ended, out, err = run("export", str(file), "--user", "alice", "--url", full.url)
         assert (ended, out, err.count("\n")) == (status, "", 1)
         assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"alice": "the one of yesterday"}
@@ -497,13 +497,13 @@ def test_export_is_readable_by_its_owner_only(
     file = tmp_path / name
     part = tmp_path / f"{name}.part"
     modes: list[int] = []
-    pieces = exporting._pieces
+    pieces = exporter._pieces
 
     def watched(table: Any, row: Any) -> Any:
         modes.append(part.stat().st_mode & 0o777)
         return pieces(table, row)
 
-    monkeypatch.setattr(exporting, "_pieces", watched)
+    monkeypatch.setattr(exporter, "_pieces", watched)
     before = os.umask(0)
     try:
         _, _, err = run("export", str(file), "--user", "alice", "--url", full.url)
@@ -559,8 +559,8 @@ async def test_memory_does_not_grow_with_the_number_of_items(
     store: MemoryStore, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Neither way: many items take no more than as many as fill a page."""
-    monkeypatch.setattr(exporting, "PAGE_ROWS", 50)
-    monkeypatch.setattr(importing, "PAGE_ROWS", 50)
+    monkeypatch.setattr(exporter, "PAGE_ROWS", 50)
+    monkeypatch.setattr(importer, "PAGE_ROWS", 50)
     peaks: list[tuple[int, int]] = []
     for user, items in (("warm", 60), ("few", 60), ("many", 1000)):
         many(database_url, user, items)
@@ -572,11 +572,11 @@ async def test_memory_does_not_grow_with_the_number_of_items(
 
         tracemalloc.start()
         with file.open("wb") as out:
-            async for piece in store.upkeep.export_lines(user):
+            async for piece in store.admin.export_lines(user):
                 out.write(piece)
         exported = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
-        await store.upkeep.import_lines(lines, f"{user} too", only_check=True)
+        await store.admin.import_lines(lines, f"{user} too", only_check=True)
         peaks.append((exported, tracemalloc.get_traced_memory()[1]))
         tracemalloc.stop()
     _, few, most = peaks
@@ -586,12 +586,12 @@ async def test_memory_does_not_grow_with_the_number_of_items(
 
 async def test_a_large_item_goes_out_in_slices(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """No piece is larger than a slice, and the whole is the item."""
-    monkeypatch.setattr(exporting, "SLICE_CHARACTERS", 1000)
+    monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
     content = "é\x00\U0001f600" * 5000
     await store.insert_memories("alice", [NewMemory("k", content, "", 1, "custom")])
-    pieces = [piece async for piece in store.upkeep.export_lines("alice")]
+    pieces = [piece async for piece in store.admin.export_lines("alice")]
     assert max(map(len, pieces)) < 10_000
-    await store.upkeep.import_lines(reading(b"".join(pieces)), "bob")
+    await store.admin.import_lines(reading(b"".join(pieces)), "bob")
     assert await store.fetch_contents("bob", ["k"]) == {"k": content}
 
 
@@ -612,12 +612,12 @@ async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, character: str
 ):
     """So that the limit of a line admits any item; as JSON alone it could be ten times as long."""
-    monkeypatch.setattr(exporting, "SLICE_CHARACTERS", 1000)
+    monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
     content = character * 10_001
     await store.insert_memories("alice", [NewMemory("k", content, "", 1, "custom")])
     data = await export(store)
     assert len(data) < 1.4 * len(to_utf8(content)) + 2000
-    await store.upkeep.import_lines(reading(data), "bob")
+    await store.admin.import_lines(reading(data), "bob")
     assert await store.fetch_contents("bob", ["k"]) == {"k": content}
 
 
@@ -626,7 +626,7 @@ def test_line_over_the_limit_is_refused_before_it_is_in_memory(
     run: Run, full: Lived, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ):
     """A small compressed file may hold a line of any length."""
-    monkeypatch.setattr(importing, "LINE_LIMIT_BYTES", 3_000_000)
+    monkeypatch.setattr(importer, "LINE_LIMIT_BYTES", 3_000_000)
     file = tmp_path / "bomb"
     good = written([item("k", "text")]).splitlines(keepends=True)[:2]
     with gzip.open(file, "wb", compresslevel=1) if packed else file.open("wb") as out:
@@ -648,18 +648,18 @@ def test_line_over_the_limit_is_refused_before_it_is_in_memory(
 async def test_line_over_the_limit_is_refused_however_it_is_read(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Also where the application reads the lines."""
     data = written([item("k", "text" * 1000)])
-    monkeypatch.setattr(importing, "LINE_LIMIT_BYTES", 3000)
+    monkeypatch.setattr(importer, "LINE_LIMIT_BYTES", 3000)
     with pytest.raises(TransferError, match="line 2: longer than 3,000 bytes"):
-        await store.upkeep.import_lines(reading(data), "bob")
+        await store.admin.import_lines(reading(data), "bob")
     assert await store.select_keys("bob") == []
 
 
 async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """A page ends where it has enough bytes, however few rows those are."""
-    monkeypatch.setattr(exporting, "PAGE_BYTES", 1000)
+    monkeypatch.setattr(exporter, "PAGE_BYTES", 1000)
     await store.insert_memories("alice", [NewMemory(f"k{n}", f"{n}" * 900, "", 1, "custom") for n in range(6)])
     pages: list[int] = []
-    execute = exporting._execute
+    execute = exporter._execute
 
     async def counted(*args: Any) -> Any:
         rows = await execute(*args)
@@ -667,17 +667,17 @@ async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatc
             pages.append(len(rows))
         return rows
 
-    monkeypatch.setattr(exporting, "_execute", counted)
+    monkeypatch.setattr(exporter, "_execute", counted)
     await export(store)
     assert pages == [2, 2, 2]
 
 
 async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """What is stored, and forgotten, while it is being read is not seen."""
-    monkeypatch.setattr(exporting, "PAGE_ROWS", 2)
+    monkeypatch.setattr(exporter, "PAGE_ROWS", 2)
     await store.insert_memories("alice", [NewMemory(f"k{n}", f"text {n}", "", 1, "custom") for n in range(5)])
     before = lines_of(await export(store))
-    async with aclosing(store.upkeep.export_lines("alice")) as pieces:
+    async with aclosing(store.admin.export_lines("alice")) as pieces:
         taken = [await anext(pieces) for _ in range(3)]
         await store.insert_memories("alice", [NewMemory("later", "later", "", 1, "custom")])
         await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4")

@@ -346,7 +346,7 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
     def fails(*_: Any) -> Any:
         raise ValueError("cannot be read")
 
-    from memory_context.store import indexer
+    from memory_context.store.search import indexer
 
     monkeypatch.setattr(indexer, "index_claimed", fails)
     monkeypatch.setattr(indexer, "ATTEMPTS_LIMIT", 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_context.expansion import RetrievedText, render_retrieved
 from memory_context.expansion.render import best_passages
-from memory_context.indexing import Chunk, chunks_of
+from memory_context.store import Chunk, chunks_of
 from memory_context.tokens import default_token_counter
 
 COUNTER = default_token_counter()

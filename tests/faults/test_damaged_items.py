@@ -8,8 +8,8 @@ from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, ItemDamagedError, MemoryContext, MemoryStore
 from memory_context.store import MemoryCriteria, NewMemory
-from memory_context.store.indexer import Indexer
-from memory_context.store.search import _UNINDEXED_CHARACTERS
+from memory_context.store.search.indexer import Indexer
+from memory_context.store.search.passages import _UNINDEXED_CHARACTERS
 
 from ..conftest import Server, database_of
 
@@ -67,7 +67,7 @@ async def test_several_contents_at_once_leave_the_damaged_one_out(
 
 async def test_export_names_the_damaged_item(store: MemoryStore, key: str):
     with pytest.raises(ItemDamagedError, match=key):
-        async for _ in store.upkeep.export_lines("alice"):
+        async for _ in store.admin.export_lines("alice"):
             pass
 
 

@@ -139,12 +139,12 @@ async def test_server_asks_the_person_at_the_client_before_it_forgets(store: Mem
         assert not tool.annotations.readOnlyHint
         key = await stored(client, LOG, "the log of the night")
         for told in ("said no", "said no", "could not be asked", f"Forgotten for good: {key}."):
-            assert await store.inventory.keys_of_contents("alice", [key]) == [key]
+            assert await store.user_stats.keys_of_contents("alice", [key]) == [key]
             result = await client.call_tool("forget_memory", {"memory_keys": [key], "confirmation": "AAAAAAAA"})
             assert told in said(result)
         assert result.structuredContent is not None
         assert result.structuredContent["forgotten"] == [key]
-        assert await store.inventory.keys_of_contents("alice", [key]) == []
+        assert await store.user_stats.keys_of_contents("alice", [key]) == []
         assert len(person.questions) == 4
         assert f"- the log of the night ({key}, custom, " in person.questions[0]
         assert "was forgotten on" in said(await client.call_tool("forget_memory", {"memory_keys": [key]}))
@@ -170,8 +170,8 @@ async def test_client_that_cannot_be_asked_forgets_in_two_calls(store: MemorySto
             assert [one["memory_key"] for one in listed.structuredContent["proposed"]] == [key]
         code = {"confirmation": listed.structuredContent["confirmation"]}
         assert "Forgotten" in said(await client.call_tool("forget_memory", {"memory_keys": [key], **code}))
-    assert await store.inventory.keys_of_contents("alice", [key]) == []
-    assert await store.inventory.keys_of_contents("bob", [others]) == [others]
+    assert await store.user_stats.keys_of_contents("alice", [key]) == []
+    assert await store.user_stats.keys_of_contents("bob", [others]) == [others]
 
 
 FAILURES: list[tuple[str, dict[str, Any], str]] = [

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, MemoryStore
-from memory_context.memory.searching import SearchHit
+from memory_context.memory.search import SearchHit
 from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
@@ -304,7 +304,7 @@ async def test_an_item_stored_a_moment_ago_is_found_by_any_word_of_it(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """Before the indexer has run, wherever the word stands; with the lines that it stands in."""
-    monkeypatch.setattr("memory_context.store.indexer.Indexer.nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.search.indexer.Indexer.nudge", lambda self, user_id: None)
     memory = AgentMemory(store, "alice")
     words = ["Wanderer", "Prüfliste", "db_connection_7", "/srv/data/owls.csv", "handlers", "数据库"]
     lines = [f"{'plain filler text ' * 200}line {number}, {word} stands here" for number, word in enumerate(words)]

@@ -119,7 +119,7 @@ async def test_what_is_private_does_not_crowd_out_the_rest(
 ) -> None:
     """Hundreds of better matches of others leave the one that may be read where it is, in each ranking alone."""
     monkeypatch.setattr(
-        "memory_context.store.search.EXACT_UP_TO_PASSAGES", 100 if ranking == "meaning by the index" else 10**9
+        "memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100 if ranking == "meaning by the index" else 10**9
     )
     embedder = FakeEmbedder()
     async with MemoryStore(database_url, embedder) as store:

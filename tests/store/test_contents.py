@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
-from memory_context.store import IndexReport, NewMemory, indexer
+from memory_context.store import IndexReport, NewMemory
+from memory_context.store.search import indexer
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -191,9 +192,9 @@ async def test_the_user_forgets_all_items_of_a_content(store: MemoryStore, serve
     ]
     other = await agent(store, "a").store("another harbour")
     await store.flush_index()
-    assert sorted(await store.inventory.forget("alice", keys[:1])) == sorted(keys)
+    assert sorted(await store.user_stats.forget("alice", keys[:1])) == sorted(keys)
     assert rows(server, store)["agent_memory_contents"] == 1
-    assert {one.memory_key for one in await store.inventory.forgotten("alice")} == set(keys)
+    assert {one.memory_key for one in await store.user_stats.forgotten("alice")} == set(keys)
     assert await store.select_keys("alice") == [other.key]
 
 
@@ -231,18 +232,18 @@ async def test_a_file_with_the_same_content_twice_comes_back_as_one(store: Memor
     given = await hermit.store(TEXT)
     await agent(store, "a").store(TEXT)
     await hermit.share(given.key, "a")
-    whole = b"".join([piece async for piece in store.upkeep.export_lines("alice")])
+    whole = b"".join([piece async for piece in store.admin.export_lines("alice")])
     assert [json.loads(line)["record"] for line in whole.splitlines()[1:]].count("item") == 2
     read = lambda: whole.splitlines(keepends=True)  # noqa: E731
-    report = await store.upkeep.import_lines(read, "bob")
+    report = await store.admin.import_lines(read, "bob")
     assert report.stored["item"] == 2
     assert rows(server, store)["agent_memory_contents"] == 2
     reader = AgentMemory(store, "bob", "a", "elsewhere", sharing="isolated")
     assert [one.key for one in await reader.query()] == [given.key]
-    again = await store.upkeep.import_lines(read, "bob")
+    again = await store.admin.import_lines(read, "bob")
     assert (again.stored["item"], again.known["item"]) == (0, 2)
-    await store.inventory.forget("bob", [given.key])
-    kept = await store.upkeep.import_lines(read, "bob")
+    await store.user_stats.forget("bob", [given.key])
+    kept = await store.admin.import_lines(read, "bob")
     assert kept.kept["item"] == 2
     assert rows(server, store)["agent_memory_contents"] == 1
 

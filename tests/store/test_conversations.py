@@ -529,7 +529,7 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     assert await archive.known_chat_ids("alice", "s", ["m4"]) == set()
     assert await store.threads.thread("alice", "s") is None
     assert await store.threads.favorite_steps("alice") == []
-    exported = b"".join([line async for line in store.upkeep.export_lines("alice")])
+    exported = b"".join([line async for line in store.admin.export_lines("alice")])
     assert not re.search(rb'"record":"(batch|step|element)"', exported)
     with pytest.raises(SessionGoneError):
         await archive.append("alice", "s", "coder", batch=batch(5))

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
-from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, indexer, tables
+from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, tables
+from memory_context.store.search import indexer
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.store.test_sql import login_of

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from memory_context.embeddings import Purpose
 from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.escaping import unescape
-from memory_context.indexing import INDEXED_CHARACTERS
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, embedding_rows, index_rows, indexer
-from memory_context.store.indexer import IndexReport
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory
+from memory_context.store.search import embed, indexer, postings
+from memory_context.store.search.chunks import INDEXED_CHARACTERS
+from memory_context.store.search.indexer import IndexReport
 from memory_context.text import query_terms
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
@@ -268,7 +269,8 @@ async def test_two_stores_index_each_item_once(database_url: str, database: Data
 
 WORK = """
 import asyncio, os, signal, sys
-from memory_context.store import MemoryStore, indexer
+from memory_context.store import MemoryStore
+from memory_context.store.search import indexer
 from tests.embeddings.fakes import FakeEmbedder
 url = os.environ["TEST_URL"]
 """
@@ -308,6 +310,7 @@ KILLED = (
     + """
 indexer.LEASE_SECONDS = 0.05
 KILLS = 14
+TRACED = "indexer", "embed", "postings"
 
 async def work():
     # not through `open`, so that all of it happens in one task
@@ -318,7 +321,7 @@ def run_child(last_line):
     lines = 0
     def trace(frame, event, argument):
         nonlocal lines
-        if not frame.f_code.co_filename.endswith(("indexer.py", "embedding_rows.py", "index_rows.py", "store/pool.py")):
+        if not frame.f_code.co_filename.endswith(("store/pool.py", *(f"search/{name}.py" for name in TRACED))):
             return None
         if event == "line":
             lines += 1
@@ -333,7 +336,7 @@ killed = 0
 for number in range(1, KILLS + 1):
     pid = os.fork()
     if pid == 0:
-        run_child(number * 97)
+        run_child(number * 160)
         os._exit(0)
     killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 print("killed", killed)
@@ -439,7 +442,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch, broken: FakeEmbedder, says: str
 ) -> None:
     """What is stored is found by its text, is tried again later each time, and embedded when one works."""
-    monkeypatch.setattr(embedding_rows, "EMBED_SECONDS", 0.2)
+    monkeypatch.setattr(embed, "EMBED_SECONDS", 0.2)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.2)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     async with MemoryStore(database_url, broken) as store:
@@ -512,7 +515,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long item goes on where it was."""
-    monkeypatch.setattr(embedding_rows, "EMBED_TEXTS", 4)
+    monkeypatch.setattr(embed, "EMBED_TEXTS", 4)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     embedder = Choosy()
     async with MemoryStore(database_url, embedder) as store:
@@ -579,14 +582,14 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are indexed at once; it is tried again, and still found by its first lines."""
-    index_item = index_rows.index_item
+    index_item = postings.index_item
 
     def picky(memory_id: int, content: str, names: Sequence[str], **how: bool) -> Any:
         if "poison" in content:
             raise ValueError("cannot be cut")
         return index_item(memory_id, content, names, **how)
 
-    monkeypatch.setattr(index_rows, "index_item", picky)
+    monkeypatch.setattr(postings, "index_item", picky)
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
@@ -823,7 +826,7 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     clock = [0.0]
     monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
     monkeypatch.setattr(indexer, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
-    monkeypatch.setattr(embedding_rows, "EMBED_SECONDS", 1.5)
+    monkeypatch.setattr(embed, "EMBED_SECONDS", 1.5)
     for name, seconds in (("LEASE_SECONDS", 4.0), ("_PROBE_SECONDS", 0.5)):
         monkeypatch.setattr(indexer, name, seconds)
     async with MemoryStore(database_url, Slow()) as store:
@@ -858,7 +861,7 @@ async def test_of_large_items_few_are_claimed_at_once(
 async def test_an_array_that_is_spelled_out_is_read_as_it_was(database: Database, values: list[str]) -> None:
     """Whatever is in its strings."""
     with psycopg.connect(database.url) as connection:
-        row = connection.execute("SELECT %s::text[]", [index_rows.strings_literal(values)]).fetchone()
+        row = connection.execute("SELECT %s::text[]", [postings.strings_literal(values)]).fetchone()
     assert row == (values,)
 
 
@@ -951,9 +954,9 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
 
 def test_the_bounds_are_what_is_promised() -> None:
     """A lease is longer than an embedder that hangs is waited for; waits have an end."""
-    assert indexer.LEASE_SECONDS > embedding_rows.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
+    assert indexer.LEASE_SECONDS > embed.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
     assert indexer.ATTEMPTS_LIMIT >= 3
-    assert math.isfinite(embedding_rows.EMBED_SECONDS)
+    assert math.isfinite(embed.EMBED_SECONDS)
     assert issubclass(EmbeddingError, Exception)
     assert query_terms("harbours") == query_terms("harbour")
 
@@ -965,7 +968,7 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
     kinds: dict[str, set[str]] = {"read": set(), "write": set()}
     ensured: list[str] = []
     seconds: list[float] = []
-    embed = embedding_rows.embed_checked
+    embed_checked = embed.embed_checked
 
     def noting(name: str) -> Callable[..., Awaitable[Any]]:
         real = getattr(store._database, name)
@@ -979,14 +982,14 @@ async def test_indexer_waits_as_long_as_work_over_many_rows_and_makes_an_index_o
 
     async def embedding(*arguments: Any, timeout_seconds: float = math.inf) -> Any:
         seconds.append(timeout_seconds)
-        return await embed(*arguments, timeout_seconds=timeout_seconds)
+        return await embed_checked(*arguments, timeout_seconds=timeout_seconds)
 
     await store.open()
     for key in ("one", "two"):
         await store.insert_memories("alice", [memory(key, f"content {key}")])
         for name in kinds:
             monkeypatch.setattr(store._database, name, noting(name))
-        monkeypatch.setattr(embedding_rows, "embed_checked", embedding)
+        monkeypatch.setattr(embed, "embed_checked", embedding)
         await store.flush_index()
         monkeypatch.undo()
     assert kinds == {"read": {"batch"}, "write": {"batch"}}

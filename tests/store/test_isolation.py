@@ -241,7 +241,7 @@ async def test_maintenance_as_an_ordinary_login_needs_the_right_to_list_users(
         "GRANT EXECUTE ON FUNCTION memory_context.list_users(text, integer) TO {login}", database, login=login
     )
     assert [user async for user in ordinary.every_user()] == ["alice", "bob"]
-    assert (await ordinary.upkeep.status()).users == 2
+    assert (await ordinary.admin.status()).users == 2
     await ordinary.close()
 
 

@@ -61,7 +61,7 @@ async def test_the_written_schema_is_that_of_the_migrations(
         connection.execute(script.replace(create_role, "").encode())
     assert dump_schema(empty_database_url) == schema
     async with MemoryStore(empty_database_url) as store:
-        assert {one.state for one in await store.upkeep.migrations()} == {"applied"}
+        assert {one.state for one in await store.admin.migrations()} == {"applied"}
 
 
 async def test_a_database_from_the_future_is_refused(server: Server, database_url: str) -> None:
@@ -110,7 +110,7 @@ NEXT = "0004_pre_more", "ALTER TABLE memory_context.memos ADD COLUMN text text;"
 
 
 async def states(url: str) -> dict[str, str]:
-    return {one.name: one.state for one in await MemoryStore(url).upkeep.migrations()}
+    return {one.name: one.state for one in await MemoryStore(url).admin.migrations()}
 
 
 async def store_item(url: str, key: str) -> None:
@@ -122,16 +122,16 @@ async def test_the_version_before_works_on_until_the_post_part_runs(database_url
     """The first use of a store on a server of one's own leaves that part alone; `post` needs `pre`."""
     sql_copy.add_migration(*PRE)
     sql_copy.add_migration(*POST)
-    upkeep = MemoryStore(database_url).upkeep
+    admin = MemoryStore(database_url).admin
     with pytest.raises(errors.SchemaError, match="0002_pre_notes comes first: run memory-context migrate --pre"):
-        await upkeep.migrate("post")
+        await admin.migrate("post")
     await store_item(database_url, "new")
     assert (await states(database_url))["0003_post_notes"] == "pending"
     with before_them(sql_copy):
         assert await states(database_url) == {"0001_initial": "applied", "0002_pre_notes": "ahead"}
         await store_item(database_url, "old")
-    assert await upkeep.migrate("pre") == []
-    assert await upkeep.migrate("post") == ["0003_post_notes"]
+    assert await admin.migrate("pre") == []
+    assert await admin.migrate("post") == ["0003_post_notes"]
     await store_item(database_url, "newer")
     with before_them(sql_copy), pytest.raises(errors.SchemaError, match=r"at version 3, .* knows 1: upgrade it"):
         await store_item(database_url, "older")
@@ -159,7 +159,7 @@ async def test_a_post_part_that_was_skipped_is_asked_for(database_url: str, sql_
     ):
         await MemoryStore(database_url).open()
     assert set((await states(database_url)).values()) == {"applied", "pending"}
-    assert await MemoryStore(database_url).upkeep.migrate() == ["0002_pre_notes", "0003_post_notes", "0004_pre_more"]
+    assert await MemoryStore(database_url).admin.migrate() == ["0002_pre_notes", "0003_post_notes", "0004_pre_more"]
     await store_item(database_url, "new")
 
 

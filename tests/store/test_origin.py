@@ -236,12 +236,12 @@ async def test_a_file_is_believed_only_when_it_is_trusted(store: MemoryStore, da
     file = lines(
         *(item(origin, origin, origin=origin, memory_type="user_fact", source=origin) for origin in said_origins)
     )
-    await store.upkeep.import_lines(file)
+    await store.admin.import_lines(file)
     found = await origins(store)
     assert {found.pop(origin) for origin in ("agent", "tool")} == {"agent", "tool"}
     assert set(found.values()) == {"import"}
     assert await store.erase_user("alice") == len(said_origins)
-    await store.upkeep.import_lines(file, trust_origins=True)
+    await store.admin.import_lines(file, trust_origins=True)
     assert await origins(store) == {origin: origin for origin in said_origins}
 
 
@@ -253,10 +253,10 @@ async def test_files_without_origins_are_still_read(store: MemoryStore) -> None:
         item("c", "c", source="shell", content_metadata={"message": 1, "part": "result"}),
     ]
     file = lambda: written(records).splitlines(keepends=True)  # noqa: E731
-    await store.upkeep.import_lines(file)
+    await store.admin.import_lines(file)
     assert await origins(store) == {"notes": "import", "store_memory": "agent", "shell": "tool"}
     await store.erase_user("alice")
-    await store.upkeep.import_lines(file, trust_origins=True)
+    await store.admin.import_lines(file, trust_origins=True)
     assert await origins(store) == {"notes": "application", "store_memory": "agent", "shell": "tool"}
 
 
@@ -264,10 +264,10 @@ async def test_an_export_carries_origins_and_comes_back_unchanged(store: MemoryS
     """The same file over what it is from changes nothing, trusted or not."""
     await told(store)
     await AgentMemory(store, "alice").store("by mail", type="user_preference", source="notes")
-    pieces = [piece async for piece in store.upkeep.export_lines("alice")]
+    pieces = [piece async for piece in store.admin.export_lines("alice")]
     file = lambda: b"".join(pieces).splitlines(keepends=True)  # noqa: E731
     for trust in (False, True):
-        report = await store.upkeep.import_lines(file, trust_origins=trust)
+        report = await store.admin.import_lines(file, trust_origins=trust)
         assert report.stored["item"] == 0
         assert report.known["item"] == 2
     assert await origins(store) == {"store_memory": "agent", "notes": "application"}
@@ -290,7 +290,7 @@ async def test_a_file_that_this_installation_signed_keeps_its_origins(
 ) -> None:
     """For the same user, and not after a byte was changed: the user's words are nobody else's."""
     await AgentMemory(store, "alice").store("call me \ud800 \0 Al", type="user_preference", source="notes")
-    file = b"".join([piece async for piece in store.upkeep.export_lines("alice")])
+    file = b"".join([piece async for piece in store.admin.export_lines("alice")])
     await store.erase_user("alice")
     head, end = file.rsplit(b"\n", 2)[0], file.rsplit(b"\n", 2)[1]
     signature = json.loads(end)["signature"]
@@ -312,9 +312,9 @@ async def test_a_file_that_this_installation_signed_keeps_its_origins(
     read = lambda: file.splitlines(keepends=True)  # noqa: E731
     if kept is None:
         with pytest.raises(TransferError):
-            await store.upkeep.import_lines(read, whose)
+            await store.admin.import_lines(read, whose)
         return
-    assert (await store.upkeep.import_lines(read, whose)).origins == kept
+    assert (await store.admin.import_lines(read, whose)).origins == kept
     (item,) = await AgentMemory(store, whose).query()
     assert item.origin == ("application" if kept == "signed" else "import")
 

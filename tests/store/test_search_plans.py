@@ -129,12 +129,12 @@ async def test_the_approximate_ranking_is_nearly_the_exact_one(
 ) -> None:
     """For a third of all passages and for a handful; where the index is good, its check has nothing to say."""
     queries = await vectors_of(crowd_url, 10)
-    monkeypatch.setattr("memory_context.store.recall.CHECK_EVERY", 2)
+    monkeypatch.setattr("memory_context.store.search.ann_quality.CHECK_EVERY", 2)
     async with MemoryStore(crowd_url, Pointing()) as store:
         for user in ("big", "user100"):
-            monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 10**9)
+            monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
             exact = [await nearest(store, user, query) for query in queries]
-            monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 100)
+            monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100)
             found = [await nearest(store, user, query) for query in queries]
             hits = sum(len(set(one) & set(other)) for one, other in zip(exact, found, strict=True))
             assert hits >= 0.9 * 20 * len(queries), user
@@ -146,9 +146,9 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
     server: Server, crowd_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On the mean of several checks, not after one; whenever the index gives up, the exact ranking stands in."""
-    monkeypatch.setattr("memory_context.store.recall.CHECK_EVERY", 1)
-    monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 100)
-    monkeypatch.setattr("memory_context.store.search.EF_SEARCH", 1)
+    monkeypatch.setattr("memory_context.store.search.ann_quality.CHECK_EVERY", 1)
+    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 100)
+    monkeypatch.setattr("memory_context.store.search.passages.EF_SEARCH", 1)
     server.execute("ALTER DATABASE crowd SET hnsw.max_scan_tuples = 1")
     try:
         async with MemoryStore(crowd_url, Pointing()) as store:
@@ -160,7 +160,7 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
                 assert found == (exact := exact or found)
                 await store._search._recall._checking.wait()
             assert "% of the nearest passages: REINDEX it" in caplog.text
-        monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 10**9)
+        monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
         async with MemoryStore(crowd_url, Pointing()) as store:
             assert await nearest(store, "user100", query) == exact
     finally:
@@ -173,7 +173,7 @@ async def test_two_users_searches_never_mix(server: Server, crowd_url: str, monk
     (query,) = await vectors_of(crowd_url, 1)
     async with MemoryStore(crowd_url, Pointing()) as store:
         for limit in (10**9, 100):
-            monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", limit)
+            monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", limit)
             for user in ("user001", "user100", "big"):
                 for criteria in (ANY, MemoryCriteria(types=("custom",)), MemoryCriteria(tags=("t1",))):
                     candidates, profile = await store.search_candidates(user, query, ["w1", "w50"], criteria)

@@ -99,10 +99,10 @@ async def test_an_import_refuses_a_file_with_a_secret(store: MemoryStore) -> Non
     """The line and key are named, and nothing of the file is stored; what was forgotten of that type is no secret."""
     lines = written([item("note", "harbour"), item("safe", WORDS, memory_type=SECRET)]).splitlines(keepends=True)
     with pytest.raises(SecretError, match=r"line 3: item 'safe' is of type 'user_secret', which is refused"):
-        await store.upkeep.import_lines(lambda: lines)
+        await store.admin.import_lines(lambda: lines)
     assert await store.select_keys("alice") == []
     gone = item("safe", WORDS, memory_type=SECRET, is_active=False, content=None, content_sha256=None)
-    report = await store.upkeep.import_lines(lambda: written([gone]).splitlines(keepends=True))
+    report = await store.admin.import_lines(lambda: written([gone]).splitlines(keepends=True))
     assert report.stored == {"item": 1}
 
 

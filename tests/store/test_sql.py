@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from memory_context.store import MemoryStore, tables
-from memory_context.store.search import nearest_statement
+from memory_context.store.search.passages import nearest_statement
 from memory_context.store.sql import load_queries
 from tests.conftest import REPOSITORY, Server, database_of
 
@@ -22,8 +22,8 @@ TABLES = (
     "conversations",
     "events",
     "index",
-    "inventory",
-    "pruning",
+    "user_stats",
+    "prune",
     "search",
     "status",
     "threads",

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 from memory_context.store import MemoryStore, TransferError, tables
 from memory_context.store.pool import Statement
 from memory_context.store.sql import load_queries
-from memory_context.store.upkeep.records import Record
+from memory_context.store.transfer.records import Record
 from tests.conftest import Server, SqlCopy, database_of
 
 MIGRATION = """
@@ -103,14 +103,14 @@ async def store(database_url: str, notes: tables.Table) -> AsyncIterator[MemoryS
 
 
 async def test_status_counts_the_rows_of_an_added_table(store: MemoryStore) -> None:
-    status = await store.upkeep.status()
+    status = await store.admin.status()
     assert status.rows is not None
     assert (status.rows["note"], status.rows["item"], status.users) == (3, 0, 1)
     assert status.table_bytes["notes"] > 0
 
 
 async def exported(store: MemoryStore, user: str, session: str | None = None) -> list[bytes]:
-    return b"".join([piece async for piece in store.upkeep.export_lines(user, session)]).splitlines(keepends=True)
+    return b"".join([piece async for piece in store.admin.export_lines(user, session)]).splitlines(keepends=True)
 
 
 async def test_an_added_table_is_exported_and_imported(store: MemoryStore) -> None:
@@ -121,9 +121,9 @@ async def test_an_added_table_is_exported_and_imported(store: MemoryStore) -> No
     assert [json.loads(line)["note_id"] for line in (await exported(store, "alice", "s"))[1:-1]] == ["n0", "n1"]
     damaged = [line.replace(b'"n1"', b'""') for line in whole]
     with pytest.raises(TransferError, match="line 3: note_id"):
-        await store.upkeep.import_lines(lambda: damaged, "bob")
+        await store.admin.import_lines(lambda: damaged, "bob")
     for stored, known in ((3, 0), (0, 3)):
-        report = await store.upkeep.import_lines(lambda: whole, "bob")
+        report = await store.admin.import_lines(lambda: whole, "bob")
         assert (report.stored["note"], report.known["note"]) == (stored, known)
     assert (await exported(store, "bob"))[1:-1] == whole[1:-1]
 

@@ -9,14 +9,13 @@ from statistics import median
 
 from ..credentials import masked
 from ..escaping import to_utf8
-from ..indexing import Candidate, PassagePlace, QueryProfile
 from ..notebooks import html_table
 from ..references import MemoryRef
 from ..runtime import in_thread_if_large
-from ..store import MemoryCriteria, MemoryStore, ReadScope, StoredPassage
+from ..store import Candidate, MemoryCriteria, MemoryStore, PassagePlace, QueryProfile, ReadScope, StoredPassage
 from ..text import query_terms, query_words, telling_terms, terms_of
 from .items import MemoryItem, item_of
-from .ranking import BM25_K1, Ranked, inverse_frequency, rank
+from .rank import BM25_K1, Ranked, inverse_frequency, rank
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 

@@ -1,4 +1,4 @@
-"""Taking in a file that `exporting` wrote: into the same store or another, for the same user or another.
+"""Taking in a file that `exporter` wrote: into the same store or another, for the same user or another.
 
 The file is read twice: first every line is looked at and compared with what is there, then rows are stored, a page a
 transaction, each item with the job to index it.
@@ -6,7 +6,7 @@ transaction, each item with the job to index it.
 Promises: a file that is damaged, cut off or at odds with what is there changes nothing. What is there is never changed:
 rows that are known are left out, so that the same file again does nothing and an import that was broken off can be
 repeated; what was forgotten or deleted here stays so. Memory is bounded by a page, or by the longest line. A line has a
-limit, which any item fits that `exporting` writes.
+limit, which any item fits that `exporter` writes.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ..items import imported_origin
 from ..pool import Statement
 from ..sql import load_queries
 from ..tables import ITEMS, TABLES, Table
-from .exporting import end_line
+from .exporter import end_line
 from .lines import END, Line, TransferError, read_header, read_line
 from .records import Header, item_content
 

@@ -18,14 +18,14 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape
 
-from .database import Database, every_user
-from .items import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
-from .pool import Statement
-from .sql import load_queries
+from ..database import Database, every_user
+from ..items import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
+from ..pool import Statement
+from ..sql import load_queries
 
 __all__ = ["KEPT_TYPES", "PRUNED_TYPES", "PruneProgress", "PruneReport", "prune"]
 
-_QUERIES = load_queries("pruning")
+_QUERIES = load_queries("prune")
 _ITEMS = load_queries("agent_memories")
 
 PRUNED_TYPES = (
@@ -132,7 +132,7 @@ class _Pruning:
             "claimed_types": list(claimed_types),
             "trusted_origins": list(TRUSTED_ORIGINS),
         }
-        from .tables import TABLES  # with the models of an export's lines, which take long to load
+        from ..tables import TABLES  # with the models of an export's lines, which take long to load
 
         self._aged = [table for table in TABLES if table.age is not None]
         self._progress = progress

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, cast
 
 from memory_context.store.database import Database
-from memory_context.store.recall import RecallCheck
+from memory_context.store.search.ann_quality import AnnQualityCheck
 
 
 class _Silent:
@@ -24,7 +24,7 @@ class _Silent:
 
 async def test_stop_ends_a_check_that_waits_for_the_database():
     database = _Silent()
-    check = RecallCheck(cast(Database, database), b"SELECT 1")
+    check = AnnQualityCheck(cast(Database, database), b"SELECT 1")
     check.note("alice", {}, [])
     await database.asked.wait()
     await check.stop()

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from memory_context.embeddings import EmbeddingError, Purpose
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, ReadScope, database, embedding_rows, reindexing
-from memory_context.store.indexer import IndexReport
-from memory_context.store.search import PassageSearch, QueryVector
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, ReadScope, database
+from memory_context.store.search import embed
+from memory_context.store.search.indexer import IndexReport
+from memory_context.store.search.passages import PassageSearch, QueryVector
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -32,8 +33,7 @@ async def store(database_url: str) -> AsyncIterator[MemoryStore]:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_rows, "EMBED_TEXTS", 7)
-    monkeypatch.setattr(reindexing, "EMBED_TEXTS", 7)
+    monkeypatch.setattr(embed, "EMBED_TEXTS", 7)
     monkeypatch.setattr(database, "_USERS_PER_PAGE", 2)
 
 
@@ -219,7 +219,7 @@ async def test_a_model_may_be_called_anything_printable(
     database_url: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Its name stands in the statement that its index serves."""
-    monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 3)
+    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 3)
     async with MemoryStore(database_url, FakeEmbedder(name)) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         await store.flush_index()
@@ -232,7 +232,7 @@ async def test_a_model_of_very_many_dimensions_works_without_index(
     server: Server, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pgvector indexes up to 4,000; above, all of the user's passages are compared."""
-    monkeypatch.setattr("memory_context.store.search.EXACT_UP_TO_PASSAGES", 3)
+    monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 3)
     async with MemoryStore(database_url, FakeEmbedder("wide", 5000)) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour {n}") for n in range(9)])
         assert await store.flush_index() == IndexReport(0, 0)
@@ -258,9 +258,10 @@ async def test_killed_in_the_middle_it_goes_on_where_it_was(
     """By SIGKILL, in another process."""
     script = (
         "import asyncio, os, signal\n"
-        "from memory_context.store import MemoryStore, reindexing\n"
+        "from memory_context.store import MemoryStore\n"
+        "from memory_context.store.search import embed\n"
         "from tests.embeddings.fakes import FakeEmbedder\n"
-        "reindexing.EMBED_TEXTS = 7\n"
+        "embed.EMBED_TEXTS = 7\n"
         "def progress(done, total):\n"
         "    if done >= 30: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"asyncio.run(MemoryStore({database_url!r}).reindex(FakeEmbedder('new', 40), progress=progress))\n"

@@ -13,10 +13,10 @@ from typing import Any
 
 from memory_context.runtime import Background, Timer
 
-__all__ = ["DueUsers"]
+__all__ = ["UserSchedule"]
 
 
-class DueUsers:
+class UserSchedule:
     """Users as they come due, and a task that exists as long as there are any.
 
     Args:
@@ -60,7 +60,7 @@ class DueUsers:
         if not self._is_stopped and self._task.running() is None:
             self._timer.plan(seconds)
 
-    def adopt(self, ended: "DueUsers") -> None:
+    def adopt(self, ended: "UserSchedule") -> None:
         """Take over from an event loop that was closed."""
         self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
         for user_id in ended._due:

@@ -20,16 +20,16 @@ from typing import Any
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
 from memory_context.escaping import escape, unescape
-from memory_context.indexing import INDEXED_CHARACTERS
 from memory_context.outages import outages_of
 from memory_context.runtime import PerLoop
 
-from . import embedding_rows
-from .database import Database
-from .due_users import DueUsers
-from .index_rows import index_claimed
-from .pool import Statement
-from .sql import load_queries
+from ..database import Database
+from ..jobs import UserSchedule
+from ..pool import Statement
+from ..sql import load_queries
+from . import embed
+from .chunks import INDEXED_CHARACTERS
+from .postings import index_claimed
 
 __all__ = ["IndexReport", "Indexer", "model_of"]
 
@@ -93,7 +93,7 @@ class Indexer:
         self.masks_credentials = masks_credentials
         self.outages = outages_of(database)
         self._database = database
-        self._users = PerLoop(lambda: DueUsers(self._look_after), DueUsers.adopt)
+        self._users = PerLoop(lambda: UserSchedule(self._look_after), UserSchedule.adopt)
         self._models_ready: set[str] = set()
 
     def nudge(self, user_id: str) -> None:
@@ -325,10 +325,10 @@ class _Work:
         (rows,) = await self._database.read(
             self._user_id, Statement(_QUERIES["select_chunks_to_embed"], params), kind="batch"
         )
-        for start in range(0, len(rows), embedding_rows.EMBED_TEXTS):
+        for start in range(0, len(rows), embed.EMBED_TEXTS):
             await self._keep_lease()
-            texts = rows[start : start + embedding_rows.EMBED_TEXTS]
-            await embedding_rows.write_embeddings(
+            texts = rows[start : start + embed.EMBED_TEXTS]
+            await embed.write_embeddings(
                 self._database, self._user_id, embedder, model, texts, masks_credentials=self._indexer.masks_credentials
             )
         self._indexer.outages.worked(_EMBEDDING)
@@ -337,7 +337,7 @@ class _Work:
     async def _keep_lease(self) -> None:
         """Renew the lease if it could end before the embedder has answered, or has been found to hang."""
         now = time.monotonic()
-        if self._lease_ends - now < embedding_rows.EMBED_SECONDS + 2 * _PROBE_SECONDS:
+        if self._lease_ends - now < embed.EMBED_SECONDS + 2 * _PROBE_SECONDS:
             params = {**self._same, "lease_seconds": LEASE_SECONDS}
             await self._database.write(self._user_id, Statement(_QUERIES["update_jobs_renewed"], params), kind="batch")
             self._lease_ends = now + LEASE_SECONDS

@@ -9,10 +9,10 @@ from typing import Any
 from memory_context.credentials import masked_in_place, without_padding
 from memory_context.errors import ItemDamagedError
 from memory_context.escaping import escape, unescape
-from memory_context.indexing import Chunk, chunks_of
 from memory_context.text import terms_of
 
-from .items import content_of
+from ..items import content_of
+from .chunks import Chunk, chunks_of
 
 __all__ = ["IndexedItem", "index_claimed", "index_item", "strings_literal"]
 

@@ -29,7 +29,7 @@ async def lived(store: MemoryStore) -> MemoryStore:
                 user, [NewMemory(key, content, "", tokens, "note\x00", "tool\x00", agent, session, is_private=kept)]
             )
             if not kept:
-                await store.inventory.forget(user, [key])
+                await store.user_stats.forget(user, [key])
         store.events.add(user, NewEvent("retrieved", (f"{session}_True\x00",), "", agent, session))
         message = ChatMessage("m", "hello", "user", START)
         for number in range(2):
@@ -41,8 +41,8 @@ async def lived(store: MemoryStore) -> MemoryStore:
 
 async def test_inventory_of_a_session_counts_that_session_only(lived: MemoryStore) -> None:
     """And its sub-agents' sessions where a deletion takes them too."""
-    inventory = lived.inventory
-    (kind,) = await inventory.kinds(USER, session_id=SESSION)
+    stats = lived.user_stats
+    (kind,) = await stats.kinds(USER, session_id=SESSION)
     assert (kind.memory_type, kind.source, kind.items, kind.tokens, kind.private_items) == (
         "note\x00",
         "tool\x00",
@@ -51,7 +51,7 @@ async def test_inventory_of_a_session_counts_that_session_only(lived: MemoryStor
         1,
     )
     assert kind.content_bytes == len(f"{USER} {SESSION}_True\x00".encode())
-    (tombstone,) = await inventory.forgotten(USER, session_id=SESSION)
+    (tombstone,) = await stats.forgotten(USER, session_id=SESSION)
     assert (tombstone.memory_key, tombstone.memory_type, tombstone.source) == (
         f"{SESSION}_False\x00",
         "note\x00",
@@ -59,31 +59,31 @@ async def test_inventory_of_a_session_counts_that_session_only(lived: MemoryStor
     )
     assert (tombstone.agent_id, tombstone.session_id) == (AGENT, SESSION)
     assert tombstone.created_at <= tombstone.forgotten_at <= datetime.now(timezone.utc)
-    extent = await inventory.session_extent(USER, SESSION)
+    extent = await stats.session_extent(USER, SESSION)
     assert (extent.subagent_sessions, extent.items, extent.tokens) == (1, 2, 11)
-    lines = {(one.agent_id, one.branch): one for one in await inventory.transcripts(USER, SESSION)}
+    lines = {(one.agent_id, one.branch): one for one in await stats.transcripts(USER, SESSION)}
     assert {name: (one.batches, one.messages) for name, one in lines.items()} == {
         (AGENT, ""): (2, 4),
         ("critic", "b"): (1, 7),
     }
     assert all(datetime.now(timezone.utc) - one.archived_at < timedelta(minutes=5) for one in lines.values())
-    assert await inventory.event_counts(USER, SESSION, AGENT) == {"retrieved": 1}
-    assert await inventory.event_counts(USER, SESSION, "critic") == {}
+    assert await stats.event_counts(USER, SESSION, AGENT) == {"retrieved": 1}
+    assert await stats.event_counts(USER, SESSION, "critic") == {}
 
 
 async def test_inventory_of_a_user_counts_all_sessions_of_that_user(lived: MemoryStore) -> None:
     """What only one agent reads is the user's too."""
-    inventory = lived.inventory
-    (kind,) = await inventory.kinds(USER)
+    stats = lived.user_stats
+    (kind,) = await stats.kinds(USER)
     assert (kind.items, kind.tokens, kind.private_items) == (3, 111, 3)
-    (day,) = await inventory.days(USER, 5)
+    (day,) = await stats.days(USER, 5)
     assert (day.items, day.tokens, day.content_bytes) == (3, 111, kind.content_bytes)
     assert abs(day.stored_on - datetime.now(timezone.utc).date()) <= timedelta(days=1)
-    keys = [one.memory_key for one in await inventory.forgotten(USER)]
+    keys = [one.memory_key for one in await stats.forgotten(USER)]
     assert keys == ["two_False\x00", f"{SESSION}/sub_False\x00", f"{SESSION}_False\x00"]
-    assert [one.memory_key for one in await inventory.forgotten(USER, limit=1)] == keys[:1]
-    extent = await inventory.extent(USER)
+    assert [one.memory_key for one in await stats.forgotten(USER, limit=1)] == keys[:1]
+    extent = await stats.extent(USER)
     assert (extent.sessions, extent.messages, extent.chats) == (3, 19, 3)
-    assert set((await inventory.scope(USER)).keys) == {f"{one}_True\x00" for one in (SESSION, f"{SESSION}/sub", "two")}
-    assert (await inventory.scope("carol")).keys is None
-    assert await inventory.only_user() == (2, None)
+    assert set((await stats.scope(USER)).keys) == {f"{one}_True\x00" for one in (SESSION, f"{SESSION}/sub", "two")}
+    assert (await stats.scope("carol")).keys is None
+    assert await stats.only_user() == (2, None)

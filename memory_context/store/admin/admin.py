@@ -1,4 +1,4 @@
-"""Upkeep: what is done to a store as a whole, and not by an agent: looking at it, migrating, taking data out and in."""
+"""What is done to a store as a whole, and not by an agent: looking at it, migrating, taking data out and in."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -14,15 +14,15 @@ from ..sql import Part, load_queries, part_of
 from .status import StoreStatus, fetch_status, fetch_vector_advice, migration_states
 
 if TYPE_CHECKING:
-    from .importing import ImportReport, ReadLines
+    from ..transfer import ImportReport, ReadLines
 
-__all__ = ["Upkeep"]
+__all__ = ["StoreAdmin"]
 
 _STATUS = load_queries("status")
 _ITEMS = load_queries("agent_memories")
 
 
-class Upkeep:
+class StoreAdmin:
     """What is done to one database as a whole.
 
     Args:
@@ -124,7 +124,7 @@ class Upkeep:
         Raises:
             StoreError: The database failed; what was yielded until then is no whole file.
         """
-        from .exporting import export_lines
+        from ..transfer import export_lines
 
         return export_lines(self._database, user_id, session_id, progress)
 
@@ -151,6 +151,6 @@ class Upkeep:
             ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
             StoreError: The database failed; what was stored until then stays.
         """
-        from .importing import import_lines
+        from ..transfer import import_lines
 
         return await import_lines(self._database, read, user_id, only_check=only_check, trust_origins=trust_origins)

@@ -7,10 +7,10 @@ from typing import Any
 
 from memory_context.runtime import Background
 
-from .database import Database
-from .pool import Statement
+from ..database import Database
+from ..pool import Statement
 
-__all__ = ["RecallCheck"]
+__all__ = ["AnnQualityCheck"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -20,7 +20,7 @@ CHECKS_AVERAGED = 5  # one query alone may be an odd one
 LEAST_RECALL = 0.9
 
 
-class RecallCheck:
+class AnnQualityCheck:
     """Compares approximate rankings with exact ones, of the first search and of every hundredth; nobody waits for it.
 
     Args:
@@ -33,7 +33,7 @@ class RecallCheck:
         self._exact = exact
         self._searches = 0
         self._recalls: deque[float] = deque(maxlen=CHECKS_AVERAGED)
-        self._checking = Background[None]("memory_context recall check")
+        self._checking = Background[None]("memory_context check of the embedding index")
 
     def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
         """Take notice of an approximate ranking; now and then check it in the background."""

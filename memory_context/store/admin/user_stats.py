@@ -12,24 +12,24 @@ from psycopg.rows import DictRow
 
 from memory_context.escaping import escape, unescape
 
-from .database import Database, only_user
-from .forget import forgetting
-from .items import SECRET_TYPE, ReadScope, scope_params
-from .pool import Statement
-from .sql import load_queries
+from ..database import Database, only_user
+from ..forget import forgetting
+from ..items import SECRET_TYPE, ReadScope, scope_params
+from ..pool import Statement
+from ..sql import load_queries
 
 __all__ = [
     "DaySum",
     "Forgettable",
-    "Inventory",
     "KindSum",
     "SessionExtent",
     "Tombstone",
     "TranscriptInfo",
     "UserExtent",
+    "UserStats",
 ]
 
-_QUERIES = load_queries("inventory")
+_QUERIES = load_queries("user_stats")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class TranscriptInfo:
     archived_at: datetime
 
 
-class Inventory:
+class UserStats:
     """What there is of each user; every method acts as one.
 
     Args:

@@ -10,8 +10,10 @@ import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, PruneProgress, PruneReport
 from memory_context.memory import KNOWN_TYPES
-from memory_context.store import NewBatch, NewMemory, indexer, pruning, tables
+from memory_context.store import NewBatch, NewMemory, tables
+from memory_context.store.admin import prune
 from memory_context.store.pool import Statement
+from memory_context.store.search import indexer
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -131,7 +133,7 @@ async def test_what_a_user_said_of_themselves_is_never_pruned(store: MemoryStore
 
 async def test_every_type_is_pruned_or_kept() -> None:
     """A new type has to be one of them."""
-    assert sorted((*pruning.PRUNED_TYPES, *pruning.KEPT_TYPES)) == sorted((*KNOWN_TYPES, "user_secret"))
+    assert sorted((*prune.PRUNED_TYPES, *prune.KEPT_TYPES)) == sorted((*KNOWN_TYPES, "user_secret"))
 
 
 async def test_only_the_given_types_are_pruned(store: MemoryStore, age: Age) -> None:
@@ -348,8 +350,8 @@ async def fill(store: MemoryStore, age: Age) -> None:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "BATCH_ITEMS", 3)
-    monkeypatch.setattr(pruning, "BATCH_SESSIONS", 1)
+    monkeypatch.setattr(prune, "BATCH_ITEMS", 3)
+    monkeypatch.setattr(prune, "BATCH_SESSIONS", 1)
     monkeypatch.setattr("memory_context.store.database._USERS_PER_PAGE", 2)
 
 

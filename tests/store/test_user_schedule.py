@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from memory_context.store.due_users import DueUsers
+from memory_context.store.jobs import UserSchedule
 from tests.context.steps import a_turn_of_the_loop
 
 
@@ -17,7 +17,7 @@ class Looks:
         self.users: list[str] = []
         self.again = list(again)
         self._looked = asyncio.Event()
-        self.background = DueUsers(self)
+        self.background = UserSchedule(self)
 
     async def __call__(self, user_id: str) -> float | None:
         self.users.append(user_id)
@@ -81,7 +81,7 @@ async def test_waiting_costs_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch):
         assert len(waits) < 20, "it goes round and round"
         return await wait_for(waited, seconds)
 
-    monkeypatch.setattr("memory_context.store.due_users.asyncio.wait_for", counting)
+    monkeypatch.setattr("memory_context.store.jobs.asyncio.wait_for", counting)
     looks.background.put("late", 3600)
     looks.background.start()
     await turns()
@@ -104,7 +104,7 @@ async def test_stop_ends_what_is_at_work_and_gives_back_its_claims():
         await asyncio.Event().wait()
         return None
 
-    background = DueUsers(hang)
+    background = UserSchedule(hang)
     background.put("a", 0)
     background.start()
     await is_at_work.wait()
@@ -153,8 +153,8 @@ def test_ended_loop_leaves_its_users_and_claims_to_another():
     assert looks.background.broken_off == {"one": ("a", False), "two": ("b", True)}
 
 
-@pytest.mark.parametrize("begin", [DueUsers.start, lambda background: background.put_back("b", 3600)])
-async def test_background_has_one_task(begin: Callable[[DueUsers], None]):
+@pytest.mark.parametrize("begin", [UserSchedule.start, lambda background: background.put_back("b", 3600)])
+async def test_background_has_one_task(begin: Callable[[UserSchedule], None]):
     looks = Looks()
     looks.background.put("a", 3600)
     looks.background.start()

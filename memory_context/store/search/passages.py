@@ -2,7 +2,7 @@
 
 A few short reads: how rare the terms are, and the ranking by meaning; the ranking by the rarest terms; the neighbours
 of what was found; the scores of all these; the passages that were chosen. How the scores come together is not decided
-here (`memory.ranking`).
+here (`memory.rank`).
 """
 
 import re
@@ -16,16 +16,16 @@ from pgvector import HalfVector
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
 from memory_context.escaping import escape, unescape
-from memory_context.indexing import Candidate, PassagePlace, QueryProfile
 from memory_context.outages import outages_of
 
-from .criteria import MemoryCriteria, criteria_params
-from .database import Database
+from ..criteria import MemoryCriteria, criteria_params
+from ..database import Database
+from ..items import ReadScope, StoredMemory, content_of, is_as_stored, memory_from_row, scope_params
+from ..pool import Statement
+from ..sql import load_queries
+from .ann_quality import AnnQualityCheck
+from .candidates import Candidate, PassagePlace, QueryProfile
 from .indexer import Indexer, model_of
-from .items import ReadScope, StoredMemory, content_of, is_as_stored, memory_from_row, scope_params
-from .pool import Statement
-from .recall import RecallCheck
-from .sql import load_queries
 
 __all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
 
@@ -98,7 +98,7 @@ class PassageSearch:
         self._database = database
         self._indexer = indexer
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
-        self._recall = RecallCheck(database, _QUERIES["rank_by_embedding_exact"])
+        self._recall = AnnQualityCheck(database, _QUERIES["rank_by_embedding_exact"])
 
     async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""

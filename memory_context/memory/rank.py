@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from ..indexing import Candidate, PassagePlace, QueryProfile
+from ..store import Candidate, PassagePlace, QueryProfile
 
 __all__ = [
     "BM25_B",

@@ -1,0 +1,11 @@
+"""A store as its operator sees it: how it is, its schema, what each user has in it, and what is pruned.
+
+admin       what is done to a store as a whole
+status      what there is and what waits, through whatever login and schema
+user_stats  what there is of one user
+prune       retention
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

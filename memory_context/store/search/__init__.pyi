@@ -1,0 +1,18 @@
+from .candidates import Candidate, PassagePlace, QueryProfile
+from .chunks import Chunk, chunks_of
+from .embed import reindex
+from .indexer import Indexer, IndexReport
+from .passages import PassageSearch, StoredPassage
+
+__all__ = [
+    "Candidate",
+    "Chunk",
+    "IndexReport",
+    "Indexer",
+    "PassagePlace",
+    "PassageSearch",
+    "QueryProfile",
+    "StoredPassage",
+    "chunks_of",
+    "reindex",
+]
