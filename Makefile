@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 PORT ?= 8000
 # no browser, sample, wheel, benchmark or program of its own; few examples of each property, one story of each part
-QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/test_resuming.py tests/chainlit/test_resuming.py \
+QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/test_resume.py tests/chainlit/test_resuming.py \
   tests/cli/test_items.py tests/compaction tests/context/test_recall.py \
   tests/context/test_invariants.py::test_every_view_of_every_history_keeps_the_rules \
   tests/context/test_transcript.py tests/credentials tests/faults/test_steps.py tests/mcp_server/test_tools.py \

@@ -2,9 +2,13 @@ from .archive import Archiver, ResumeReport
 from .archive.report import ResumeOutcome
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .compaction import Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Passage, Reader, Reading, Result
-from .context import MemoryContext
-from .context_builder import LightModelChoice, MemoryContextBuilder, choose_light_model
-from .context_config import MemoryContextConfig
+from .context import (
+    LightModelChoice,
+    MemoryContext,
+    MemoryContextBuilder,
+    MemoryContextConfig,
+    choose_light_model,
+)
 from .embeddings import Embedder, FastEmbedEmbedder, OpenAIEmbedder, Purpose, WordLlamaEmbedder
 from .errors import (
     ConflictError,

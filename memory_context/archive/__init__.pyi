@@ -1,16 +1,16 @@
 from .archiver import Archiver
-from .progress import Progress
+from .cursor import ArchiveCursor
+from .loader import messages_meanwhile
 from .report import ResumeReport
-from .resuming import said_meanwhile
+from .resume import ResumedSession
 from .session import Session, saved_session
-from .taking_up import TakenUp
 
 __all__ = [
+    "ArchiveCursor",
     "Archiver",
-    "Progress",
     "ResumeReport",
+    "ResumedSession",
     "Session",
-    "TakenUp",
-    "said_meanwhile",
+    "messages_meanwhile",
     "saved_session",
 ]

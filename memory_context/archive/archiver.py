@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from weakref import WeakMethod
 
 from ..errors import SessionGoneError, StoreUnavailableError
+from ..identifiers import SessionKey
 from ..policy import ArchivePolicy
 from ..runtime import Flusher
 from ..store import ChatMessage, ConversationArchive, NewBatch, within
 from ..transcript import Transcript
-from .batching import batch_after, holds
-from .progress import Line, Progress
-from .taking_up import take_up
+from .batch import holds, next_batch
+from .cursor import ArchiveCursor, BatchCursor
+from .resume import load_session
 from .titles import Titles
 
 __all__ = ["Archiver"]
@@ -42,7 +43,7 @@ class _Sending:
     transcript: Transcript
     batch: NewBatch | None
     chat: tuple[ChatMessage, ...]
-    after: Line
+    after: BatchCursor
     title: str | None
     title_is_final: bool
     summary: str | None
@@ -60,7 +61,7 @@ class Archiver:
         on_state: A method, called with whether something is unwritten, whenever that may have changed.
 
     Attributes:
-        identity: User, agent, session.
+        key: The session.
         transactions: How many it has written.
     """
 
@@ -72,7 +73,7 @@ class Archiver:
         titles: Titles,
         on_state: Callable[[bool], None],
     ) -> None:
-        self.identity = ("", "", "")
+        self.key = SessionKey("", "", "")
         self.transactions = 0
         self._conversations = conversations
         self._policy = policy
@@ -80,7 +81,7 @@ class Archiver:
         self._on_state = WeakMethod(on_state)
         self._titles = titles
         self._transcript = Transcript()
-        self._line: Line | None = Line()
+        self._line: BatchCursor | None = BatchCursor()
         self._counted = 0  # messages before this position are counted in the session's row
         self._chat: dict[str, ChatMessage] = {}
         self._delivered: dict[str, int] = {}
@@ -100,27 +101,27 @@ class Archiver:
 
     # --- what is to be archived
 
-    def follow(
+    def attach(
         self,
-        identity: tuple[str, str, str],
+        key: SessionKey,
         transcript: Transcript,
-        progress: Progress,
+        progress: ArchiveCursor,
         *,
         has_news: bool = False,
-        moved_by: int | None = None,
+        position_offset: int | None = None,
     ) -> None:
         """Archive this transcript from now on.
 
         Args:
-            identity: User, agent, session.
+            key: The session.
             transcript: The transcript.
             progress: How far it is archived.
             has_news: Whether the rest is to be archived although nothing is added to it.
-            moved_by: How much further back what the transcript before has stands in this one; None if it does not.
+            position_offset: Add this to positions of the previous transcript to get positions here; None if unrelated.
         """
         line = progress.line
         self._counted = transcript.end if line is None or line.begins_anew else line.position
-        if identity != self.identity:
+        if key != self.key:
             self._chat.clear()
             self._titles.begin()
             self._is_gone = False
@@ -129,18 +130,18 @@ class Archiver:
             line = None
         if progress.line is not None and progress.line.sequence >= 0:
             self._titles.ask_no_more()
-        self.identity = identity
+        self.key = key
         self._transcript = transcript
         self._line = line
         self._sending = None
         self._chat.update({message.id: message for message in progress.chat})
-        before = {} if moved_by is None else {id_: at + moved_by for id_, at in self._delivered.items()}
+        before = {} if position_offset is None else {id_: at + position_offset for id_, at in self._delivered.items()}
         self._delivered = {**before, **progress.delivered}
         self._unarchived = {id_: at for id_, at in self._delivered.items() if line is None or at >= line.position}
         self._has_begun = has_news
         self._tell_state()
 
-    def _is_behind(self, line: Line) -> bool:
+    def _is_behind(self, line: BatchCursor) -> bool:
         """Whether more was written, or may have been, than a place says that was read or saved before."""
         own = self._line
         is_further = own is not None and own.branch == line.branch and own.sequence > line.sequence
@@ -152,9 +153,9 @@ class Archiver:
         return self._transcript
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> ArchiveCursor:
         """How far the transcript is archived, and what is not."""
-        return Progress(self._line, dict(self._delivered), tuple(self._chat.values()))
+        return ArchiveCursor(self._line, dict(self._delivered), tuple(self._chat.values()))
 
     @property
     def is_dirty(self) -> bool:
@@ -195,7 +196,7 @@ class Archiver:
         for message in messages:
             self._chat[message.id] = message
         self.mark_delivered((message.id for message in messages), at)
-        self.note()
+        self.schedule_flush()
 
     def mark_delivered(self, ids: Iterable[str], at: int) -> None:
         """Note where the words of chat messages that are durable already come into the transcript."""
@@ -208,7 +209,7 @@ class Archiver:
         for id_ in ids:
             self._chat.pop(id_, None)
 
-    def note(self) -> None:
+    def schedule_flush(self) -> None:
         """Have what was just added to the transcript written in time. Never raises."""
         self._has_begun = True
         self._tell_state()
@@ -230,7 +231,7 @@ class Archiver:
             StoreError: The store refused or cannot be reached; it stays buffered.
             SessionGoneError: The session was deleted meanwhile; nothing is archived of it any more.
         """
-        await self._flusher.flush(if_stopped=f"session {self.identity[2]} was closed while it was being archived")
+        await self._flusher.flush(if_stopped=f"session {self.key.session_id} was closed while it was being archived")
 
     async def settled(self, seconds: float | None = None) -> None:
         """Wait for what is being written now, however it ends, but not longer than told."""
@@ -258,10 +259,10 @@ class Archiver:
         except SessionGoneError:
             self._is_gone = True
             self._chat.clear()
-            _logger.warning("session %s was deleted: it is archived no more", self.identity[2])
+            _logger.warning("session %s was deleted: it is archived no more", self.key.session_id)
             raise
 
-    async def _prepared(self) -> Line:
+    async def _prepared(self) -> BatchCursor:
         """Return the place in the archive, once all before it is there and what comes after it can be written.
 
         Raises:
@@ -271,12 +272,11 @@ class Archiver:
             settle = self._settle()
             if settle is not None and not await settle():
                 raise StoreUnavailableError("the history of the session could not be read yet")
-            identity, line = self.identity, self._line
+            key, line = self.key, self._line
             if line is None:
-                user_id, agent_id, session_id = identity
-                archived = await self._conversations.read(user_id, session_id, agent_id)
-                if self.identity == identity and self._line is None:
-                    self._line = Line(archived.head, begins_anew=archived.head >= 0)
+                archived = await self._conversations.read(key)
+                if self.key == key and self._line is None:
+                    self._line = BatchCursor(archived.head, begins_anew=archived.head >= 0)
             # what came while this waited may not be measured yet, and what is told of its parts later needs that
             elif settle is None or all(
                 entry.parts is not None
@@ -286,7 +286,7 @@ class Archiver:
             await asyncio.sleep(0)  # nothing above may have waited
         raise StoreUnavailableError("messages of the session are not measured yet")
 
-    def _next(self, line: Line) -> _Sending | None:
+    def _next(self, line: BatchCursor) -> _Sending | None:
         """Return what is to be sent now."""
         transcript = self._transcript
         end, decisions = transcript.end, len(transcript.log)
@@ -294,8 +294,8 @@ class Archiver:
         if self._has_news:
             named = self._delivered if line.begins_anew else self._unarchived
             new_ids = {id_ for id_, at in named.items() if at < end}
-            batch = batch_after(line, transcript, new_messages=max(end - self._counted, 0), chat_ids=new_ids)
-            after = Line(line.sequence + 1, line.branch, end, decisions)
+            batch = next_batch(line, transcript, new_messages=max(end - self._counted, 0), chat_ids=new_ids)
+            after = BatchCursor(line.sequence + 1, line.branch, end, decisions)
         elif not (self._chat or self._titles.has_news):
             return None
         title, is_final = self._titles.current(transcript)
@@ -304,11 +304,8 @@ class Archiver:
 
     async def _send(self, sending: _Sending) -> bool:
         """Send a batch; False if its number was taken by another process, and everything goes to a branch now."""
-        user_id, agent_id, session_id = self.identity
         appended = await self._conversations.append(
-            user_id,
-            session_id,
-            agent_id,
+            self.key,
             batch=sending.batch,
             chat=sending.chat,
             title=sending.title,
@@ -326,26 +323,26 @@ class Archiver:
         if sending.transcript is not transcript:
             return False  # another state was loaded meanwhile
         if appended.outcome == "conflict":
-            return await self._met_another(sending)
+            return await self._handle_conflict(sending)
         self._line = sending.after
         self._counted = max(self._counted, sending.after.position)
         for id_ in sending.batch.chat_ids if sending.batch else ():
             self._unarchived.pop(id_, None)
         return True
 
-    async def _met_another(self, sending: _Sending) -> bool:
+    async def _handle_conflict(self, sending: _Sending) -> bool:
         """Its number is taken: by who has all of this, or else it goes on a branch; whether nothing is left to do."""
         transcript, branch = sending.transcript, uuid.uuid4().hex[:12]
-        found = (await take_up(self._conversations, self.identity)).transcript
+        found = (await load_session(self._conversations, self.key)).transcript
         if transcript is self._transcript and holds(found, transcript.entries()):
             end, decisions = sending.after.position, sending.after.decision
-            self._line = Line(-1, branch, end, decisions, begins_anew=True)  # for what may still come
+            self._line = BatchCursor(-1, branch, end, decisions, begins_anew=True)  # for what may still come
             return True
-        self._line = Line(branch=branch, begins_anew=True)
+        self._line = BatchCursor(branch=branch, begins_anew=True)
         _logger.warning(
             "session %s was continued elsewhere at the same time; what this process has is archived beside it, as "
             "branch %s. Let one process at a time hold a session (SessionCache does).",
-            self.identity[2],
+            self.key.session_id,
             branch,
         )
         return False

@@ -19,28 +19,25 @@ from autogen_core.models import LLMMessage
 from pydantic import TypeAdapter
 
 from ..errors import StoreError, StoreUnavailableError
-from ..identifiers import checked_identifier
+from ..identifiers import SessionKey, checked_identifier
 from ..light_model import LightModelBill, LightModelGuards
 from ..policy import ContextPolicy
 from ..store import MemoryStore, within
 from ..tokens import TokenCounter
 from ..transcript import Transcript, load_transcript, save_transcript
 from .archiver import Archiver
+from .cursor import ArchiveCursor
+from .loader import SessionLoader
 from .missing_history import note_on_history
-from .progress import Progress
 from .report import ResumeReport
-from .resuming import Resumption
-from .taking_up import TakenUp, take_up
+from .resume import ResumedSession, load_session
 from .titles import Titles
 
-__all__ = ["Identity", "Session", "saved_session"]
+__all__ = ["Session", "saved_session"]
 
 _logger = logging.getLogger("memory_context")
 
 _LEAST_SECONDS = 0.1  # for archiving, however long the rest took
-
-Identity = tuple[str, str, str]
-"""User, agent, session."""
 
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
 
@@ -69,7 +66,7 @@ class Session:
         self,
         store: MemoryStore,
         policy: ContextPolicy,
-        go_on: Callable[[TakenUp], Awaitable[None]],
+        go_on: Callable[[ResumedSession], Awaitable[None]],
         settle: Callable[[], Awaitable[bool]],
         light_models: LightModelGuards,
         *,
@@ -83,7 +80,7 @@ class Session:
         self._settle = WeakMethod(settle)
         self._kept: object = None  # the context, as long as something in it is not archived
         self._process_id = os.getpid()
-        self._resumption = Resumption(
+        self._loader = SessionLoader(
             conversations,
             go_on,
             ResumeReport("off" if not archive.enabled else "new" if is_new or begins_anew else "pending"),
@@ -98,21 +95,21 @@ class Session:
             masks_credentials=policy.mask_credentials,
         )
         self.archiver = Archiver(conversations, archive, settle, self._titles, self._keep_until_archived)
-        self.progress = Progress(line=None) if begins_anew and not is_new else Progress()
+        self.progress = ArchiveCursor(line=None) if begins_anew and not is_new else ArchiveCursor()
 
     @property
     def report(self) -> ResumeReport:
         """How it was taken up."""
-        return self._resumption.report
+        return self._loader.report
 
     @property
     def is_pending(self) -> bool:
         """Whether its history is still to be read."""
-        return self._resumption.is_pending
+        return self._loader.is_pending
 
     async def settle(self) -> bool:
         """Return whether its history is there; read it at first use. Never raises because of the store."""
-        has_history = await self._resumption.settle(self.archiver.identity)
+        has_history = await self._loader.settle(self.archiver.key)
         self.record_light_model()
         return has_history
 
@@ -127,7 +124,7 @@ class Session:
         if not self.is_pending and bill != transcript.state.light_model:
             self._light_models.take_recorded()
             transcript.decide(bill)
-            self.archiver.note()
+            self.archiver.schedule_flush()
 
     async def require_history(self) -> None:
         """Return once the history is there, if the policy requires it.
@@ -137,7 +134,7 @@ class Session:
         """
         if self._policy.archive.require_history and not await self.settle():
             raise StoreUnavailableError(
-                f"the earlier messages of session {self.archiver.identity[2]!r} could not be read yet, and "
+                f"the earlier messages of session {self.archiver.key.session_id!r} could not be read yet, and "
                 "archive.require_history refuses to go on without them: add the message again in a moment"
             )
 
@@ -153,7 +150,7 @@ class Session:
         Raises:
             StoreError: The store refused or cannot be reached; nothing changed.
         """
-        return await self._resumption.now(self.archiver.identity)
+        return await self._loader.now(self.archiver.key)
 
     # --- written before the end
 
@@ -165,8 +162,8 @@ class Session:
             return ""
         line, transcript = archiver.progress.line, archiver.transcript
         archived = transcript.first if line is None or line.begins_anew else line.position
-        _, agent_id, session_id = archiver.identity
-        return f"session {session_id!r} of agent {agent_id!r}: {transcript.end - archived:,} messages"
+        key = archiver.key
+        return f"session {key.session_id!r} of agent {key.agent_id!r}: {transcript.end - archived:,} messages"
 
     async def write_out(self, *, is_last: bool) -> None:
         """Archive what is not archived yet.
@@ -181,7 +178,7 @@ class Session:
             await self.flush()
         finally:
             if is_last:
-                await self._resumption.stop()
+                await self._loader.stop()
                 await self.archiver.stop()
 
     async def flush(self) -> None:
@@ -192,7 +189,7 @@ class Session:
         Raises:
             StoreError: The store refused or cannot be reached; it stays buffered.
         """
-        self._resumption.retry_now()
+        self._loader.retry_now()
         await within(self._conversations.limits.call_seconds, self.archiver.flush())
 
     async def leave(self, seconds: float) -> None:
@@ -202,7 +199,7 @@ class Session:
             await asyncio.wait_for(self.flush(), seconds)
         except (StoreError, asyncio.TimeoutError) as error:
             reason = str(error) or f"not done in {seconds:g} s"
-            _logger.warning("session %s is not archived: %s", self.archiver.identity[2], reason)
+            _logger.warning("session %s is not archived: %s", self.archiver.key.session_id, reason)
 
     async def close(self, seconds: float) -> None:
         """Do as `leave`, and let nothing run on. Never raises."""
@@ -232,11 +229,11 @@ class Session:
             _logger.warning("%s", lost)
             warnings.warn(lost, ResourceWarning, stacklevel=2, source=self)
 
-    async def newest(self, identity: Identity, saved: TakenUp, *, may_be_archived: bool) -> TakenUp:
+    async def newest(self, key: SessionKey, saved: ResumedSession, *, may_be_archived: bool) -> ResumedSession:
         """Return what it goes on with when a saved state is loaded. Never raises because of the store.
 
         Args:
-            identity: User, agent, session.
+            key: The session.
             saved: What the state has.
             may_be_archived: Whether the archive counts if it is newer; else the state does in any case.
         """
@@ -246,7 +243,7 @@ class Session:
         if saved.report.outcome == "pending":
             return saved
         try:
-            found = await asyncio.wait_for(take_up(self._conversations, identity), archive.resume_timeout_seconds)
+            found = await asyncio.wait_for(load_session(self._conversations, key), archive.resume_timeout_seconds)
         except (StoreError, asyncio.TimeoutError) as error:
             _logger.warning("going on with the saved state, whatever was archived since: %s", str(error) or "no answer")
             return saved
@@ -256,18 +253,18 @@ class Session:
 
     def begin(
         self,
-        identity: Identity,
+        key: SessionKey,
         transcript: Transcript,
-        progress: Progress,
+        progress: ArchiveCursor,
         report: ResumeReport | None,
         *,
-        moved_by: int | None = None,
+        position_offset: int | None = None,
     ) -> None:
-        """Archive a transcript from now on; with a report it was taken up from somewhere (see `Archiver.follow`)."""
+        """Archive a transcript from now on; with a report it was taken up from somewhere (see `Archiver.attach`)."""
         if report is not None:
-            self._resumption.begin(report)
+            self._loader.begin(report)
         has_news = report is not None and report.outcome != "resumed" and transcript.end > 0
-        self.archiver.follow(identity, transcript, progress, has_news=has_news, moved_by=moved_by)
+        self.archiver.attach(key, transcript, progress, has_news=has_news, position_offset=position_offset)
 
     async def to_state(self) -> dict[str, Any]:
         """Return the transcript and how far it is archived, JSON-native; waits a moment for a batch on its way."""
@@ -281,7 +278,7 @@ class Session:
         }
 
 
-def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tuple[str, TakenUp]:
+def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tuple[str, ResumedSession]:
     """Return the id of a saved session and what the state has of it, also of the states of AutoGen's own contexts.
 
     Args:
@@ -292,11 +289,11 @@ def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tu
     Raises:
         ValueError: The state belongs to another user, comes from a newer version, or is none.
     """
-    progress = Progress(line=None)
+    progress = ArchiveCursor(line=None)
     if "transcript" in state:
         if state.get("user_id") != user_id:
             raise ValueError(f"this state belongs to user {state.get('user_id')!r}, not to {user_id!r}")
-        transcript, progress = load_transcript(state["transcript"]), Progress.from_state(state.get("archive"))
+        transcript, progress = load_transcript(state["transcript"]), ArchiveCursor.from_state(state.get("archive"))
         session_id = checked_identifier("session_id", state.get("session_id"))
     elif "messages" in state:
         transcript = Transcript.of(_MESSAGES.validate_python(state["messages"]))
@@ -306,4 +303,4 @@ def saved_session(state: Mapping[str, Any], user_id: str, session_id: str) -> tu
         )
     outcome = "pending" if state.get("is_without_history") else "state"
     report = ResumeReport(outcome, transcript.end - transcript.state.start)
-    return session_id, TakenUp(transcript, progress, report)
+    return session_id, ResumedSession(transcript, progress, report)

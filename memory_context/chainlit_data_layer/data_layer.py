@@ -22,7 +22,7 @@ from chainlit.step import StepDict
 from chainlit.types import Feedback, PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
 
-from memory_context.context_memory import load_parts
+from memory_context.context import load_parts
 from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.escaping import to_utf8

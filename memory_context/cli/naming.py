@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..identifiers import SessionKey
 from .console import ASKED_WRONGLY, Failure, user_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class NamedSession:
 
     async def archived(self, store: "MemoryStore", agent: str) -> "Archived":
         """Return what the archive has of an agent's transcript: read only, whoever is at work in it."""
-        return await store.conversations.read(self.user_id, self.session_id, agent)
+        return await store.conversations.read(SessionKey(self.user_id, agent, self.session_id))
 
 
 async def named_session(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..identifiers import SessionKey
 from .chart import ChartedCall, checked_chart, draw_chart
 from .console import (
     Failure,
@@ -120,7 +121,7 @@ async def _made_out(store: "MemoryStore", user: str, info: "SessionInfo", agent:
     from ..policy import ContextPolicy
     from .replay import replay
 
-    archived = await store.conversations.read(user, info.session_id, agent)
+    archived = await store.conversations.read(SessionKey(user, agent, info.session_id))
     events = await store.user_stats.event_counts(user, info.session_id, agent)
     return _Bill(info, agent, replay(archived, ContextPolicy()), events)
 

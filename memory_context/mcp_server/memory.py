@@ -8,9 +8,9 @@ import asyncio
 import getpass
 
 from ..access import UsageError
-from ..archive.taking_up import take_up
+from ..archive.resume import load_session
 from ..errors import ItemNotFoundError
-from ..identifiers import checked_identifier
+from ..identifiers import SessionKey, checked_identifier
 from ..memory import AgentMemory
 from ..policy import ContextPolicy
 from ..references import one_line
@@ -101,8 +101,8 @@ class ServedMemory:
         info = await conversations.session(user_id, session_id)
         if info is None:
             raise ItemNotFoundError(f"no session {one_line(session_id, 80)!r} in this memory")
-        taken_up = await take_up(conversations, (user_id, agent_id or info.agent_id, session_id))
-        return MemoryHost(await self.memory(session_id), taken_up.transcript)
+        resumed = await load_session(conversations, SessionKey(user_id, agent_id or info.agent_id, session_id))
+        return MemoryHost(await self.memory(session_id), resumed.transcript)
 
 
 async def _only_user(store: MemoryStore) -> str:

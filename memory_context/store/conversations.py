@@ -17,7 +17,7 @@ from psycopg.rows import DictRow
 
 from memory_context.errors import SessionGoneError, StoreError
 from memory_context.escaping import escape, unescape
-from memory_context.identifiers import checked_identifier
+from memory_context.identifiers import SessionKey, checked_identifier
 
 from .conversation_rows import (
     Appended,
@@ -70,9 +70,7 @@ class ConversationArchive:
 
     async def append(
         self,
-        user_id: str,
-        session_id: str,
-        agent_id: str,
+        key: SessionKey,
         *,
         batch: NewBatch | None = None,
         chat: Sequence[ChatMessage] = (),
@@ -87,9 +85,7 @@ class ConversationArchive:
         archiving it again is harmless.
 
         Args:
-            user_id: Whose session.
-            session_id: Which one.
-            agent_id: Whose transcript the batch is of.
+            key: The session, and the agent whose transcript the batch is of.
             batch: The next stretch of the transcript; None for none.
             chat: Messages as a person sees them; those the session has already are left out.
             title: Taken if the session has none yet, or this one is final.
@@ -102,7 +98,8 @@ class ConversationArchive:
             StoreError: The database refused or cannot be reached; nothing was stored.
             ValueError: The body of the batch is not JSON-native, a time has no timezone, or the session's id is none.
         """
-        place = _place(user_id, checked_identifier("session_id", session_id), agent_id, branch)
+        checked_identifier("session_id", key.session_id)
+        place = _place(key, branch)
         named = {
             "title": escape(title) if title else None,
             "title_is_final": title_is_final,
@@ -115,11 +112,11 @@ class ConversationArchive:
             statements.append(Statement(_QUERIES["append_chat"], {**place, **chat_params(chat)}))
         statements.append(Statement(_QUERIES["fetch_head"], place))
         try:
-            _, *done, (head,) = await self._write(user_id, statements)
+            _, *done, (head,) = await self._write(key.user_id, statements)
         except StoreError as error:
             cause = error.__cause__
             if isinstance(cause, psycopg.Error) and cause.sqlstate == _DELETED:
-                raise SessionGoneError(f"session {session_id!r} was {cause.diag.message_primary}") from cause
+                raise SessionGoneError(f"session {key.session_id!r} was {cause.diag.message_primary}") from cause
             raise
         return Appended(
             outcome="stored" if batch is None else done[0][0]["outcome"],
@@ -127,16 +124,16 @@ class ConversationArchive:
             stored_chat_ids=tuple(unescape(one) for one in done[-1][0]["stored_ids"]) if chat else (),
         )
 
-    async def read(self, user_id: str, session_id: str, agent_id: str, *, branch: str = "") -> Archived:
+    async def read(self, key: SessionKey, *, branch: str = "") -> Archived:
         """Return what an agent's transcript in a session can be resumed from, in one round trip.
 
         Raises:
             StoreError: The database refused or cannot be reached.
         """
-        place = _place(user_id, session_id, agent_id, branch)
+        place = _place(key, branch)
         names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
         batches, (head,), branches, later, sessions = await self._database.read(
-            user_id, *(Statement(_QUERIES[name], place) for name in names), kind="transfer"
+            key.user_id, *(Statement(_QUERIES[name], place) for name in names), kind="transfer"
         )
         if not sessions:  # unknown, or being deleted
             batches, branches, head = [], [], {"head": -1}
@@ -254,10 +251,10 @@ class ConversationArchive:
         return rows
 
 
-def _place(user_id: str, session_id: str, agent_id: str, branch: str) -> dict[str, Any]:
+def _place(key: SessionKey, branch: str) -> dict[str, Any]:
     return {
-        "user_id": escape(user_id),
-        "session_id": escape(session_id),
-        "agent_id": escape(agent_id),
+        "user_id": escape(key.user_id),
+        "session_id": escape(key.session_id),
+        "agent_id": escape(key.agent_id),
         "branch": escape(branch),
     }

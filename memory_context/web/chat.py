@@ -19,9 +19,7 @@ from autogen_agentchat.base import TaskRunner
 from autogen_core.models import ChatCompletionClient
 
 from ..access import BodyLimits
-from ..context import MemoryContext
-from ..context_builder import provider_sentence
-from ..context_memory import load_parts
+from ..context import MemoryContext, load_parts, provider_sentence
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
 from ..policy import ContextPolicy
@@ -296,7 +294,9 @@ class Chat:
         if live is not None:
             messages = live.confirmed(messages)
         title = None if info else title_of(messages, mask_credentials=self._policy.mask_credentials)
-        await self.memory_store.conversations.append(user_id, session_id, its_agent, chat=messages, title=title)
+        await self.memory_store.conversations.append(
+            SessionKey(user_id, its_agent, session_id), chat=messages, title=title
+        )
         live = self._live(user_id, session_id)
         if live is not None:
             live.note_archived(messages)

@@ -21,8 +21,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.staticfiles import StaticFiles
 
 from ..access import Gate, GateRules, ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
-from ..context import MemoryContext
-from ..context_builder import LightModelChoice, choose_light_model, openai_client
+from ..context import LightModelChoice, MemoryContext, choose_light_model, openai_client
 from ..errors import StoreError
 from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
 from ..outages import outages_of

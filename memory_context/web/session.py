@@ -272,10 +272,9 @@ class ChatSession:
         return Question(asked, answer=await self._known_answer(asked))
 
     async def _begin(self, messages: Sequence[ChatMessage]) -> None:
-        user_id, agent_id, session_id = self.key
         conversations = self.context.memory_store.conversations
         title = title_of(messages, mask_credentials=self.context.policy.mask_credentials)
-        await conversations.append(user_id, session_id, agent_id, chat=messages, title=title)
+        await conversations.append(self.key, chat=messages, title=title)
         self._durable.update(message.id for message in messages)
         self.is_stored = True
 

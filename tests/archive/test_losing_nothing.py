@@ -12,6 +12,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.errors import StoreUnavailableError
+from memory_context.identifiers import SessionKey
 from memory_context.offload import offloader
 from memory_context.policy import ArchivePolicy
 from memory_context.store import ChatMessage, StoreLimits
@@ -21,8 +22,8 @@ from ..conftest import Server
 from ..context.lights import Light
 from ..context.steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 from .talking import SESSION, context_of, said_in, say, turns
-from .test_archiving import archived
-from .test_resuming import alter, rows_of
+from .test_archiver import archived
+from .test_resume import alter, rows_of
 
 
 async def away(*_: object, **__: object) -> Any:
@@ -437,7 +438,7 @@ async def test_a_closed_context_does_nothing_any_more(
     store: MemoryStore, patch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     patch.setattr(store.conversations, "append", hang)
-    patch.setattr("memory_context.context._CLOSE_SECONDS", 0.05)
+    patch.setattr("memory_context.context.context._CLOSE_SECONDS", 0.05)
     context = context_of(store, None)
     await say(context, "One.")
     await context.close()
@@ -459,7 +460,7 @@ async def test_a_title_that_comes_late_is_archived_once(store: MemoryStore):
     session = await store.conversations.session("alice", SESSION)
     assert session is not None
     assert session.title == "How owls see"
-    await store.conversations.append("alice", SESSION, "coder", title="Owls", title_is_final=True)
+    await store.conversations.append(SessionKey("alice", "coder", SESSION), title="Owls", title_is_final=True)
     await say(context, "And bats?")
     await context.close()
     session = await store.conversations.session("alice", SESSION)
@@ -506,7 +507,7 @@ async def test_archive_that_waits_when_its_context_closes_fails_and_is_not_cance
     context = context_of(store)
     await say(context, "One.")
     patch.setattr(store.conversations, "append", hang)
-    patch.setattr("memory_context.context._CLOSE_SECONDS", 0.01)
+    patch.setattr("memory_context.context.context._CLOSE_SECONDS", 0.01)
     archiving = asyncio.create_task(context.archive())
     await a_turn_of_the_loop()
     await context.close()

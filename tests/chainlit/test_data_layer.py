@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreUnavailableError
+from memory_context.identifiers import SessionKey
 from memory_context.store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.context.steps import a_turn_of_the_loop
@@ -587,7 +588,9 @@ async def fill(layer: MemoryDataLayer, store: MemoryStore, user_id: str, thread_
     element = elements.Text(id=f"e {thread_id}", name="x", content="secret", for_id="s", thread_id=thread_id)
     await layer.create_element(element)
     now = datetime.now(timezone.utc) - timedelta(seconds=1)
-    await store.conversations.append(user_id, thread_id, "coder", chat=[ChatMessage("m", "hello", "user", now)])
+    await store.conversations.append(
+        SessionKey(user_id, "coder", thread_id), chat=[ChatMessage("m", "hello", "user", now)]
+    )
     await AgentMemory(store, user_id, "coder", thread_id).store("the harbour")
 
 

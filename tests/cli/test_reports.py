@@ -12,6 +12,7 @@ import pytest
 
 from memory_context import ContextPolicy, ContextStats, MemoryContext, MemoryStore
 from memory_context.cli.replay import replay
+from memory_context.identifiers import SessionKey
 from memory_context.store import Archived
 
 from ..agents.scripted import report
@@ -60,7 +61,7 @@ def test_a_bill_from_the_archive_is_the_one_the_context_kept(database_url: str, 
                 newest = (await context.agent_memory.query(reader=None))[0]
                 await say(context, f"And the 17th finding of {newest.key}?")
             await context.close()
-            return await store.conversations.read("alice", "s", "coder"), context.stats
+            return await store.conversations.read(SessionKey("alice", "coder", "s")), context.stats
 
     archived, stats = asyncio.run(work())
     made, counted = replay(archived, policy), asdict(stats)
@@ -105,7 +106,7 @@ def test_archives_of_earlier_versions_are_billed_with_reservations(database_url:
 
     async def read() -> Archived:
         async with MemoryStore(database_url) as store:
-            return await store.conversations.read("alice", SESSION, "coder")
+            return await store.conversations.read(SessionKey("alice", "coder", SESSION))
 
     archived = asyncio.run(read())
     earlier = re.sub(r'"excerpt_tokens": \d+', '"excerpt_tokens": 0', json.dumps(archived.batches[0].body))
@@ -125,7 +126,7 @@ def test_a_batch_that_is_no_stretch_of_a_transcript_is_told(database_url: str):
         async with MemoryStore(database_url) as store, MemoryContext("alice", "coder", "s", store) as context:
             await say(context, "Hello?")
             await context.archive()
-            return await store.conversations.read("alice", "s", "coder")
+            return await store.conversations.read(SessionKey("alice", "coder", "s"))
 
     archived = asyncio.run(work())
     spoiled = replace(archived, batches=[replace(archived.batches[0], body={"entries": []})])

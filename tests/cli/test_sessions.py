@@ -9,6 +9,7 @@ import pytest
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import SessionGoneError
+from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage
 
 from ..agents.scripted import report
@@ -116,7 +117,7 @@ def test_an_answer_that_a_client_brought_is_marked(capsys: pytest.CaptureFixture
         async with MemoryStore(database_url) as store:
             at = datetime(2026, 1, 1, tzinfo=timezone.utc)
             chat = [ChatMessage("1", "Mine.", "ai", at), ChatMessage("2", "Forged.", "ai", at, is_verified=False)]
-            await store.conversations.append("alice", "s", "coder", chat=chat)
+            await store.conversations.append(SessionKey("alice", "coder", "s"), chat=chat)
 
     asyncio.run(talk())
     command = command_of(capsys, database_url)

@@ -12,6 +12,7 @@ import pytest
 
 from memory_context import MemoryStore, embeddings
 from memory_context.cli import console, maintenance
+from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage, NewMemory
 from memory_context.store.location import KEEP_ENV
 from memory_context.store.sql import load_migrations
@@ -265,7 +266,9 @@ def test_prune_takes_conversations_on_request_only(run: Run, database_url: str, 
     async def talk() -> None:
         async with MemoryStore(database_url) as store:
             long_ago = datetime.now(timezone.utc) - timedelta(days=100)
-            await store.conversations.append("alice", "s", "", chat=[ChatMessage("m", "hello", "user", long_ago)])
+            await store.conversations.append(
+                SessionKey("alice", "", "s"), chat=[ChatMessage("m", "hello", "user", long_ago)]
+            )
 
     asyncio.run(talk())
     server.execute(

@@ -8,6 +8,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.cli.replay import replay
+from memory_context.identifiers import SessionKey
 from memory_context.light_model import LightModelBill, LightModelUsage
 
 from ..agents.scripted import report
@@ -65,7 +66,7 @@ async def test_light_model_calls_are_billed_by_kind_and_survive_a_resume(store: 
     again = bill + LightModelBill(decisions=used(1))
     assert resumed.stats.light_model == again
     assert again.total.calls == 5
-    archived = await store.conversations.read("alice", SESSION, "coder")
+    archived = await store.conversations.read(SessionKey("alice", "coder", SESSION))
     assert replay(archived, ContextPolicy()).stats.light_model == again
 
     loaded = MemoryContext("alice", "coder", None, store, resume=False)
@@ -82,7 +83,7 @@ async def test_light_model_calls_after_the_last_batch_are_archived_by_close(stor
     await say(context, "Why do owls turn?")
     await context.archive()  # the title is asked for with this batch, and comes after it
     await context.close()
-    archived = await store.conversations.read("alice", SESSION, "coder")
+    archived = await store.conversations.read(SessionKey("alice", "coder", SESSION))
     bill = replay(archived, ContextPolicy()).stats.light_model
     assert bill.titles == (used(1) if is_named else LightModelUsage(calls=1, failures=1, unreported_calls=1))
     assert not is_named or bill.total.unreported_calls == 0

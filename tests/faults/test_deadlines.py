@@ -12,6 +12,7 @@ from psycopg import sql
 
 from benchmarks.proxy import Proxy
 from memory_context.errors import StoreUnavailableError
+from memory_context.identifiers import SessionKey
 from memory_context.store import MemoryStore, NewMemory, StoreLimits
 from memory_context.store.connection import DeadlineError
 from memory_context.store.limits import _call, at_most, within
@@ -218,7 +219,7 @@ async def test_history_may_come_slowly_but_not_fall_silent(proxy: Proxy, proxy_u
     async with MemoryStore(proxy_url) as store:
         await store.conversations.sessions("alice")
         proxy.fail("silent", new=False)
-        error = await ended(store, store.conversations.read("alice", "s", "a"))
+        error = await ended(store, store.conversations.read(SessionKey("alice", "a", "s")))
         assert isinstance(error.__cause__, DeadlineError)
 
 

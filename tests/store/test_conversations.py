@@ -14,12 +14,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
+from memory_context.identifiers import SessionKey
 from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, conversations
 from memory_context.store import tables as registry
 from memory_context.store.codec import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
 from tests.conftest import Server, database_of
 
+KEY = SessionKey("alice", "coder", "s")
 START = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 ODD = "\x00 \ud800 \udc00\ud83d \x1a0000 \r\n \u2028 😀 漢字 \\ \" '"
 
@@ -56,9 +58,9 @@ async def test_a_transcript_comes_back_batch_by_batch(archive: ConversationArchi
     first = batch(0, memory_keys=("run_k1", "read_k2"), chat_ids=("m1",))
     second = batch(1, message_count=3)
     for one in (first, second):
-        done = await archive.append("alice", "s", "coder", batch=one)
+        done = await archive.append(KEY, batch=one)
         assert (done.outcome, done.head, done.stored_chat_ids) == ("stored", one.sequence, ())
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert [NewBatch(**{name: getattr(one, name) for name in vars(first)}) for one in read.batches] == [first, second]
     assert all(one.is_intact and len(one.sha256) == 64 for one in read.batches)
     assert all(datetime.now(timezone.utc) - one.archived_at < timedelta(minutes=5) for one in read.batches)
@@ -70,28 +72,28 @@ async def test_a_transcript_comes_back_batch_by_batch(archive: ConversationArchi
 
 async def test_an_unknown_session_reads_as_empty(archive: ConversationArchive) -> None:
     """It is no error: that is how a session begins."""
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert (read.batches, read.head, read.branches, read.session) == ((), -1, (), None)
     assert await archive.session("alice", "s") is None
 
 
 async def test_the_same_batch_again_is_known(archive: ConversationArchive, other: ConversationArchive) -> None:
     """However its keys are ordered and its numbers are written; nothing is counted twice."""
-    await archive.append("alice", "s", "coder", batch=batch(0, {"a": 1e16, "b": [0.0]}))
-    done = await other.append("alice", "s", "coder", batch=batch(0, {"b": (-0.0,), "a": 10_000_000_000_000_000.0}))
+    await archive.append(KEY, batch=batch(0, {"a": 1e16, "b": [0.0]}))
+    done = await other.append(KEY, batch=batch(0, {"b": (-0.0,), "a": 10_000_000_000_000_000.0}))
     assert (done.outcome, done.head) == ("known", 0)
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert read.session is not None
     assert (len(read.batches), read.session.message_count) == (1, 2)
 
 
 async def test_another_batch_under_a_taken_number_is_a_conflict(archive: ConversationArchive) -> None:
     """The first stays as it is; what people saw is stored all the same."""
-    await archive.append("alice", "s", "coder", batch=batch(0, {"by": "first"}))
-    await archive.append("alice", "s", "coder", batch=batch(1, {"by": "first"}))
-    done = await archive.append("alice", "s", "coder", batch=batch(0, {"by": "second"}), chat=[said("m1")])
+    await archive.append(KEY, batch=batch(0, {"by": "first"}))
+    await archive.append(KEY, batch=batch(1, {"by": "first"}))
+    done = await archive.append(KEY, batch=batch(0, {"by": "second"}), chat=[said("m1")])
     assert (done.outcome, done.head, done.stored_chat_ids) == ("conflict", 1, ("m1",))
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert [one.body for one in read.batches] == [{"by": "first"}] * 2
     assert read.session is not None
     assert (read.session.message_count, read.session.chat_count) == (4, 1)
@@ -103,24 +105,24 @@ async def test_of_many_who_bring_a_number_at_once_one_gets_it(
     """The others learn that; also of the first number of a session that is not there yet."""
     for number in range(3):
         done = await asyncio.gather(
-            *(
-                (archive, other)[writer % 2].append("alice", "s", "coder", batch=batch(number, {"by": writer}))
-                for writer in range(8)
-            )
+            *((archive, other)[writer % 2].append(KEY, batch=batch(number, {"by": writer})) for writer in range(8))
         )
         assert sorted(one.outcome for one in done) == ["conflict"] * 7 + ["stored"]
         (winner,) = [writer for writer, one in enumerate(done) if one.outcome == "stored"]
-        assert (await archive.read("alice", "s", "coder")).batches[-1].body == {"by": winner}
+        assert (await archive.read(KEY)).batches[-1].body == {"by": winner}
 
 
 async def test_a_branch_has_numbers_of_its_own(archive: ConversationArchive) -> None:
     """Each line says what others there are, of this agent only."""
-    await archive.append("alice", "s", "coder", batch=batch(0))
-    await archive.append("alice", "s", "coder", batch=batch(0, {"on": "b1"}), branch="b1")
-    done = await archive.append("alice", "s", "coder", batch=batch(1, {"on": "b1"}), branch="b1")
+    await archive.append(KEY, batch=batch(0))
+    await archive.append(KEY, batch=batch(0, {"on": "b1"}), branch="b1")
+    done = await archive.append(KEY, batch=batch(1, {"on": "b1"}), branch="b1")
     assert done.head == 1
-    await archive.append("alice", "s", "writer", batch=batch(0, {"of": "writer"}), branch="b2")
-    main, beside = await archive.read("alice", "s", "coder"), await archive.read("alice", "s", "coder", branch="b1")
+    await archive.append(SessionKey("alice", "writer", "s"), batch=batch(0, {"of": "writer"}), branch="b2")
+    main, beside = (
+        await archive.read(KEY),
+        await archive.read(KEY, branch="b1"),
+    )
     assert (main.head, main.branches, [one.body for one in main.batches]) == (0, ("b1",), [{"number": 0}])
     assert (beside.head, beside.branches, [one.body for one in beside.batches]) == (1, ("",), [{"on": "b1"}] * 2)
     assert main.session is not None
@@ -130,21 +132,21 @@ async def test_a_branch_has_numbers_of_its_own(archive: ConversationArchive) -> 
 async def test_reading_starts_at_the_last_batch_that_begins_anew(archive: ConversationArchive) -> None:
     """Of the branch that is read; without one, at the first there is."""
     for sequence in range(6):
-        await archive.append("alice", "s", "coder", batch=batch(sequence, begins_anew=sequence in (0, 2, 4)))
-        await archive.append("alice", "s", "coder", batch=batch(sequence, begins_anew=False), branch="b1")
-    assert [one.sequence for one in (await archive.read("alice", "s", "coder")).batches] == [4, 5]
-    read = await archive.read("alice", "s", "coder", branch="b1")
+        await archive.append(KEY, batch=batch(sequence, begins_anew=sequence in (0, 2, 4)))
+        await archive.append(KEY, batch=batch(sequence, begins_anew=False), branch="b1")
+    assert [one.sequence for one in (await archive.read(KEY)).batches] == [4, 5]
+    read = await archive.read(KEY, branch="b1")
     assert [one.sequence for one in read.batches] == list(range(6))
 
 
 async def test_a_gap_shows_in_the_numbers(archive: ConversationArchive, server: Server, database_url: str) -> None:
     """Whoever resumes decides what to make of it; the head is that of what is there."""
     for sequence in range(4):
-        await archive.append("alice", "s", "coder", batch=batch(sequence))
+        await archive.append(KEY, batch=batch(sequence))
     server.execute(
         "DELETE FROM memory_context.recent_conversation_history WHERE sequence = 1", database_of(database_url)
     )
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert ([one.sequence for one in read.batches], read.head) == ([0, 2, 3], 3)
 
 
@@ -162,13 +164,13 @@ async def test_a_changed_body_is_noticed(
 ) -> None:
     """Whoever changed it, and be it little; the batches beside it are intact."""
     for sequence in range(2):
-        await archive.append("alice", "s", "coder", batch=batch(sequence, {"said": ODD, "price": 1e16}))
+        await archive.append(KEY, batch=batch(sequence, {"said": ODD, "price": 1e16}))
     change = change.replace("{", "{{").replace("}", "}}")
     server.execute(
         f"UPDATE memory_context.recent_conversation_history SET message_batch = {change} WHERE sequence = 1",
         database_of(database_url),
     )
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert [one.is_intact for one in read.batches] == [True, False]
 
 
@@ -190,12 +192,12 @@ JSON = st.recursive(
 async def test_any_body_comes_back_and_is_intact(archive: ConversationArchive, body: dict[str, Any]) -> None:
     """As it was, numbers of the same type; the same again is known."""
     session = f"s{next(_numbers)}"
-    await archive.append("alice", session, "coder", batch=batch(0, body))
-    (stored,) = (await archive.read("alice", session, "coder")).batches
+    await archive.append(SessionKey("alice", "coder", session), batch=batch(0, body))
+    (stored,) = (await archive.read(SessionKey("alice", "coder", session))).batches
     assert stored.body == body
     assert repr(read_canonical(canonical_json(stored.body))) == repr(read_canonical(canonical_json(body)))
     assert stored.is_intact
-    assert (await archive.append("alice", session, "coder", batch=batch(0, stored.body))).outcome == "known"
+    assert (await archive.append(SessionKey("alice", "coder", session), batch=batch(0, stored.body))).outcome == "known"
 
 
 @given(value=JSON)
@@ -209,8 +211,8 @@ def test_the_canonical_form_is_one(value: Any) -> None:
 async def test_a_body_of_30_megabytes_comes_back(archive: ConversationArchive) -> None:
     """It is hashed in a thread."""
     body = {"text": "0123456789 é\n" * 2_200_000, "odd": ODD * 10_000}
-    await archive.append("alice", "s", "coder", batch=batch(0, body))
-    (stored,) = (await archive.read("alice", "s", "coder")).batches
+    await archive.append(KEY, batch=batch(0, body))
+    (stored,) = (await archive.read(KEY)).batches
     assert stored.body == body
     assert stored.is_intact
 
@@ -230,7 +232,7 @@ async def test_a_body_that_is_no_json_is_refused(
 ) -> None:
     """With the reason; nothing is stored, nor is there a session."""
     with pytest.raises(ValueError, match=reason):
-        await archive.append("alice", "s", "coder", batch=batch(0, body))
+        await archive.append(KEY, batch=batch(0, body))
     assert await archive.session("alice", "s") is None
 
 
@@ -238,7 +240,7 @@ async def test_a_batch_needs_times_with_a_timezone(archive: ConversationArchive)
     """The server would take them for its own."""
     for name in ("started_at", "ended_at"):
         with pytest.raises(ValueError, match=f"{name}=.* has no timezone"):
-            await archive.append("alice", "s", "coder", batch=batch(0, **{name: datetime(2024, 1, 1)}))
+            await archive.append(KEY, batch=batch(0, **{name: datetime(2024, 1, 1)}))
 
 
 # --- chat messages
@@ -271,7 +273,7 @@ async def test_any_text_and_time_come_back(archive: ConversationArchive) -> None
         ChatMessage("漢字 '\" %s", "x" * 3_000_000, "ai", START + timedelta(days=1)),
         ChatMessage("m3", "later", "ai", datetime.max.replace(tzinfo=timezone.utc)),
     ]
-    await archive.append("alice", "s", "coder", chat=messages)
+    await archive.append(KEY, chat=messages)
     page = await archive.chat_page("alice", "s")
     assert page == messages
     assert page[1].timestamp.utcoffset() == timedelta(0)
@@ -279,12 +281,12 @@ async def test_any_text_and_time_come_back(archive: ConversationArchive) -> None
 
 async def test_a_chat_message_is_stored_once(archive: ConversationArchive, other: ConversationArchive) -> None:
     """Whoever brings it, with whatever text; twice in one call the first counts. In another session it is another."""
-    done = await archive.append("alice", "s", "coder", chat=[said("m1"), said("m2"), said("m1", text="changed")])
+    done = await archive.append(KEY, chat=[said("m1"), said("m2"), said("m1", text="changed")])
     assert done.stored_chat_ids == ("m1", "m2")
-    done = await other.append("alice", "s", "coder", chat=[said("m3"), said("m2", text="changed"), said("m0")])
+    done = await other.append(KEY, chat=[said("m3"), said("m2", text="changed"), said("m0")])
     assert done.stored_chat_ids == ("m3", "m0")
-    assert (await other.append("alice", "s", "", chat=[said("m1"), said("m3")])).stored_chat_ids == ()
-    assert (await archive.append("alice", "t", "coder", chat=[said("m1")])).stored_chat_ids == ("m1",)
+    assert (await other.append(SessionKey("alice", "", "s"), chat=[said("m1"), said("m3")])).stored_chat_ids == ()
+    assert (await archive.append(SessionKey("alice", "coder", "t"), chat=[said("m1")])).stored_chat_ids == ("m1",)
     assert [one.text for one in await archive.chat_page("alice", "s")] == ["hello"] * 4
     session = await archive.session("alice", "s")
     assert session is not None
@@ -297,7 +299,7 @@ async def test_nothing_new_writes_no_row(archive: ConversationArchive, server: S
     """Only the session's activity."""
     rows = "SELECT count(*) FROM memory_context.recent_conversation_history"
     for _ in range(3):
-        await archive.append("alice", "s", "coder", chat=[said("m1")])
+        await archive.append(KEY, chat=[said("m1")])
     assert server.execute(rows, database_of(database_url)) == [(1,)]
 
 
@@ -309,7 +311,8 @@ async def test_messages_brought_from_everywhere_at_once_are_stored_once(
         messages = [said(f"m{number}", number) for number in range(20)]
         calls = [
             (archive, other)[caller % 2].append(
-                "alice", f"s{round_}", "coder", chat=messages[start : start + 12] if caller % 3 else messages
+                SessionKey("alice", "coder", f"s{round_}"),
+                chat=messages[start : start + 12] if caller % 3 else messages,
             )
             for caller, start in enumerate([0, 4, 8, 0, 4, 8, 2, 6])
         ]
@@ -327,7 +330,7 @@ async def test_pages_together_are_all_messages_in_order(archive: ConversationArc
     start = 0
     while start < len(messages):
         size = rng.choice([1, 2, 5, 30])
-        await archive.append("alice", "s", "coder", chat=messages[start : start + size])
+        await archive.append(KEY, chat=messages[start : start + size])
         start += size
     expected = sorted(messages, key=lambda one: (one.timestamp, one.id))
     for limit in (1, 7, 50, 120, 1000):
@@ -345,7 +348,7 @@ async def test_a_page_opens_no_batch_that_cannot_hold_it(
 ) -> None:
     """The newest page is read though an old batch cannot be; the page before that needs it, and fails."""
     for number in range(30):
-        await archive.append("alice", "s", "coder", chat=[said(f"m{number:02}", number)])
+        await archive.append(KEY, chat=[said(f"m{number:02}", number)])
     server.execute(
         """UPDATE memory_context.recent_conversation_history
         SET message_batch = '[{{"id": "m00", "timestamp": "broken"}}]' WHERE sequence < 3""",
@@ -368,7 +371,7 @@ async def test_sessions_come_in_order_of_activity(
     """Page by page, none twice and none left out, with many of one time."""
     for number in range(12):
         chat = [said("m")] if number % 2 else []
-        await archive.append("alice", f"s{number:02}", "coder", chat=chat)
+        await archive.append(SessionKey("alice", "coder", f"s{number:02}"), chat=chat)
     server.execute(
         """UPDATE memory_context.agent_sessions
         SET last_activity_at = timestamptz '2024-01-01Z' + make_interval(hours => right(session_id, 2)::integer / 5)""",
@@ -384,7 +387,7 @@ async def test_sessions_come_in_order_of_activity(
     assert found == expected
     chats = await archive.sessions("alice", only_chats=True)
     assert [one.session_id for one in chats] == expected[::2]
-    await archive.append("alice", "s03", "coder")
+    await archive.append(SessionKey("alice", "coder", "s03"))
     assert (await archive.sessions("alice", limit=1))[0].session_id == "s03"
 
 
@@ -411,7 +414,7 @@ async def test_the_first_title_stays_until_a_final_one(archive: ConversationArch
         ({"title": "third", "summary": ""}, ("final", "")),
     ]
     for step, expected in steps:
-        await archive.append("alice", "s", "coder", **step)
+        await archive.append(KEY, **step)
         session = await archive.session("alice", "s")
         assert session is not None
         assert (session.title, session.summary) == expected
@@ -424,9 +427,7 @@ async def test_archiving_is_one_transaction_and_resuming_one_round_trip(
     database, archive = store._database, store.conversations
     before = database.write_transactions
     for number in range(3):
-        await archive.append(
-            "alice", "s", "coder", batch=batch(number), chat=[said(f"m{number}")], title="t", summary="s"
-        )
+        await archive.append(KEY, batch=batch(number), chat=[said(f"m{number}")], title="t", summary="s")
     assert database.write_transactions - before == archive.write_transactions == 3
     reads: list[int] = []
     read = database.read
@@ -436,7 +437,7 @@ async def test_archiving_is_one_transaction_and_resuming_one_round_trip(
         return await read(user_id, *statements, **kind)
 
     monkeypatch.setattr(database, "read", counting)
-    await archive.read("alice", "s", "coder")
+    await archive.read(KEY)
     assert len(reads) == 1
 
 
@@ -444,7 +445,7 @@ async def test_a_new_session_puts_its_user_on_the_list(
     archive: ConversationArchive, server: Server, database_url: str
 ) -> None:
     """So that maintenance finds users who have no items; nothing waits for the indexer."""
-    await archive.append("alice", "s", "coder", chat=[said("m")])
+    await archive.append(KEY, chat=[said("m")])
     rows = server.execute("SELECT user_id, pending_since FROM memory_context.memory_users", database_of(database_url))
     assert rows == [("alice", None)]
 
@@ -459,7 +460,9 @@ async def fill(store: MemoryStore, session: str) -> dict[str, str]:
         memory = AgentMemory(store, "alice", "coder", name)
         keys[name] = (await memory.store(f"the harbour of {name}")).key
         memory.trail.note("retrieved", [keys[name]], "full")
-        await store.conversations.append("alice", name, "coder", batch=batch(0), chat=[said("m")], title="a title")
+        await store.conversations.append(
+            SessionKey("alice", "coder", name), batch=batch(0), chat=[said("m")], title="a title"
+        )
     return keys
 
 
@@ -477,7 +480,7 @@ async def test_a_deleted_session_is_gone(store: MemoryStore, server: Server, dat
     for name in ("s", "s/reader", "s/reader/clerk"):
         assert await archive.session("alice", name) is None
         assert await archive.chat_page("alice", name) == []
-        read = await archive.read("alice", name, "coder")
+        read = await archive.read(SessionKey("alice", "coder", name))
         assert (read.batches, read.head, read.session) == ((), -1, None)
     assert sorted(one.session_id for one in await archive.sessions("alice")) == sorted(
         name for name in keys if name.split("/")[0] != "s"
@@ -504,7 +507,7 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     for number in range(5):
         ref = await memory.store(f"the harbour {number}")
         memory.trail.note("retrieved", [ref.key], "full")
-        await archive.append("alice", "s", "coder", batch=batch(number), chat=[said(f"m{number}", number)])
+        await archive.append(KEY, batch=batch(number), chat=[said(f"m{number}", number)])
         step = ThreadStep(f"step{number}", "s", {"metadata": {"favorite": True}})
         await store.threads.upsert_step("alice", step, is_update=False)
         await store.threads.upsert_element("alice", ThreadElement(f"e{number}", "s", step.step_id, {}), b"content")
@@ -523,7 +526,7 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     rows = "SELECT count(*) FROM memory_context.{}"
     database = database_of(database_url)
     assert server.execute(rows.format("recent_conversation_history"), database) == [(8,)], "a part of it is there"
-    read = await archive.read("alice", "s", "coder")
+    read = await archive.read(KEY)
     assert (read.batches, read.head, read.branches, read.later_items, read.session) == ((), -1, (), (), None)
     assert await archive.chat_page("alice", "s") == []
     assert await archive.known_chat_ids("alice", "s", ["m4"]) == set()
@@ -532,7 +535,7 @@ async def test_interrupted_deletion_shows_nothing_and_goes_on(
     exported = b"".join([line async for line in store.admin.export_lines("alice")])
     assert not re.search(rb'"record":"(batch|step|element)"', exported)
     with pytest.raises(SessionGoneError):
-        await archive.append("alice", "s", "coder", batch=batch(5))
+        await archive.append(KEY, batch=batch(5))
 
     done.clear()
     assert await archive.delete_session("alice", "s", progress=lambda *one: done.append(one))
@@ -550,16 +553,16 @@ async def test_whoever_archives_in_a_deleted_session_is_refused(
 ) -> None:
     """With the time of its deletion, in it and in those of its sub-agents, known before or not; nothing is stored."""
     for name in ("s", "s/reader"):
-        await archive.append("alice", name, "coder", batch=batch(0))
+        await archive.append(SessionKey("alice", "coder", name), batch=batch(0))
     await other.delete_session("alice", "s")
     year = datetime.now(timezone.utc).year
     for name in ("s", "s/reader", "s/new"):
         with pytest.raises(SessionGoneError, match=rf"'{name}' was deleted on {year}-\d\d-\d\d at \d\d:\d\d"):
-            await archive.append("alice", name, "coder", batch=batch(1), chat=[said("m")])
+            await archive.append(SessionKey("alice", "coder", name), batch=batch(1), chat=[said("m")])
         assert await archive.session("alice", name) is None
-        assert (await archive.read("alice", name, "coder")).head == -1
-    assert (await archive.append("alice", "s2", "coder", batch=batch(0))).outcome == "stored"
-    assert (await archive.append("bob", "s", "coder", batch=batch(0))).outcome == "stored"
+        assert (await archive.read(SessionKey("alice", "coder", name))).head == -1
+    assert (await archive.append(SessionKey("alice", "coder", "s2"), batch=batch(0))).outcome == "stored"
+    assert (await archive.append(SessionKey("bob", "coder", "s"), batch=batch(0))).outcome == "stored"
 
 
 async def test_deleting_again_says_that_there_is_nothing(store: MemoryStore) -> None:
@@ -573,7 +576,7 @@ async def test_deleting_again_says_that_there_is_nothing(store: MemoryStore) -> 
     late = await memory.store("stored by somebody who did not know")
     assert await archive.delete_session("alice", "s")
     assert "was forgotten on" in str(await memory.not_found(late.key))
-    assert (await archive.append("alice", "unknown", "coder")).head == -1
+    assert (await archive.append(SessionKey("alice", "coder", "unknown"))).head == -1
 
 
 @pytest.mark.parametrize("session", ["", "a\nb", "x" * 129])
@@ -581,7 +584,7 @@ async def test_what_is_no_session_is_neither_archived_nor_deleted(store: MemoryS
     """The empty id stands for what belongs to no session, which stays."""
     (key,) = await store.insert_memories("alice", [NewMemory("k", "of no session", "", 1, "custom")])
     with pytest.raises(ValueError, match="printable"):
-        await store.conversations.append("alice", session, "coder")
+        await store.conversations.append(SessionKey("alice", "coder", session))
     with pytest.raises(ValueError, match="printable"):
         await store.conversations.delete_session("alice", session)
     assert await store.fetch_contents("alice", [key]) == {"k": "of no session"}
@@ -594,7 +597,7 @@ async def test_a_session_with_items_only_can_be_deleted(store: MemoryStore) -> N
     assert await store.conversations.delete_session("alice", "s")
     assert "was forgotten on" in str(await memory.not_found(ref.key))
     with pytest.raises(SessionGoneError):
-        await store.conversations.append("alice", "s", "coder", batch=batch(0))
+        await store.conversations.append(KEY, batch=batch(0))
 
 
 async def test_deleting_blocks_nobody_who_stores_indexes_or_archives(store: MemoryStore) -> None:
@@ -604,7 +607,9 @@ async def test_deleting_blocks_nobody_who_stores_indexes_or_archives(store: Memo
     async def archive_some(session: str) -> None:
         for number in range(4):
             try:
-                await archive.append("alice", session, "coder", batch=batch(number), chat=[said(f"m{number}")])
+                await archive.append(
+                    SessionKey("alice", "coder", session), batch=batch(number), chat=[said(f"m{number}")]
+                )
             except SessionGoneError:
                 return
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
+from memory_context.identifiers import SessionKey
 from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, tables
 from memory_context.store.search import indexer
 from tests.conftest import Server, StartPython, database_of
@@ -61,7 +62,7 @@ async def archive(store: MemoryStore, user: str, session: str, number: int) -> N
     now = datetime.now(timezone.utc)
     batch = NewBatch(number, {"number": number}, 1, number == 0, (), (), now, now)
     chat = [ChatMessage(f"m{number}", "hello", "user", now)]
-    await store.conversations.append(user, session, "coder", batch=batch, chat=chat)
+    await store.conversations.append(SessionKey(user, "coder", session), batch=batch, chat=chat)
 
 
 async def test_nothing_of_the_user_is_left(store: MemoryStore, server: Server, database_url: str) -> None:
@@ -143,7 +144,7 @@ async def test_a_user_of_conversations_only_is_erased_too(
     assert await store.erase_user("alice") == 0
     assert set(rows_of(server, database_url, "alice").values()) == {0}
     await archive(store, "alice", "s", 0)
-    assert (await store.conversations.read("alice", "s", "coder")).head == 0
+    assert (await store.conversations.read(SessionKey("alice", "coder", "s"))).head == 0
 
 
 async def test_what_is_archived_while_a_user_is_erased_goes_too_or_stays_whole(
@@ -161,7 +162,7 @@ async def test_what_is_archived_while_a_user_is_erased_goes_too_or_stays_whole(
         assert left["agent_sessions"] == len(sessions)
         assert bool(left["memory_users"]) or not sessions
         for session in sessions:
-            read = await store.conversations.read("alice", session.session_id, "coder")
+            read = await store.conversations.read(SessionKey("alice", "coder", session.session_id))
             assert session.message_count == len(read.batches)
             assert session.chat_count == len(await store.conversations.chat_page("alice", session.session_id))
     await store.erase_user("alice")

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from memory_context import errors
+from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewMemory, ThreadElement, ThreadStep
 from tests.conftest import Server, database_of
 
@@ -85,20 +86,21 @@ async def test_one_session_of_two_users_is_two_sessions(store: MemoryStore, data
     """Each reads, lists and deletes the own one only."""
     archive = store.conversations
     for user in ("alice", "bob"):
-        done = await archive.append(user, "s", "coder", batch=batch_of(user), chat=[chat_of(user)], title=f"of {user}")
+        key = SessionKey(user, "coder", "s")
+        done = await archive.append(key, batch=batch_of(user), chat=[chat_of(user)], title=f"of {user}")
         assert (done.outcome, done.stored_chat_ids) == ("stored", ("m",))
     for user in ("alice", "bob"):
-        read = await archive.read(user, "s", "coder")
+        read = await archive.read(SessionKey(user, "coder", "s"))
         assert [batch.body for batch in read.batches] == [{"of": user}]
         assert [session.title for session in await archive.sessions(user)] == [f"of {user}"]
         assert await archive.chat_page(user, "s") == [chat_of(user)]
-    assert (await archive.read("carol", "s", "coder")).head == -1
+    assert (await archive.read(SessionKey("carol", "coder", "s"))).head == -1
     assert await archive.session("carol", "s") is None
     assert await archive.chat_page("carol", "s") == []
     assert await archive.known_chat_ids("carol", "s", ["m"]) == set()
     assert not await archive.delete_session("carol", "s")
     assert await archive.delete_session("alice", "s")
-    assert (await archive.read("bob", "s", "coder")).head == 0
+    assert (await archive.read(SessionKey("bob", "coder", "s"))).head == 0
 
 
 INDEX_TABLES = [
@@ -122,7 +124,7 @@ async def indexed(store: MemoryStore, server: Server, database: str) -> None:
     """Both users' items are indexed, each has one job that waits, and something was said in a session of each."""
     await store.flush_index()
     for user in ("alice", "bob"):
-        await store.conversations.append(user, "s", "coder", batch=batch_of(user), chat=[chat_of(user)])
+        await store.conversations.append(SessionKey(user, "coder", "s"), batch=batch_of(user), chat=[chat_of(user)])
         await store.threads.upsert_user(user, {})
         await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
         await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, PruneProgress, PruneReport
+from memory_context.identifiers import SessionKey
 from memory_context.memory import KNOWN_TYPES
 from memory_context.store import NewBatch, NewMemory, tables
 from memory_context.store.admin import prune
@@ -69,7 +70,7 @@ async def archive(
     now = datetime.now(timezone.utc)
     batch = NewBatch(number, {"number": number}, 1, number == 0, keys, (), now, now)
     chat = [ChatMessage(f"m{number}", "hello", "user", now)]
-    await store.conversations.append(user, session, "coder", batch=batch, chat=chat)
+    await store.conversations.append(SessionKey(user, "coder", session), batch=batch, chat=chat)
 
 
 async def left(store: MemoryStore, user: str = "alice") -> set[str]:
@@ -255,7 +256,7 @@ async def test_old_sessions_go_and_may_begin_anew(store: MemoryStore, age: Age, 
     assert [session.session_id for session in await store.conversations.sessions("alice")] == ["s"]
     assert execute("SELECT DISTINCT session_id FROM memory_context.recent_conversation_history") == [("s",)]
     await archive(store, "old")
-    assert (await store.conversations.read("alice", "old", "coder")).head == 0
+    assert (await store.conversations.read(SessionKey("alice", "coder", "old"))).head == 0
 
 
 async def test_dry_run_counts_what_pruning_takes_and_changes_nothing(

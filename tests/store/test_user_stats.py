@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from memory_context import ChatMessage, MemoryStore
+from memory_context.identifiers import SessionKey
 from memory_context.store import NewMemory
 from memory_context.store.events import NewEvent
 
@@ -33,8 +34,8 @@ async def lived(store: MemoryStore) -> MemoryStore:
         store.events.add(user, NewEvent("retrieved", (f"{session}_True\x00",), "", agent, session))
         message = ChatMessage("m", "hello", "user", START)
         for number in range(2):
-            await store.conversations.append(user, session, agent, batch=batch(number), chat=[message])
-    await store.conversations.append(USER, SESSION, "critic", batch=batch(0, message_count=7), branch="b")
+            await store.conversations.append(SessionKey(user, agent, session), batch=batch(number), chat=[message])
+    await store.conversations.append(SessionKey(USER, "critic", SESSION), batch=batch(0, message_count=7), branch="b")
     await store.events.flush()
     return store
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryStore
+from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage
 
 from .conftest import Client, Model, StartChat, claimed, message
@@ -125,7 +126,7 @@ async def test_the_mark_lasts_in_the_store(store: MemoryStore):
         (said("\x00 own"), "\x00 own", True),
         (said("forged", is_verified=False), "\x00 own", True),
     ):
-        await conversations.append("alice", "s", "assistant", chat=[one])
+        await conversations.append(SessionKey("alice", "assistant", "s"), chat=[one])
         (found,) = await conversations.chat_page("alice", "s")
         assert (found.text, found.is_verified) == (text, is_verified)
     info = await conversations.session("alice", "s")

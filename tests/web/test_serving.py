@@ -13,6 +13,7 @@ import pytest
 
 from memory_context import MemoryStore
 from memory_context.cli import execute
+from memory_context.identifiers import SessionKey
 from memory_context.web.serve import ServeOptions, user_dependency
 from tests.conftest import REPOSITORY
 
@@ -142,7 +143,7 @@ async def test_a_server_that_is_killed_in_mid_answer_loses_and_doubles_nothing(s
     assert await second.texts(session) == expected
     assert await second.end(signal.SIGTERM) == 0
     assert [said.text for said in await store.conversations.chat_page("anonymous", session)] == expected
-    batches = (await store.conversations.read("anonymous", session, "assistant")).batches
+    batches = (await store.conversations.read(SessionKey("anonymous", "assistant", session))).batches
     assert sum(batch.message_count for batch in batches) == 4
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from autogen_core.models import ChatCompletionClient, ModelFamily, ModelInfo
 
+from ..credentials import masked
+from ..policy import ContextPolicy
+from ..references import shorten
+from ..store import MemoryStore
 from .context import MemoryContext
-from .credentials import masked
-from .policy import ContextPolicy
-from .references import shorten
-from .store import MemoryStore
 
 __all__ = [
     "LIGHT_MODEL_VARIABLE",

@@ -13,10 +13,10 @@ from autogen_core import ComponentModel
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from pydantic import BaseModel, model_validator
 
-from . import store
-from .memory import Sharing
-from .messages import message_from_json, message_to_json
-from .policy import ContextPolicy
+from .. import store
+from ..memory import Sharing
+from ..messages import message_from_json, message_to_json
+from ..policy import ContextPolicy
 
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 

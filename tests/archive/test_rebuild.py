@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from autogen_core.models import UserMessage
 
+from memory_context.archive.loader import messages_meanwhile
 from memory_context.archive.reading import later_keys, restored
-from memory_context.archive.resuming import said_meanwhile
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import Archived, StoredBatch
@@ -157,16 +157,16 @@ def test_items_of_messages_after_the_last_batch_are_later():
 def test_messages_said_before_the_history_came_are_added_once_and_clears_stay_in_place():
     history = transcript_of(2)
     meanwhile = transcript_of(4, first=1)  # 1 is in the history already
-    told = said_meanwhile(meanwhile, 0, history)
+    told = messages_meanwhile(meanwhile, 0, history)
     assert [(one[0].content, one[1]) if one else None for one in told] == [
         (f"message {number}", BEGAN + timedelta(seconds=number)) for number in (2, 3, 4)
     ]
-    assert said_meanwhile(meanwhile, 3, history) == told[2:]
+    assert messages_meanwhile(meanwhile, 3, history) == told[2:]
     meanwhile.decide(ViewCleared(2))
-    assert said_meanwhile(meanwhile, 0, history) == [told[0], None, *told[1:]]
-    assert said_meanwhile(meanwhile, 3, history) == [None, told[2]]
+    assert messages_meanwhile(meanwhile, 0, history) == [told[0], None, *told[1:]]
+    assert messages_meanwhile(meanwhile, 3, history) == [None, told[2]]
     meanwhile.decide(ViewCleared(4))
-    assert said_meanwhile(meanwhile, 0, history) == [*told, None]
+    assert messages_meanwhile(meanwhile, 0, history) == [*told, None]
 
 
 def test_message_said_before_the_history_came_refers_to_what_only_the_store_has():
@@ -175,5 +175,5 @@ def test_message_said_before_the_history_came_refers_to_what_only_the_store_has(
     meanwhile.decide(PartOffloaded(0, TEXT, stored))
     meanwhile.decide(PartOffloaded(1, TEXT, stored))
     meanwhile.decide(PartsCompacted(((0, TEXT),), "budget"))
-    told = said_meanwhile(meanwhile, 0, Transcript())
+    told = messages_meanwhile(meanwhile, 0, Transcript())
     assert [one[0].content for one in told if one] == ["the reference", "message 6"]

@@ -12,20 +12,21 @@ from weakref import WeakMethod
 from autogen_core.models import LLMMessage
 
 from ..errors import StoreError
+from ..identifiers import SessionKey
 from ..messages import with_texts
 from ..outages import OutageLog
 from ..runtime import Background, Breaker
 from ..store import ConversationArchive, within
 from ..transcript import Entry, Transcript
 from .report import ResumeReport
-from .taking_up import TakenUp, take_up
+from .resume import ResumedSession, load_session
 
-__all__ = ["Resumption", "said_meanwhile"]
+__all__ = ["SessionLoader", "messages_meanwhile"]
 
 _AGAIN_SECONDS = 5.0  # between attempts that nobody waits for
 
 
-class Resumption:
+class SessionLoader:
     """Whether a context has the history of its session.
 
     Args:
@@ -42,7 +43,7 @@ class Resumption:
     def __init__(
         self,
         conversations: ConversationArchive,
-        go_on: Callable[[TakenUp], Awaitable[None]],
+        go_on: Callable[[ResumedSession], Awaitable[None]],
         report: ResumeReport,
         timeout_seconds: float,
         retry_seconds: float,
@@ -74,16 +75,16 @@ class Resumption:
         """Let nothing run on; what was not read is read at the next use."""
         await self._reading.stop()
 
-    async def settle(self, identity: tuple[str, str, str]) -> bool:
+    async def settle(self, key: SessionKey) -> bool:
         """Return whether the history is there; read it first, if that is due. Never raises because of the store."""
         if not self.is_pending:
             return True
         if self._breaker.is_open:
             if not self._again.is_open:
-                self._begin_reading(identity)  # beside the agent: the history joins as soon as it can
+                self._begin_reading(key)  # beside the agent: the history joins as soon as it can
             return False
         try:
-            await asyncio.wait_for(self.now(identity), self._timeout_seconds)
+            await asyncio.wait_for(self.now(key), self._timeout_seconds)
         except (StoreError, asyncio.TimeoutError) as error:
             self._breaker.failed()
             self._outages.failed(
@@ -93,32 +94,34 @@ class Resumption:
             )
         return not self.is_pending
 
-    async def now(self, identity: tuple[str, str, str]) -> ResumeReport:
+    async def now(self, key: SessionKey) -> ResumeReport:
         """Read the history if it was not read yet, and say what became of it.
 
         Raises:
             StoreError: The store refused or cannot be reached; nothing changed.
         """
         while self.is_pending:
-            self._begin_reading(identity)
-            await self._reading.result(lambda: self._take_up(identity))
+            self._begin_reading(key)
+            await self._reading.result(lambda: self._take_up(key))
         return self.report
 
-    def _begin_reading(self, identity: tuple[str, str, str]) -> None:
-        self._reading.start(lambda: self._take_up(identity))
+    def _begin_reading(self, key: SessionKey) -> None:
+        self._reading.start(lambda: self._take_up(key))
         self._again.failed()
 
-    async def _take_up(self, identity: tuple[str, str, str]) -> None:
-        await within(self._conversations.limits.call_seconds, self._read(identity))
+    async def _take_up(self, key: SessionKey) -> None:
+        await within(self._conversations.limits.call_seconds, self._read(key))
 
-    async def _read(self, identity: tuple[str, str, str]) -> None:
-        found = await take_up(self._conversations, identity)
+    async def _read(self, key: SessionKey) -> None:
+        found = await load_session(self._conversations, key)
         go_on = self._go_on()
         if go_on is not None:
             await go_on(found)
 
 
-def said_meanwhile(transcript: Transcript, first: int, history: Transcript) -> list[tuple[LLMMessage, datetime] | None]:
+def messages_meanwhile(
+    transcript: Transcript, first: int, history: Transcript
+) -> list[tuple[LLMMessage, datetime] | None]:
     """Return the messages that came before the history did, each with its time; None stands where they were cleared.
 
     Args:

@@ -21,7 +21,7 @@ from ..context.lights import Light
 from ..context.steps import a_turn_of_the_loop, add_step
 from ..context.test_costs import instructions
 from .talking import SESSION, context_of, said_in, say, turns
-from .test_resuming import rows_of
+from .test_resume import rows_of
 
 
 async def archived(store: MemoryStore, session_id: str, messages: int) -> None:

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from autogen_core.models import UserMessage
 
-from memory_context.archive.batching import batch_after, holds
-from memory_context.archive.progress import Line, Progress
+from memory_context.archive.batch import holds, next_batch
+from memory_context.archive.cursor import ArchiveCursor, BatchCursor
 from memory_context.archive.report import ResumeReport
-from memory_context.archive.taking_up import TakenUp
+from memory_context.archive.resume import ResumedSession
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import ChatMessage
@@ -30,31 +30,31 @@ def transcript_of(*seconds: int, cleared: bool = False) -> Transcript:
     return transcript
 
 
-def archived(sequence: int, *seconds: int, outcome: str = "resumed", cleared: bool = False) -> TakenUp:
-    line = Line(sequence, position=len(seconds))
-    return TakenUp(transcript_of(*seconds, cleared=cleared), Progress(line), ResumeReport(outcome))  # type: ignore[arg-type]
+def archived(sequence: int, *seconds: int, outcome: str = "resumed", cleared: bool = False) -> ResumedSession:
+    line = BatchCursor(sequence, position=len(seconds))
+    return ResumedSession(transcript_of(*seconds, cleared=cleared), ArchiveCursor(line), ResumeReport(outcome))  # type: ignore[arg-type]
 
 
-def saved(line: Line | None, *seconds: int, cleared: bool = False) -> TakenUp:
-    return TakenUp(transcript_of(*seconds, cleared=cleared), Progress(line), ResumeReport("state"))
+def saved(line: BatchCursor | None, *seconds: int, cleared: bool = False) -> ResumedSession:
+    return ResumedSession(transcript_of(*seconds, cleared=cleared), ArchiveCursor(line), ResumeReport("state"))
 
 
 @pytest.mark.parametrize(
     ("archive", "state", "is_newer"),
     [
-        (archived(2, 1, 2, 3), saved(Line(1), 1, 2), True),
-        (archived(2, 1, 2, 3), saved(Line(1), 1, 3), True),
-        (archived(2, 1, 2, 3), saved(Line(2), 1, 2), False),
-        (archived(2, 1, 2, 3), saved(Line(3), 1, 2), False),
-        (archived(2, 1, 2), saved(Line(1), 1, 2, 3), False),
+        (archived(2, 1, 2, 3), saved(BatchCursor(1), 1, 2), True),
+        (archived(2, 1, 2, 3), saved(BatchCursor(1), 1, 3), True),
+        (archived(2, 1, 2, 3), saved(BatchCursor(2), 1, 2), False),
+        (archived(2, 1, 2, 3), saved(BatchCursor(3), 1, 2), False),
+        (archived(2, 1, 2), saved(BatchCursor(1), 1, 2, 3), False),
         (archived(2, 1, 2), saved(None, 1), True),
         (archived(0, 1, 2), saved(None, 1, 3), False),
-        (archived(0, 1), saved(Line(-1)), True),
-        (archived(2, 1, 2, 3), saved(Line(1, "branch"), 1, 2), False),
-        (archived(2, 1, 2, 3, outcome="unreadable"), saved(Line(1), 1, 2), False),
-        (archived(2, 1, 2, 3, outcome="new"), saved(Line(1), 1, 2), False),
-        (archived(2, 1, 2, 3), saved(Line(1), 1, 2, cleared=True), False),
-        (archived(2, 1, 2, 3, cleared=True), saved(Line(1), 1, 2, cleared=True), True),
+        (archived(0, 1), saved(BatchCursor(-1)), True),
+        (archived(2, 1, 2, 3), saved(BatchCursor(1, "branch"), 1, 2), False),
+        (archived(2, 1, 2, 3, outcome="unreadable"), saved(BatchCursor(1), 1, 2), False),
+        (archived(2, 1, 2, 3, outcome="new"), saved(BatchCursor(1), 1, 2), False),
+        (archived(2, 1, 2, 3), saved(BatchCursor(1), 1, 2, cleared=True), False),
+        (archived(2, 1, 2, 3, cleared=True), saved(BatchCursor(1), 1, 2, cleared=True), True),
     ],
     ids=[
         "a later batch",
@@ -73,7 +73,7 @@ def saved(line: Line | None, *seconds: int, cleared: bool = False) -> TakenUp:
     ],
 )
 def test_archive_is_newer_than_a_saved_state_by_batch_clear_and_last_message(
-    archive: TakenUp, state: TakenUp, is_newer: bool
+    archive: ResumedSession, state: ResumedSession, is_newer: bool
 ):
     assert archive.is_newer_than(state) is is_newer
 
@@ -81,16 +81,16 @@ def test_archive_is_newer_than_a_saved_state_by_batch_clear_and_last_message(
 def test_saved_transcript_goes_on_where_it_was_archived():
     """On its own branch, or right behind the last batch; if the archive has another one, all is written anew."""
     archive = archived(2, 1, 2, 3)
-    for known in (Line(2, position=3, decision=1), Line(1, "branch", position=2)):
-        assert archive.continued_by(Progress(known)) == Progress(known)
-    for known in (Line(1, position=2, decision=1), Line(3), None):
+    for known in (BatchCursor(2, position=3, decision=1), BatchCursor(1, "branch", position=2)):
+        assert archive.continued_by(ArchiveCursor(known)) == ArchiveCursor(known)
+    for known in (BatchCursor(1, position=2, decision=1), BatchCursor(3), None):
         delivered = {"m1": 0}
-        expected = Progress(Line(2, position=0, decision=0, begins_anew=True), delivered)
-        assert archive.continued_by(Progress(known, delivered)) == expected
-    unknown = replace(archive, progress=Progress(None))
-    assert unknown.continued_by(Progress(Line(1))) == Progress(Line(1))
-    mended = replace(archive, progress=Progress(Line(2, begins_anew=True)))
-    assert mended.continued_by(Progress(Line(2, position=3))).line == Line(2, begins_anew=True)
+        expected = ArchiveCursor(BatchCursor(2, position=0, decision=0, begins_anew=True), delivered)
+        assert archive.continued_by(ArchiveCursor(known, delivered)) == expected
+    unknown = replace(archive, progress=ArchiveCursor(None))
+    assert unknown.continued_by(ArchiveCursor(BatchCursor(1))) == ArchiveCursor(BatchCursor(1))
+    mended = replace(archive, progress=ArchiveCursor(BatchCursor(2, begins_anew=True)))
+    assert mended.continued_by(ArchiveCursor(BatchCursor(2, position=3))).line == BatchCursor(2, begins_anew=True)
 
 
 def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
@@ -100,16 +100,16 @@ def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
     transcript.decide(PartOffloaded(0, Address("text", 0), StoredPart((refs[0],), "compacted", 2)))
     transcript.decide(PartOffloaded(2, Address("text", 0), StoredPart((refs[1], refs[0]), "compacted", 2)))
     transcript.decide(ExpansionShown(2, "text", 3, (OpenedItem("k2", "named", ""), OpenedItem("k1", "named", ""))))
-    after = batch_after(Line(4, position=1, decision=1), transcript, new_messages=2, chat_ids={"b", "a"})
+    after = next_batch(BatchCursor(4, position=1, decision=1), transcript, new_messages=2, chat_ids={"b", "a"})
     assert (after.sequence, after.begins_anew, after.message_count) == (5, False, 2)
     assert (after.memory_keys, after.chat_ids) == (("k1", "k0", "k2"), ("a", "b"))
     assert (after.started_at, after.ended_at) == (BEGAN + timedelta(seconds=2), BEGAN + timedelta(seconds=3))
     assert len(after.body["entries"]) == 2
-    anew = batch_after(Line(4, position=1, decision=1, begins_anew=True), transcript, new_messages=0, chat_ids=())
+    anew = next_batch(BatchCursor(4, position=1, decision=1, begins_anew=True), transcript, new_messages=0, chat_ids=())
     assert (anew.sequence, anew.begins_anew, anew.memory_keys) == (5, True, ("k0", "k1", "k2"))
     assert (anew.started_at, len(anew.body["entries"])) == (BEGAN + timedelta(seconds=1), 3)
     before = datetime.now(timezone.utc)
-    decisions = batch_after(Line(4, position=3, decision=1), transcript, new_messages=0, chat_ids=())
+    decisions = next_batch(BatchCursor(4, position=3, decision=1), transcript, new_messages=0, chat_ids=())
     assert before <= decisions.started_at == decisions.ended_at <= datetime.now(timezone.utc)
 
 
@@ -127,24 +127,24 @@ def test_transcript_holds_entries_of_the_same_place_and_time_only():
 
 def test_progress_comes_back_from_a_state_and_nonsense_is_refused():
     chat = (ChatMessage("m1", "said \x00", "user", BEGAN),)
-    progress = Progress(Line(2, "branch", 3, 0, True), {"m1": 2}, chat)
+    progress = ArchiveCursor(BatchCursor(2, "branch", 3, 0, True), {"m1": 2}, chat)
     state = progress.to_state(transcript_of(1, 2, 3), with_cleared=True)
-    assert Progress.from_state(state) == progress
-    assert Progress.from_state(None) == Progress(None)
-    assert Progress.from_state({**state, "line": None}).line is None
+    assert ArchiveCursor.from_state(state) == progress
+    assert ArchiveCursor.from_state(None) == ArchiveCursor(None)
+    assert ArchiveCursor.from_state({**state, "line": None}).line is None
     for broken in ({}, {**state, "delivered": 5}, {**state, "line": {"unknown": 1}}, {**state, "chat": [{}]}):
         with pytest.raises(ValueError, match="no saved state, or it was cut"):
-            Progress.from_state(broken)
+            ArchiveCursor.from_state(broken)
 
 
 def test_cleared_words_are_archived_with_the_decision_that_cleared_them():
     transcript = transcript_of(1, 2)
-    assert Progress(None).has_cleared(transcript), "nothing was cleared"
+    assert ArchiveCursor(None).has_cleared(transcript), "nothing was cleared"
     transcript.decide(ViewCleared(2))
-    assert not Progress(None).has_cleared(transcript)
-    assert not Progress(Line(0, decision=0)).has_cleared(transcript)
-    assert Progress(Line(0, decision=1)).has_cleared(transcript)
-    assert not Progress(Line(0, decision=1, begins_anew=True)).has_cleared(transcript)
+    assert not ArchiveCursor(None).has_cleared(transcript)
+    assert not ArchiveCursor(BatchCursor(0, decision=0)).has_cleared(transcript)
+    assert ArchiveCursor(BatchCursor(0, decision=1)).has_cleared(transcript)
+    assert not ArchiveCursor(BatchCursor(0, decision=1, begins_anew=True)).has_cleared(transcript)
 
 
 def test_report_says_what_is_missing():

@@ -14,6 +14,7 @@ from memory_context import MemoryContext, MemoryStore
 from memory_context.archive import ResumeReport
 from memory_context.archive.missing_history import MISSING_HISTORY
 from memory_context.errors import StoreUnavailableError
+from memory_context.identifiers import SessionKey
 from memory_context.store import ConversationArchive
 
 from ..agents.scripted import calls, model, report, seen, text_of
@@ -181,7 +182,7 @@ async def test_sub_agents_begin_anew_and_are_archived(store: MemoryStore):
         await child.close()
     resumed = context_of(store, f"{SESSION}/helper", agent_id="helper")
     assert await said_in(resumed) == turns("Second task.")
-    archived = await store.conversations.read("alice", f"{SESSION}/helper", "helper")
+    archived = await store.conversations.read(SessionKey("alice", "helper", f"{SESSION}/helper"))
     assert (archived.head, archived.batches[0].begins_anew) == (1, True)
 
 
@@ -391,7 +392,7 @@ async def test_what_a_newer_version_archived_is_left_alone(
     assert (await older.resume()).outcome == "unreadable"
     await say(older, "Beside.")
     await older.close()
-    found = await store.conversations.read("alice", SESSION, "coder")
+    found = await store.conversations.read(SessionKey("alice", "coder", SESSION))
     assert (found.head, len(found.branches)) == (0, 1)
 
 
@@ -407,7 +408,7 @@ async def test_two_processes_on_one_session_lose_nothing(store: MemoryStore, cap
     resumed = context_of(store)
     (branch,) = (await resumed.resume()).branches
     assert await said_in(resumed) == turns("Mine.")
-    beside = await store.conversations.read("alice", SESSION, "coder", branch=branch)
+    beside = await store.conversations.read(SessionKey("alice", "coder", SESSION), branch=branch)
     assert "Yours." in json.dumps(beside.batches[0].body)
 
 

@@ -7,22 +7,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from . import archive, compaction, expansion, memory, offload, store, transcript, transforms, view
-from .memory import MemoryType
-from .policy import ContextPolicy
-from .store import CallerOrigin, MemoryCriteria
-from .tokens import TokenCounter
+from .. import archive, compaction, expansion, memory, offload, store, transcript, transforms, view
+from ..memory import MemoryType
+from ..policy import ContextPolicy
+from ..store import CallerOrigin, MemoryCriteria
+from ..tokens import TokenCounter
 
 if TYPE_CHECKING:
     from autogen_core.tools import ToolSchema
 
-    from .expansion import Expander
-    from .memory import AgentMemory, SearchHit
-    from .offload import Offloader
-    from .tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
-    from .transcript import Transcript
+    from ..expansion import Expander
+    from ..memory import AgentMemory, SearchHit
+    from ..offload import Offloader
+    from ..tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
+    from ..transcript import Transcript
 
-__all__ = ["ContextMemory", "load_parts"]
+__all__ = ["MemoryApi", "load_parts"]
 
 
 def load_parts() -> None:
@@ -32,7 +32,7 @@ def load_parts() -> None:
             getattr(package, name)
 
 
-class ContextMemory:
+class MemoryApi:
     """The part of a context that reads and writes items for whoever holds it; a model has the tools for that.
 
     Attributes:
@@ -55,7 +55,7 @@ class ContextMemory:
 
     @cached_property
     def _prompt_head(self) -> PromptHead:
-        from .tools import PromptHead
+        from ..tools import PromptHead
 
         return PromptHead(self.policy, self.token_counter)
 
@@ -118,7 +118,7 @@ class ContextMemory:
             TransformError: The transform cannot be applied; says what to send instead.
             StoreUnavailableError: The store cannot be reached now.
         """
-        from .tools import retrieve_item
+        from ..tools import retrieve_item
 
         text, _ = await retrieve_item(self, memory_key, transforms.MemoryTransform.of(transform, **params))
         return text
@@ -146,7 +146,7 @@ class ContextMemory:
         Raises:
             ValueError: There is no such tool, or `confirm` is given without "forget_memory".
         """
-        from .tools import tools_of
+        from ..tools import tools_of
 
         tools = tools_of(self, also, confirm)
         self.note_tools([tool.name for tool in tools])
@@ -170,7 +170,7 @@ class ContextMemory:
             ValueError: Two tools have the same name, there is no such memory tool, or `confirm` is given without
                 "forget_memory".
         """
-        from .tools import MemoryWorkbench, as_tools, tools_of
+        from ..tools import MemoryWorkbench, as_tools, tools_of
 
         own, late = as_tools(tools), tools_of(self, also, confirm, are_late=True)
         workbench = MemoryWorkbench(as_tools([*own, *late]))
@@ -195,7 +195,7 @@ class ContextMemory:
             system_message: The whole of it, with or without `instructions()`; None leaves what was noted.
             tools: The agent's own; none leaves what was noted.
         """
-        from .tools import schemas_of
+        from ..tools import schemas_of
 
         self._prompt_head.name(system_message, schemas_of(tools))
 
@@ -205,7 +205,7 @@ class ContextMemory:
         Args:
             session_id: The session that the application named; None if it is generated.
         """
-        from .tools import register_host
+        from ..tools import register_host
 
         self.named_session_id = session_id
         self.template_id = uuid.uuid4().hex if session_id is None else session_id
@@ -213,7 +213,7 @@ class ContextMemory:
 
     def _join_template(self, template_id: str) -> None:
         """Belong together with the tools that are loaded with this context."""
-        from .tools import is_template_in_use, register_loaded_host
+        from ..tools import is_template_in_use, register_loaded_host
 
         key = (self.user_id, self.agent_id, template_id)
         if not is_template_in_use(key):  # else two that are dumped in one team could not be told apart
@@ -222,7 +222,7 @@ class ContextMemory:
 
     def instructions(self) -> str:
         """Return a sentence that teaches a model the placeholder, to be appended to the system message."""
-        from .tools import INSTRUCTIONS
+        from ..tools import INSTRUCTIONS
 
         self._prompt_head.teach()
         return INSTRUCTIONS

@@ -9,11 +9,11 @@ from ..escaping import escape, unescape
 from ..store import ChatMessage
 from ..transcript import Transcript, count_saved_decisions, last_clear
 
-__all__ = ["Line", "Progress"]
+__all__ = ["ArchiveCursor", "BatchCursor"]
 
 
 @dataclass(frozen=True)
-class Line:
+class BatchCursor:
     """A place in the archive of a session.
 
     Attributes:
@@ -32,7 +32,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ArchiveCursor:
     """How far a transcript is archived, and what is not.
 
     Attributes:
@@ -41,7 +41,7 @@ class Progress:
         chat: Chat messages that are not durable yet.
     """
 
-    line: Line | None = Line()
+    line: BatchCursor | None = BatchCursor()
     delivered: Mapping[str, int] = field(default_factory=dict[str, int])
     chat: tuple[ChatMessage, ...] = ()
 
@@ -78,7 +78,7 @@ class Progress:
         }
 
     @classmethod
-    def from_state(cls, saved: Mapping[str, Any] | None) -> "Progress":
+    def from_state(cls, saved: Mapping[str, Any] | None) -> "ArchiveCursor":
         """Return what `to_state` gave, for the transcript that was saved with it; of None, that nothing is known.
 
         Raises:
@@ -88,7 +88,7 @@ class Progress:
             return cls(line=None)
         try:
             return cls(
-                None if saved["line"] is None else Line(**saved["line"]),
+                None if saved["line"] is None else BatchCursor(**saved["line"]),
                 {str(id_): int(at) for id_, at in saved["delivered"].items()},
                 tuple(
                     ChatMessage(

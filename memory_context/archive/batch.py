@@ -5,12 +5,12 @@ from datetime import datetime, timezone
 
 from ..store import NewBatch
 from ..transcript import Decision, Entry, ExpansionShown, PartOffloaded, Transcript, save_events
-from .progress import Line
+from .cursor import BatchCursor
 
-__all__ = ["batch_after", "holds"]
+__all__ = ["holds", "next_batch"]
 
 
-def batch_after(line: Line, transcript: Transcript, *, new_messages: int, chat_ids: Collection[str]) -> NewBatch:
+def next_batch(line: BatchCursor, transcript: Transcript, *, new_messages: int, chat_ids: Collection[str]) -> NewBatch:
     """Return the batch that follows a place in the archive.
 
     Args:

@@ -23,19 +23,19 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage
 from typing_extensions import Self
 
-from . import archive, compaction, expansion, light_model, memory, offload, store, transcript, view
-from .context_config import MemoryContextConfig, arguments_of, config_of
-from .context_guard import StepGuard
-from .context_memory import ContextMemory
-from .errors import MemoryContextError
-from .identifiers import checked_identifier, subagent_session
-from .memory import Sharing
-from .policy import ContextPolicy
-from .tokens import TokenCounter, count_off_loop, default_token_counter
+from .. import archive, compaction, expansion, light_model, memory, offload, store, transcript, view
+from ..errors import MemoryContextError
+from ..identifiers import SessionKey, checked_identifier, subagent_session
+from ..memory import Sharing
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter, count_off_loop, default_token_counter
+from .config import MemoryContextConfig, arguments_of, config_of
+from .guard import StepGuard
+from .memory_api import MemoryApi
 
 if TYPE_CHECKING:
-    from .archive import Archiver, Progress, ResumeReport, TakenUp
-    from .stats import ContextStats
+    from ..archive import ArchiveCursor, Archiver, ResumedSession, ResumeReport
+    from ..stats import ContextStats
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
@@ -43,7 +43,7 @@ _logger = logging.getLogger("memory_context")
 _CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # with what a store takes to stop, under 10
 
 
-class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContextConfig]):
+class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextConfig]):
     """A chat context that stays small: large content goes to Postgres, a placeholder stays, and nothing is lost.
 
     Creating one does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
@@ -114,25 +114,25 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         self._be_template(session_id)
 
     @property
-    def _identity(self) -> tuple[str, str, str]:
-        return self.user_id, self.agent_id, self.session_id
+    def _key(self) -> SessionKey:
+        return SessionKey(self.user_id, self.agent_id, self.session_id)
 
     def _start(
         self,
         transcript: transcript.Transcript,
-        progress: Progress,
+        progress: ArchiveCursor,
         report: ResumeReport | None = None,
-        moved_by: int | None = None,
+        position_offset: int | None = None,
     ) -> None:
         """Wire everything to a transcript that is archived as far as `progress` says."""
-        from .stats import UsageMeter
+        from ..stats import UsageMeter
 
-        self._session.begin(self._identity, transcript, progress, report, moved_by=moved_by)
+        self._session.begin(self._key, transcript, progress, report, position_offset=position_offset)
         tag = view.session_tag(self.session_id)
         self._transcript = transcript
         self._agent_memory = memory.AgentMemory(
             self.memory_store,
-            *self._identity,
+            *self._key,
             sharing=self.sharing,
             token_counter=self.token_counter,
             mask_credentials=self.policy.mask_credentials,
@@ -180,7 +180,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         entry = self._transcript.deliver(message, added_at)
         self._offloader.add(entry)
         self._expander.observe(entry)
-        self._session.archiver.note()  # here, so that a message whose adding is cancelled is archived too
+        self._session.archiver.schedule_flush()  # here, so that a message whose adding is cancelled is archived too
 
     async def _measure(self) -> None:
         offloader = None  # a history may come while this waits, and is measured too
@@ -221,7 +221,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         await self._session.settle()
         self._expander.cancel()
         self._transcript.decide(transcript.ViewCleared(self._transcript.end))
-        self._session.archiver.note()
+        self._session.archiver.schedule_flush()
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, instead of what was shown so before; "" shows none.
@@ -238,7 +238,7 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
         (tokens,) = await count_off_loop(self.token_counter, [text])
         for decision in expansion.memory_decisions(self._transcript, text, tokens, keys, owner):
             self._transcript.decide(decision)
-        self._session.archiver.note()
+        self._session.archiver.schedule_flush()
 
     def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:
         """Return an empty context for another agent of this user, with the store, policy and light model of this one.
@@ -288,27 +288,27 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             ValueError: The state belongs to another user, comes from a newer version, or is none.
         """
         session_id, saved = archive.saved_session(state, self.user_id, self.session_id)
-        identity = (self.user_id, self.agent_id, session_id)
+        key = SessionKey(self.user_id, self.agent_id, session_id)
         ends_at = time.monotonic() + _LOAD_SECONDS
         await self._session.leave(_LEAVE_SECONDS)  # what was said since is in the archive at least
-        begun = await self._session.newest(identity, saved, may_be_archived=not self._is_used)
+        begun = await self._session.newest(key, saved, may_be_archived=not self._is_used)
         await offload.restore_texts(begun.transcript, self._agent_memory, ends_at - time.monotonic())
         self.session_id = session_id
         self._begin(begun)
         await self._offloader.settle()
 
-    async def _go_on(self, found: TakenUp) -> None:
+    async def _go_on(self, found: ResumedSession) -> None:
         """Go on with what the archive has, and behind it with what was said meanwhile."""
         await offload.restore_texts(found.transcript, self._agent_memory)
         if not self._session.is_pending:
             return  # a state was loaded meanwhile
         if found.report.outcome != "resumed":
-            self._session.begin(self._identity, self._transcript, found.progress, found.report, moved_by=0)
+            self._session.begin(self._key, self._transcript, found.progress, found.report, position_offset=0)
             return
         first = len(self._initial_messages or ())
         self._prompt_head.carry_over(self._transcript, found.transcript)
-        meanwhile = archive.said_meanwhile(self._transcript, first, found.transcript)
-        self._begin(found, moved_by=found.transcript.end - first)
+        meanwhile = archive.messages_meanwhile(self._transcript, first, found.transcript)
+        self._begin(found, position_offset=found.transcript.end - first)
         for said in meanwhile:
             if said is None:
                 self._expander.cancel()
@@ -316,13 +316,13 @@ class MemoryContext(ContextMemory, ChatCompletionContext, Component[MemoryContex
             else:
                 self._take_in(*said)
 
-    def _begin(self, taken_up: TakenUp, moved_by: int | None = None) -> None:
+    def _begin(self, resumed: ResumedSession, position_offset: int | None = None) -> None:
         self._expander.cancel()
         for part in (self._summariser, self._offloader):
             part.forget()
-        self._start(taken_up.transcript, taken_up.progress, taken_up.report, moved_by)
+        self._start(resumed.transcript, resumed.progress, resumed.report, position_offset)
         state = self._transcript.state
-        if taken_up.report.outcome == "resumed" and not state.unseen:
+        if resumed.report.outcome == "resumed" and not state.unseen:
             for entry in self._transcript.entries(start=state.shown):  # what they ask for is still to be opened
                 self._expander.observe(entry)
 

@@ -1,0 +1,23 @@
+from .builder import (
+    LIGHT_MODEL_VARIABLE,
+    LightModelChoice,
+    MemoryContextBuilder,
+    choose_light_model,
+    openai_client,
+    provider_sentence,
+)
+from .config import MemoryContextConfig
+from .context import MemoryContext
+from .memory_api import load_parts
+
+__all__ = [
+    "LIGHT_MODEL_VARIABLE",
+    "LightModelChoice",
+    "MemoryContext",
+    "MemoryContextBuilder",
+    "MemoryContextConfig",
+    "choose_light_model",
+    "load_parts",
+    "openai_client",
+    "provider_sentence",
+]
