@@ -1,8 +1,6 @@
-"""A memory over the Model Context Protocol: tools, resources and a prompt, for any client that speaks it.
+"""A memory over the Model Context Protocol: tools, resources and a prompt, for any client.
 
-Promises: one server serves one user; the operations are those of `context.tools()`, with the same names, arguments and
-answers; a store that is down is told in an answer, and is used again once it is back; every message is valid JSON,
-whatever the texts hold.
+One server serves one user, with the tools of `context.tools()`. While the store is down, answers say so.
 """
 
 from ..extras import needs

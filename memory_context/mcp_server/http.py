@@ -1,14 +1,16 @@
-"""The protocol over HTTP: who is let in, and to whose memory.
+"""The protocol over HTTP: authentication, bounded bodies, and a server for each user.
 
     POST, DELETE /mcp    the protocol ("streamable HTTP", each answer as one JSON body)
     GET          /health whether the database answers
 
-Promises: each user has a server of their own, so a session of one is unknown to another, whatever token they bring; the
-gate lets in pages of this machine only, such as a local inspector, and only under names that are listed.
+Each user has a server, so a session of one is unknown to another. The SDK's client ends its session at an HTTP error: a
+message over a limit gets a JSON-RPC error under its id, which the SDK's own check of sizes does not know.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from mcp.server.lowlevel import Server
@@ -19,18 +21,34 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..access import Gate, GateRules, Tokens
+from ..access import (
+    BodyLimits,
+    BodyRefusal,
+    ClientGone,
+    Gate,
+    GateRules,
+    Tokens,
+    check_json,
+    off_the_loop,
+    read_body,
+    replayed,
+)
 from ..errors import StoreError
 from ..outages import outages_of
 from ..store import MemoryStore
-from .bodies import BoundedBodies, error_of
 
 __all__ = ["create_app"]
 
-
-_IDLE_SECONDS = 3600  # then a client has to begin a session again
+_IDLE_SECONDS = 3600  # then a client has to initialize again
+_LIMITS = BodyLimits(4 * 1024 * 1024)
+_DRAINED_BYTES = 64 * 1024 * 1024
+_KEPT_BYTES = 1000
+_INVALID_REQUEST = -32600
+_ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[\w.:-]{1,100})")'
+_LAST = re.compile(_ID + rb"\s*\}\s*\Z")  # as the SDKs write it
+_FIRST = re.compile(rb'\A\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*' + _ID)
 
 
 def create_app(
@@ -39,16 +57,17 @@ def create_app(
     tokens: Tokens | None,
     hosts: Collection[str] = (),
 ) -> Starlette:
-    """Return an application that serves a memory to each user who has a token, or one to whoever is on this machine.
+    """Return an application that serves each user with a token; without tokens, whoever reaches the port.
 
-    Args:
-        store: What `/health` asks.
-        server_for: Makes the server of a user; of None, the one that needs no token.
-        tokens: Who is let in; None for whoever reaches the port.
-        hosts: Names under which clients reach it, beside those of this machine.
+    Pages of this machine, such as a local inspector, may write. `server_for` makes a user's server; `hosts` are the
+    public names.
     """
     users = [None] if tokens is None else sorted(tokens.users)
-    managers = {user: _manager(server_for(user)) for user in users}
+    # json_response: the server never speaks unasked, and no stream is left open at the end
+    managers = {
+        user: StreamableHTTPSessionManager(server_for(user), json_response=True, session_idle_timeout=_IDLE_SECONDS)
+        for user in users
+    }
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -60,7 +79,7 @@ def create_app(
     async def health(_: Request) -> Response:
         try:
             await store.user_stats.only_user()
-        except StoreError as error:  # it names hosts, which are not for everybody who can ask
+        except StoreError as error:  # names hosts, so it goes to the log only
             outages_of(store).failed("healthy", "not healthy: %s", error)
             return JSONResponse({"status": "unavailable"}, 503)
         outages_of(store).worked("healthy")
@@ -68,34 +87,85 @@ def create_app(
 
     routes = [Route("/mcp", _Memories(managers, tokens)), Route("/health", health)]
     rules = GateRules(hosts, loopback_pages=True, host_setting="--public-host")
-    gate = Middleware(Gate, rules=rules, body_of=lambda refusal: error_of(refusal.detail))
+    gate = Middleware(Gate, rules=rules, body_of=lambda refusal: _error(refusal.detail))
     return Starlette(routes=routes, lifespan=lifespan, middleware=[gate])
 
 
-def _manager(server: Server[Any, Any]) -> StreamableHTTPSessionManager:
-    # the server never speaks unasked, so an answer needs no stream, and nothing is left open when it stops
-    return StreamableHTTPSessionManager(server, json_response=True, session_idle_timeout=_IDLE_SECONDS)
-
-
 class _Memories:
-    """Lets a request through to the server of whoever sent it."""
+    """Passes a request to the server of its user."""
 
     def __init__(self, managers: Mapping[str | None, StreamableHTTPSessionManager], tokens: Tokens | None) -> None:
-        self._managers = managers
+        self._apps = {user: _BoundedBodies(manager.handle_request) for user, manager in managers.items()}
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        user = self._tokens and self._tokens.user_of(headers.get("authorization", ""))
+        user = self._tokens and self._tokens.user_of(Headers(scope=scope).get("authorization", ""))
+        answer: ASGIApp
         if self._tokens is not None and user is None:
-            refused = _refusal(401, "send Authorization: Bearer <token>", {"WWW-Authenticate": "Bearer"})
+            authenticate = {"WWW-Authenticate": "Bearer"}
+            answer = JSONResponse(_error("send Authorization: Bearer <token>"), 401, authenticate)
         elif scope["method"] not in ("POST", "DELETE"):
-            refused = _refusal(405, "use POST; this server sends nothing unasked", {"Allow": "POST, DELETE"})
+            allow = {"Allow": "POST, DELETE"}
+            answer = JSONResponse(_error("use POST; this server sends nothing unasked"), 405, allow)
         else:
-            refused = None
-        answer = refused or BoundedBodies(self._managers[user].handle_request)
+            answer = self._apps[user]
         await answer(scope, receive, send)
 
 
-def _refusal(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse(error_of(text), status, headers)
+class _BoundedBodies:
+    """Passes on bodies within the limits; reads a larger one to its end, unparsed, and refuses it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        seen = _Ends(receive)
+        try:
+            body = await read_body(seen.receive, _LIMITS)
+            await off_the_loop(lambda body: check_json(body, _LIMITS), body)
+        except ClientGone:
+            return
+        except BodyRefusal as refusal:
+            if refusal.kind == "too-large":
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(seen.drain(), _LIMITS.seconds)
+            status = refusal.status if seen.id_ is None else 200
+            await JSONResponse(_error(str(refusal), seen.id_, _INVALID_REQUEST), status)(scope, receive, send)
+            return
+        await self._app(scope, replayed(body, receive), send)
+
+
+class _Ends:
+    """Receives a body and keeps its beginning and its end, where a message has its id."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._first = b""
+        self._last = b""
+        self._size = 0
+        self._has_more = True
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        part = bytes(message.get("body", b""))
+        self._size += len(part)
+        self._has_more = bool(message.get("more_body"))
+        self._first += part[: _KEPT_BYTES - len(self._first)]
+        self._last = (self._last + part[-_KEPT_BYTES:])[-_KEPT_BYTES:]
+        return message
+
+    async def drain(self) -> None:
+        # a client that is still sending does not read the answer
+        while self._has_more and self._size <= _DRAINED_BYTES:
+            await self.receive()
+
+    @property
+    def id_(self) -> int | str | None:
+        found = (None if self._has_more else _LAST.search(self._last)) or _FIRST.search(self._first)
+        if found is None:
+            return None
+        return int(found["number"]) if found["number"] else found["text"].decode()
+
+
+def _error(text: str, id_: int | str | None = None, code: int = -32000) -> Mapping[str, Any]:
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": text}}

@@ -1,33 +1,49 @@
-"""What a server serves: the memory of one user, reached without a conversation of one's own.
+"""The memory of one user as a server offers it: hosts for its tools, sessions, and resources.
 
-An agent's tools belong to a context, which has a transcript and a session. A server has neither: `ServedMemory` gives
-its tools a host all the same, with nothing said so far, or with the transcript of a session that was archived.
+    memory://{key}                    the text of an item
+    memory://sessions/{session_id}    the archived messages of a session
+
+A text has up to a million characters, then says how to read on. One with lone surrogates comes as bytes.
 """
 
 import asyncio
 import getpass
+import json
+from base64 import b64encode
+from collections.abc import Iterable
+from urllib.parse import quote, unquote, urlsplit
+
+from mcp import types
+from pydantic import AnyUrl
 
 from ..access import UsageError
 from ..archive.resume import load_session
-from ..errors import ItemNotFoundError
+from ..errors import ItemNotFoundError, SecretError
+from ..escaping import to_utf8
 from ..identifiers import SessionKey, checked_identifier
-from ..memory import AgentMemory
+from ..memory import AgentMemory, MemoryCriteria, MemoryItem
 from ..policy import ContextPolicy
-from ..references import one_line
-from ..store import MemoryStore, SessionInfo
+from ..references import one_line, shorten
+from ..store import SECRET_TYPE, MemoryStore, SessionInfo
 from ..tokens import TokenCounter, default_token_counter
 from ..transcript import Transcript
+from ..view import history_text
 
-__all__ = ["MemoryHost", "ServedMemory"]
+__all__ = ["MemoryHost", "ServedMemory", "complete", "list_resources", "read_resource", "resource_templates"]
+
+_SCHEME, _SESSIONS = "memory", "sessions"
+_ITEM_TEMPLATE = f"{_SCHEME}://{{key}}"
+_SESSION_TEMPLATE = f"{_SCHEME}://{_SESSIONS}/{{session_id}}"
+_PAGE_ITEMS = 100
+_LISTED_ITEMS = 1000  # a search finds older ones
+_LISTED_SESSIONS = 50
+_MAX_CHARACTERS = 1_000_000
+_COMPARED = 1000
+_MAX_COMPLETIONS = 100  # of the protocol
 
 
 class MemoryHost:
-    """What a memory tool needs to answer: a memory, a transcript, and limits.
-
-    Args:
-        agent_memory: The items that are stored and read.
-        transcript: What was said.
-    """
+    """A host for memory tools outside of a conversation; the transcript is empty or that of an archived session."""
 
     def __init__(self, agent_memory: AgentMemory, transcript: Transcript) -> None:
         self.user_id = agent_memory.user_id
@@ -40,18 +56,16 @@ class MemoryHost:
 
 
 class ServedMemory:
-    """The memory of one user, for a server.
-
-    Making one does no I/O; each method opens the store if that has not been done, and raises `StoreError` if it cannot.
+    """The memory of one user. Its methods open the store if necessary, and raise StoreError if it is unavailable.
 
     Args:
-        store: Where it is.
-        user_id: Whose; None for the only user there is, and as long as there is none for the one of the login name.
-        agent_id: The agent that items are stored as.
-        session_id: The session they are stored in, and the one that is read if none is named; "" for none.
+        store: Its store.
+        user_id: The user; None for the only one, or the login name in an empty store.
+        agent_id: The agent of stored items.
+        session_id: The session to store in and to read by default; "" for none.
 
     Raises:
-        ValueError: One of the ids is none.
+        ValueError: One of the ids is not an id.
     """
 
     def __init__(
@@ -61,38 +75,30 @@ class ServedMemory:
         self.agent_id = checked_identifier("agent_id", agent_id)
         self.session_id = session_id and checked_identifier("session_id", session_id)
         self._user_id = None if user_id is None else checked_identifier("user_id", user_id)
-        self._looking = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def user_id(self) -> str:
-        """Return whose memory it is, always the same.
-
-        Raises:
-            UsageError: Nobody was named, and there are several users.
-        """
-        async with self._looking:
+        """Return the user, always the same; raises UsageError if none was named and there are several."""
+        async with self._lock:
             if self._user_id is None:
                 self._user_id = await _only_user(self.store)
         return self._user_id
 
     async def memory(self, session_id: str | None = None) -> AgentMemory:
-        """Return the items, as they are stored and read in a session; None for the server's own."""
+        """Return the items as a session stores and reads them; None for the server's own."""
         session = self.session_id if session_id is None else session_id
         return AgentMemory(self.store, await self.user_id(), self.agent_id, session)
 
     async def host(self) -> MemoryHost:
-        """Return a host in which nothing was said so far."""
+        """Return a host with an empty transcript."""
         return MemoryHost(await self.memory(), Transcript())
 
     async def sessions(self, limit: int) -> list[SessionInfo]:
-        """Return the sessions that were used last."""
+        """Return the sessions, most recently used first."""
         return await self.store.conversations.sessions(await self.user_id(), limit=limit)
 
     async def session_host(self, session_id: str, agent_id: str | None = None) -> MemoryHost:
-        """Return a host with what was archived of a session.
-
-        Args:
-            session_id: Which one.
-            agent_id: Whose transcript; None for the agent that began it.
+        """Return a host with an archived transcript, by default that of the agent that began the session.
 
         Raises:
             ItemNotFoundError: The user has no such session.
@@ -106,17 +112,174 @@ class ServedMemory:
 
 
 async def _only_user(store: MemoryStore) -> str:
-    found, name = await store.user_stats.only_user()
-    if found > 1:
+    count, name = await store.user_stats.only_user()
+    if count > 1:
         raise UsageError(
             f"{store.describe()} has several users and the server was not told whom to serve: "
             "start it with --user NAME, or with MEMORY_CONTEXT_USER set"
         )
-    return name or _login_name()
-
-
-def _login_name() -> str:
+    if name:
+        return name
     try:
         return checked_identifier("user_id", getpass.getuser())
     except (OSError, KeyError, ImportError, ValueError):  # a container's user may have no name
         return "default"
+
+
+# --- resources
+
+
+def resource_templates() -> list[types.ResourceTemplate]:
+    """Return the kinds of resources."""
+    return [
+        types.ResourceTemplate(
+            name="item",
+            title="Stored text",
+            uriTemplate=_ITEM_TEMPLATE,
+            description="The text that a [MemoryRef: key - …] stands for.",
+        ),
+        types.ResourceTemplate(
+            name="session",
+            title="Conversation",
+            uriTemplate=_SESSION_TEMPLATE,
+            description="What was said in a conversation, as far as it was archived.",
+            mimeType="text/plain",
+        ),
+    ]
+
+
+async def list_resources(served: ServedMemory, cursor: str | None) -> types.ListResourcesResult:
+    """Return a page of resources: the latest sessions, then the newest items; raises ValueError for a wrong cursor."""
+    offset = _offset_of(cursor)
+    memory = await served.memory()
+    items = await memory.query(MemoryCriteria(limit=_PAGE_ITEMS + 1, offset=offset), reader=None)
+    following = offset + _PAGE_ITEMS
+    has_more = len(items) > _PAGE_ITEMS and following < _LISTED_ITEMS
+    items = items[:_PAGE_ITEMS]
+    memory.trail.note_read("listed", [item.key for item in items], "resources", f"offset={offset}")
+    sessions = [] if offset else await served.sessions(_LISTED_SESSIONS)
+    return types.ListResourcesResult(
+        resources=[*map(_session_resource, sessions), *map(_item_resource, items)],
+        nextCursor=str(following) if has_more else None,
+    )
+
+
+def _offset_of(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    offset = int(cursor) if cursor.isdecimal() and len(cursor) <= 5 else -1
+    if offset % _PAGE_ITEMS or not 0 < offset < _LISTED_ITEMS:
+        raise ValueError(f"cursor {shorten(cursor, 40)!r} is none of this list: begin without one")
+    return offset
+
+
+def _item_resource(item: MemoryItem) -> types.Resource:
+    caveat = f"; {item.caveat}" if item.caveat else ""
+    return types.Resource(
+        name=item.key,
+        title=item.ref.description,
+        uri=AnyUrl(f"{_SCHEME}://{item.key}"),
+        description=f"{item.type} from {item.source}, {item.ref.token_count} tokens, "
+        f"{item.created_at:%Y-%m-%d %H:%M} UTC{caveat}",
+    )
+
+
+def _session_resource(session: SessionInfo) -> types.Resource:
+    return types.Resource(
+        name=session.session_id,
+        title=session.title or f"Conversation of {session.created_at:%Y-%m-%d %H:%M} UTC",
+        uri=AnyUrl(f"{_SCHEME}://{_SESSIONS}/{quote(session.session_id, safe='')}"),
+        description=f"Conversation with {session.agent_id}, {session.message_count} messages, last used "
+        f"{session.last_activity_at:%Y-%m-%d %H:%M} UTC",
+        mimeType="text/plain",
+    )
+
+
+async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResourceResult:
+    """Return the contents of a resource.
+
+    Raises:
+        ItemNotFoundError: There is none at this address.
+        SecretError: It is a secret of an earlier version.
+    """
+    parts = urlsplit(str(uri))
+    key, path = unquote(parts.netloc), unquote(parts.path.removeprefix("/"))
+    if parts.scheme == _SCHEME and key == _SESSIONS and path:
+        return _contents(uri, await _session_text(served, path), "text/plain")
+    if parts.scheme != _SCHEME or not key or path:
+        raise ItemNotFoundError(f"{shorten(str(uri), 120)!r} is neither {_ITEM_TEMPLATE} nor {_SESSION_TEMPLATE}")
+    memory = await served.memory()
+    item = await memory.retrieve(key, reader=None)
+    if item is None:
+        raise await memory.not_found(key)
+    if item.type == SECRET_TYPE:
+        raise SecretError(f"{key!r} is a secret, which is not given to clients: the application reads it by its key")
+    memory.trail.note_read("retrieved", [item.key], "resource", "full")
+    if len(item.content) <= _MAX_CHARACTERS:
+        return _contents(uri, item.content, _mime_type(item), item)
+    hint = (
+        f"\n[characters 1-{_MAX_CHARACTERS} of {len(item.content)}. Next: retrieve_memory("
+        f'memory_key="{item.key}", transform="excerpt", start_char={_MAX_CHARACTERS + 1}, end_char=…)]'
+    )
+    return _contents(uri, item.content[:_MAX_CHARACTERS] + hint, "text/plain", item)
+
+
+async def _session_text(served: ServedMemory, session_id: str) -> str:
+    host = await served.session_host(session_id)
+    texts: list[str] = []
+    room = _MAX_CHARACTERS
+    for entry in host.transcript.entries(host.transcript.state.start):
+        text = history_text(entry)
+        room -= len(text) + 1
+        if room < 0:
+            call = f"read_history(session_id={session_id!r}, first_message={entry.position + 1})"
+            texts.append(f"[cut at {_MAX_CHARACTERS} characters. Next: {call}]")
+            break
+        texts.append(text)
+    return "\n".join(texts)
+
+
+def _contents(uri: AnyUrl, text: str, mime_type: str, item: MemoryItem | None = None) -> types.ReadResourceResult:
+    contents: types.TextResourceContents | types.BlobResourceContents
+    meta = {"memory_context/origin": item.origin, "memory_context/caveat": item.caveat} if item else None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        blob = b64encode(to_utf8(text)).decode()
+        contents = types.BlobResourceContents(uri=uri, blob=blob, mimeType="application/octet-stream", _meta=meta)
+    else:
+        contents = types.TextResourceContents(uri=uri, text=text, mimeType=mime_type, _meta=meta)
+    return types.ReadResourceResult(contents=[contents])
+
+
+def _mime_type(item: MemoryItem) -> str:
+    start = item.content[:1000].lstrip().lower()
+    if item.type in ("web_content", "article") and start.startswith(("<!doctype html", "<html")):
+        return "text/html"
+    if start.startswith(("{", "[")):
+        try:
+            json.loads(item.content)
+        except (ValueError, RecursionError):
+            return "text/plain"
+        return "application/json"
+    return "text/plain"
+
+
+async def complete(served: ServedMemory, template: str, argument: types.CompletionArgument) -> types.Completion:
+    """Return keys or session ids that begin with a text, then those that contain it or are described by it."""
+    named: list[tuple[str, str]] = []
+    if (template, argument.name) == (_ITEM_TEMPLATE, "key"):
+        items = await (await served.memory()).query(MemoryCriteria(limit=_COMPARED), reader=None)
+        named = [(item.key, item.ref.description) for item in items]
+    elif (template, argument.name) == (_SESSION_TEMPLATE, "session_id"):
+        named = [(one.session_id, one.title) for one in await served.sessions(_COMPARED)]
+    values = _matching(named, argument.value.casefold())
+    shown = values[:_MAX_COMPLETIONS]
+    return types.Completion(values=shown, total=len(values), hasMore=len(values) > len(shown))
+
+
+def _matching(named: Iterable[tuple[str, str]], typed: str) -> list[str]:
+    folded = [(name, name.casefold(), title.casefold()) for name, title in named]
+    first = [name for name, low, _ in folded if low.startswith(typed)]
+    others = [name for name, low, title in folded if not low.startswith(typed) and (typed in low or typed in title)]
+    return first + others

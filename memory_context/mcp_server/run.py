@@ -1,21 +1,34 @@
-"""Serving a memory from the command line: to the program that started the process, or over HTTP.
+"""The command `memory-context mcp`: a memory for the program that started the process, or over HTTP.
 
-Promises: the server starts although the store is down, tells so in its answers, and uses it once it is there, since a
-desktop application shows no more of a server that ended than that it did; SIGTERM, SIGINT and the end of stdin stop it
-within seconds; nobody else reaches a memory without a token; what is missing is said before anything is served.
+The server starts although the store is down. SIGTERM, SIGINT and the end of stdin stop it within seconds.
+
+On stdio, other output of the process and its children, such as the embedded database, goes to stderr. The SDK's own
+transport does not separate it, waits for stdin at a stop, leaves malformed lines unanswered, and refuses lone
+surrogates, which JavaScript sends as `\\ud83d`.
 """
 
 import asyncio
+import json
 import logging
+import os
+import queue
 import signal
+import sys
+import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, cast
 
+import anyio
 import uvicorn
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import types
 from mcp.server.lowlevel import Server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from ..access import Tokens, UsageError, is_loopback
 from ..errors import MemoryContextError
@@ -25,30 +38,25 @@ from ..store import MemoryStore
 from .http import create_app
 from .memory import ServedMemory
 from .server import create_server
-from .stdio import stdio_streams
 
 __all__ = ["McpOptions", "serve"]
 
 _logger = logging.getLogger("memory_context")
 
+_Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
 
 @dataclass(frozen=True)
 class McpOptions:
-    """What `memory-context mcp` was told.
+    """Options of `memory-context mcp`.
 
     Attributes:
-        url: The database; None for MEMORY_CONTEXT_URL, and without that the embedded server.
-        user: Whose memory it is; None for the only user there is.
-        agent: The agent that items are stored as.
-        session: The session they are stored in, and that is read if none is named; None for none.
-        transport: How clients speak to it.
-        host: Where to listen.
-        port: Where to listen; 0 for any free one.
-        token_env: The environment variable with `user:token` pairs.
-        public_hosts: Names under which clients reach it over HTTP, beside those of this machine.
-        read_only: Whether nothing can be stored.
+        url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
+        user: As in `ServedMemory`, like `agent` and `session`.
+        port: Port of `http`; 0 for any free one.
+        token_env: Environment variable with `user:token` pairs.
+        public_hosts: Public names of the server.
         forgets: Whether `forget_memory` is offered.
-        connections: The most connections at a time over HTTP.
     """
 
     url: str | None = None
@@ -69,27 +77,24 @@ def serve(options: McpOptions) -> None:
     """Serve a memory until the process is told to stop, or its client has gone.
 
     Raises:
-        UsageError: Something is missing or contradicts itself.
+        UsageError: An option is missing, or two contradict each other.
         OSError: The port is taken.
-        ValueError: An address or an id is none.
+        ValueError: An address or an id is unusable.
     """
     if options.read_only and options.forgets:
         raise UsageError("--read-only contradicts --forget: leave one of them out")
     if options.transport == "http":
         check_port(options.host, options.port)
     tokens = _tokens(options)
-    # importing the embedded server says so, also where that was silenced: the SDK records warnings in another thread
+    # the SDK records warnings in another thread, which undoes a filter around the import of the embedded server
     warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
     asyncio.run(_serve_stdio(options) if options.transport == "stdio" else _serve_http(options, tokens))
 
 
 def _tokens(options: McpOptions) -> Tokens | None:
-    """Return who is let in; None if that needs no token."""
     if options.token_env is None:
         if options.transport == "http" and not is_loopback(options.host):
-            raise UsageError(
-                f"--host {options.host}: others can reach it, and nobody says who asks: give --token-env NAME"
-            )
+            raise UsageError(f"--host {options.host}: others can reach it unauthenticated: give --token-env NAME")
         return None
     if options.transport == "stdio":
         raise UsageError("--token-env is for --transport http; on stdio the client is whoever started the server")
@@ -99,9 +104,9 @@ def _tokens(options: McpOptions) -> Tokens | None:
 
 
 async def _serve_stdio(options: McpOptions) -> None:
-    store, server_for = _made(options)
+    store, server_for = _store_and_servers(options)
     server = server_for(options.user or None)
-    async with stdio_streams() as streams, _opening(store):  # in this order: what is started may print
+    async with _stdio() as streams, _opening(store):  # in this order: the embedded database may print
         serving = Background[None]("memory_context mcp")
         running = serving.start(lambda: server.run(*streams, server.create_initialization_options()))
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,17 +116,15 @@ async def _serve_stdio(options: McpOptions) -> None:
 
 
 async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
-    store, server_for = _made(options)
+    store, server_for = _store_and_servers(options)
     app = create_app(store, lambda user: server_for(user or options.user or None), tokens, options.public_hosts)
-    server = uvicorn.Server(
-        bounded_config(app, ConnectionLimits(options.connections), host=options.host, port=options.port)
-    )
+    config = bounded_config(app, ConnectionLimits(options.connections), host=options.host, port=options.port)
     async with _opening(store):
-        await serve_until_stopped(server)
+        await serve_until_stopped(uvicorn.Server(config))
 
 
-def _made(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], Server[Any, Any]]]:
-    """Return the store, and what makes the server of a user."""
+def _store_and_servers(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], Server[Any, Any]]]:
+    """Return the store, and a function that makes the server of a user."""
     store = MemoryStore(options.url) if options.url else MemoryStore.default()
 
     def server_for(user: str | None) -> Server[Any, Any]:
@@ -133,7 +136,7 @@ def _made(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], Serv
 
 @asynccontextmanager
 async def _opening(store: MemoryStore) -> AsyncGenerator[None, None]:
-    """Have the store opened in the background, and closed at the end."""
+    """Open the store in the background, and close it at the end."""
 
     async def open_store() -> None:
         try:
@@ -148,3 +151,104 @@ async def _opening(store: MemoryStore) -> AsyncGenerator[None, None]:
     finally:
         opening.cancel()
         await store.close()
+
+
+# --- stdio
+
+
+@asynccontextmanager
+async def _stdio() -> AsyncGenerator[_Streams, None]:
+    """Yield the SDK's streams; the first ends with stdin."""
+    lines, out = _take_over()
+    write = _start_writing(out)
+    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def deliver(read: SessionMessage | bytes) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has ended
+            await (to_server.send(read) if isinstance(read, SessionMessage) else write(read))
+
+    async def send() -> None:
+        async for message in from_server:
+            await write(message.message.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+    async with anyio.create_task_group() as tasks, to_server, incoming, outgoing, from_server:
+        _start_reading(lines, deliver, to_server.close)
+        tasks.start_soon(send)
+        yield incoming, outgoing
+        tasks.cancel_scope.cancel()
+
+
+def _take_over() -> tuple[BinaryIO, BinaryIO]:
+    """Return stdin and stdout for the protocol alone: others get the null device and stderr."""
+    sys.stdout.flush()
+    lines, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return lines, out
+
+
+# Daemon threads, as neither reading nor writing can be cancelled.
+
+
+def _start_reading(
+    lines: BinaryIO, deliver: Callable[[SessionMessage | bytes], Coroutine[Any, Any, None]], at_end: Callable[[], None]
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    def run() -> None:
+        with suppress(RuntimeError, CancelledError):  # the event loop has ended
+            for line in lines:
+                read = _parse(line)  # in this thread, as a long text takes time
+                if read is not None and not loop.is_closed():
+                    asyncio.run_coroutine_threadsafe(deliver(read), loop).result()
+            loop.call_soon_threadsafe(at_end)
+
+    threading.Thread(target=run, name="stdin", daemon=True).start()
+
+
+def _start_writing(out: BinaryIO) -> Callable[[bytes], Awaitable[None]]:
+    """Return a function that writes a line and waits until it is written, or the client has gone."""
+    loop = asyncio.get_running_loop()
+    waiting: queue.SimpleQueue[tuple[bytes, asyncio.Event]] = queue.SimpleQueue()
+
+    def run() -> None:
+        with suppress(RuntimeError):  # the event loop has ended
+            while True:
+                data, written = waiting.get()
+                with suppress(OSError):  # the client has gone: the next read is the end
+                    out.write(data + b"\n")
+                    out.flush()
+                loop.call_soon_threadsafe(written.set)
+
+    async def write(data: bytes) -> None:
+        written = asyncio.Event()
+        waiting.put((data, written))
+        await written.wait()
+
+    threading.Thread(target=run, name="stdout", daemon=True).start()
+    return write
+
+
+def _parse(line: bytes) -> SessionMessage | bytes | None:
+    """Return the message of a line, the refusal of a malformed one, or None for a blank one."""
+    if not line.strip():
+        return None
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return _refusal(None, types.PARSE_ERROR, "this line is no JSON")
+    given: Any = cast(dict[str, Any], data).get("id") if isinstance(data, dict) else None
+    if isinstance(given, str) and not given.isprintable():  # no answer could carry it
+        return _refusal(None, types.INVALID_REQUEST, "this id is not printable")
+    try:
+        return SessionMessage(types.JSONRPCMessage.model_validate(data))
+    except (ValidationError, RecursionError):
+        return _refusal(given if type(given) in (str, int) else None, types.INVALID_REQUEST, "this is no message")
+
+
+def _refusal(message_id: str | int | None, code: int, text: str) -> bytes:
+    error = {"code": code, "message": text}
+    return json.dumps({"jsonrpc": "2.0", "id": message_id, "error": error}).encode()

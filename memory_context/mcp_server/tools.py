@@ -1,12 +1,12 @@
-"""The tools of the server: those an agent's context has, with the same names, arguments and answers.
+"""The tools of the server: those of an agent's context, with the same names, arguments and answers.
 
-Promises: a call that cannot be done answers with a sentence that says what to do instead, marked as an error; no
-answer is longer than a first view of a context, whatever is behind the key; what the arguments hold is no matter.
+A failed call answers with a sentence that says what to do instead, marked as an error. No answer is longer than a
+context's first view.
 """
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp import types
 
@@ -36,67 +36,70 @@ __all__ = ["ServedTools"]
 _logger = logging.getLogger("memory_context")
 
 _SESSIONS_LISTED = 10
-_TITLES = {
-    "store_memory": "Store a text",
-    "retrieve_memory": "Open a stored text",
-    "search_memory": "Search what is stored",
-    "query_memory": "List what is stored",
-    "read_history": "Read an earlier conversation",
-    "forget_memory": "Erase stored texts",
-}
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
+_TEXTS = {"type": "array", "items": _TEXT}
+
+
+def _objects(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object", "properties": properties}}
+
+
 _ITEM = {
     **dict.fromkeys(("memory_key", "description", "type", "source", "origin", "created_at"), _TEXT),
     "token_count": _NUMBER,
-    "tags": {"type": "array", "items": _TEXT},
+    "tags": _TEXTS,
 }
 _HIT = {**_ITEM, "start_line": _NUMBER, "end_line": _NUMBER, "passage": _TEXT, "score": {"type": "number"}}
 _PROPOSED = {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER}
-_OUTPUTS: dict[str, dict[str, Any]] = {
-    "store_memory": {"memory_key": _TEXT, "description": _TEXT, "token_count": _NUMBER, "placeholder": _TEXT},
-    "retrieve_memory": {"memory_key": _TEXT, "shown": _TEXT, "text": _TEXT},
-    "search_memory": {"hits": {"type": "array", "items": {"type": "object", "properties": _HIT}}, "text": _TEXT},
-    "query_memory": {
-        "items": {"type": "array", "items": {"type": "object", "properties": _ITEM}},
-        "has_more": {"type": "boolean"},
-        "text": _TEXT,
-    },
-    "read_history": {"first_message": _NUMBER, "last_message": _NUMBER, "text": _TEXT},
-    "forget_memory": {
-        "forgotten": {"type": "array", "items": _TEXT},
-        "proposed": {"type": "array", "items": {"type": "object", "properties": _PROPOSED}},
-        "confirmation": _TEXT,
-        "text": _TEXT,
-    },
-}
-"""What a tool answers a program, beside the text for a model; `text` is that text."""
-_NOTHING: dict[str, dict[str, Any]] = {
-    "search_memory": {"hits": []},
-    "query_memory": {"items": [], "has_more": False},
-    "forget_memory": {"forgotten": []},
-}
-_REQUIRED = {
-    "store_memory": [*_OUTPUTS["store_memory"]],
-    "search_memory": ["hits"],
-    "query_memory": ["items"],
-    "forget_memory": ["forgotten"],
+_STORED = {**_PROPOSED, "placeholder": _TEXT}
+
+
+class _Listing(NamedTuple):
+    """A tool's title and structured output: its properties, the required ones, and their values for an empty answer."""
+
+    title: str
+    output: Mapping[str, Any]
+    required: tuple[str, ...] = ("text",)
+    empty: Mapping[str, Any] = {}
+
+
+_LISTINGS = {
+    "store_memory": _Listing("Store a text", _STORED, tuple(_STORED)),
+    "retrieve_memory": _Listing("Open a stored text", {"memory_key": _TEXT, "shown": _TEXT, "text": _TEXT}),
+    "search_memory": _Listing(
+        "Search what is stored", {"hits": _objects(_HIT), "text": _TEXT}, ("hits",), {"hits": []}
+    ),
+    "query_memory": _Listing(
+        "List what is stored",
+        {"items": _objects(_ITEM), "has_more": {"type": "boolean"}, "text": _TEXT},
+        ("items",),
+        {"items": [], "has_more": False},
+    ),
+    "read_history": _Listing(
+        "Read an earlier conversation", {"first_message": _NUMBER, "last_message": _NUMBER, "text": _TEXT}
+    ),
+    "forget_memory": _Listing(
+        "Erase stored texts",
+        {"forgotten": _TEXTS, "proposed": _objects(_PROPOSED), "confirmation": _TEXT, "text": _TEXT},
+        ("forgotten",),
+        {"forgotten": []},
+    ),
 }
 
 
 class KeepTextTool(StoreMemoryTool):
-    """Lets a model keep a text; of the results of its other tools this server knows nothing."""
+    """`store_memory` for texts: this server does not see the results of other tools."""
 
     tool_description = "Keep a text exactly, under a [MemoryRef: …], for later conversations too."
 
 
 class ReadSessionArgs(ReadHistoryArgs):
-    """Arguments of `read_history`, where there is no conversation of one's own.
+    """Arguments of `read_history` outside of a conversation.
 
     Attributes:
-        session_id: Which conversation; "" lists the latest ones, with their ids. None for the one the server was
-            started for, if any, else that list.
-        agent_id: Which agent's view of it, where several took part; None for the one that began it.
+        session_id: The conversation; "" lists the latest ones. None for the server's own, else that list.
+        agent_id: The agent whose view of it is read; None for the one that began it.
     """
 
     session_id: str | None = None
@@ -104,13 +107,7 @@ class ReadSessionArgs(ReadHistoryArgs):
 
 
 class ReadSessionTool(ReadHistoryTool):
-    """Lets a model page any conversation of the user.
-
-    Args:
-        config: Names the server's user, agent and session.
-        host: The server's own.
-        served: Where the conversations are.
-    """
+    """`read_history` for any conversation of the user."""
 
     args_model = ReadSessionArgs
     tool_description = (
@@ -152,7 +149,7 @@ class ServedTools:
     """The tools of one server.
 
     Args:
-        served: What they work on.
+        served: The memory.
         read_only: Whether `store_memory` is left out.
         forgets: Whether `forget_memory` is offered.
     """
@@ -165,59 +162,38 @@ class ServedTools:
         self._kinds = {kind.tool_name: kind for kind in [*storing, *reading, *erasing]}
 
     def listed(self) -> list[types.Tool]:
-        """Return what a client is told of them."""
-        return [
-            types.Tool(
-                name=name,
-                title=_TITLES[name],
-                description=kind.tool_description,
-                inputSchema=_schema(kind),
-                outputSchema={
-                    "type": "object",
-                    "properties": _OUTPUTS[name],
-                    "required": _REQUIRED.get(name, ["text"]),
-                },
-                annotations=types.ToolAnnotations(
-                    readOnlyHint=kind not in (KeepTextTool, ForgetMemoryTool),
-                    destructiveHint=kind is ForgetMemoryTool,  # what is stored again is the same item
-                    idempotentHint=True,
-                    openWorldHint=False,
-                ),
-            )
-            for name, kind in self._kinds.items()
-        ]
+        """Return the tools for `tools/list`."""
+        return [_listed(kind, _LISTINGS[name]) for name, kind in self._kinds.items()]
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None = None
     ) -> types.CallToolResult:
-        """Return what a tool answers; never raises.
-
-        Args:
-            name: The tool.
-            arguments: What it is asked.
-            confirm: Asks the person at the client before something is forgotten; None where the client cannot.
-        """
-        kind = self._kinds.get(name)
-        if kind is None:
-            known = ", ".join(self._kinds)
-            return _result(Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True))
+        """Return the answer of a tool; never raises. `confirm` asks the person at the client, if the client can."""
         try:
-            answering = self._answered(kind, arguments, confirm)
-            if kind.waits_for_person:
-                return _result(await answering, name)
-            return _result(await within(self._served.store.limits.call_seconds, answering), name)
+            answer = await self._answer(name, arguments, confirm)
         except StoreError as error:
             text = f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later."
-            return _result(Answer(text, failed=True))
+            answer = Answer(text, failed=True)
         except (MemoryContextError, UsageError) as error:
-            return _result(Answer(f"{name} failed: {error}.", failed=True))
+            answer = Answer(f"{name} failed: {error}.", failed=True)
         except Exception as error:
             _logger.exception("%s failed", name)
             text = f"{name} failed by a defect of the memory ({type(error).__name__}). Go on without it."
-            return _result(Answer(text, failed=True))
+            answer = Answer(text, failed=True)
+        return _result(answer, name)
 
-    async def _answered(self, kind: type[MemoryTool], arguments: Mapping[str, Any], confirm: Confirm | None) -> Answer:
-        return await (await self._tool(kind, confirm)).answer(arguments)
+    async def _answer(self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None) -> Answer:
+        kind = self._kinds.get(name)
+        if kind is None:
+            known = ", ".join(self._kinds)
+            return Answer(f"There is no tool {one_line(name, 80)!r} here; there are {known}.", failed=True)
+
+        async def answer() -> Answer:
+            return await (await self._tool(kind, confirm)).answer(arguments)
+
+        if kind.waits_for_person:
+            return await answer()
+        return await within(self._served.store.limits.call_seconds, answer())
 
     async def _tool(self, kind: type[MemoryTool], confirm: Confirm | None) -> MemoryTool:
         host = await self._served.host()
@@ -229,21 +205,30 @@ class ServedTools:
         return kind(config, host)
 
 
-def _schema(kind: type[MemoryTool]) -> dict[str, Any]:
+def _listed(kind: type[MemoryTool], listing: _Listing) -> types.Tool:
     schema = kind.args_model.model_json_schema()
-    return {name: schema[name] for name in ("type", "properties", "required", "additionalProperties") if name in schema}
+    kept = ("type", "properties", "required", "additionalProperties")
+    return types.Tool(
+        name=kind.tool_name,
+        title=listing.title,
+        description=kind.tool_description,
+        inputSchema={name: schema[name] for name in kept if name in schema},
+        outputSchema={"type": "object", "properties": listing.output, "required": [*listing.required]},
+        annotations=types.ToolAnnotations(
+            readOnlyHint=kind not in (KeepTextTool, ForgetMemoryTool),
+            destructiveHint=kind is ForgetMemoryTool,
+            idempotentHint=True,  # a text stored again is the same item
+            openWorldHint=False,
+        ),
+    )
 
 
 def _result(answer: Answer, name: str = "") -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
-    data: dict[str, Any] | None = {**_NOTHING.get(name, {}), **answer.data, "text": answer.text}
+    if answer.failed:
+        return types.CallToolResult(content=content, isError=True)
+    data = {**_LISTINGS[name].empty, **answer.data, "text": answer.text}
     if ref := answer.stored:
-        data = {
-            "memory_key": ref.key,
-            "description": ref.description,
-            "token_count": ref.token_count,
-            "placeholder": ref.render(),
-        }
-    return types.CallToolResult(
-        content=content, structuredContent=None if answer.failed else data, isError=answer.failed
-    )
+        told = {"memory_key": ref.key, "description": ref.description, "token_count": ref.token_count}
+        data = {**told, "placeholder": ref.render()}
+    return types.CallToolResult(content=content, structuredContent=data)
