@@ -1,6 +1,6 @@
 """The word lists behind the rules, each a property of English and not of any one request."""
 
-from ..text import terms_of
+from .. import text
 
 __all__ = [
     "ACTIONS",
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _words(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(term for word in text.split() for term in terms_of(word))
+def _terms(words: str) -> frozenset[str]:
+    return frozenset(term for word in words.split() for term in text.terms_of(word))
 
 
 LEAD_INS = _words("""
@@ -45,43 +45,17 @@ LEAD_INS = _words("""
 """)
 """What may stand before the verb of an order."""
 
-FUNCTION_WORDS = _words("""
-    a about after all also am an and any anything are around as at be because been before behind being below between
-    both but by can could did do does doing done down during each every everything for from get gets got had has have
-    having he her here hers him his how i if in into is isn it its don doesn didn won just let me might more most
-    must my near no not nothing now of off ok on once one only onto or other our out over own per please she should
-    since so some someone something such than thanks that the their them then there these they this those through till
-    to today tomorrow too toward under until up us very via was we were what when where which while who whom whose why
-    will with without within would yes you your yours again instead still yet asap soon back
+FUNCTION_WORDS = text.ENGLISH_STOP_WORDS | _words("""
+    anything around asap back behind below didn doesn don done down every everything get gets got instead isn let might
+    must near nothing now ok one onto per please since someone something soon still thanks till today tomorrow toward us
+    via within without won yes yet
 """)
+"""Stop words, and words of requests that say as little."""
 
 DETERMINERS = _words("the teh this that these those my our")
-FOREIGN_DETERMINERS = _words("""
-    der die das den dem des dieser diese dieses diesem diesen mein meine meinem meinen meiner unser unsere unserem
-    unseren unserer vom zum zur im am
-    le la les l du des ce cet cette ces mon ma mes notre nos au aux
-    el los las del al este esta estos estas mi mis nuestro nuestra nuestros nuestras
-    o os a as do da dos das no na nos nas ao esse essa meu minha nosso nossa pelo pela
-    il lo i gli dei degli della delle dell dello nel nella nell sul sulla sull alla all dal dalla questo questa mio mia
-    nostro nostra
-""")
+FOREIGN_DETERMINERS = frozenset[str]().union(*text.FOREIGN_DETERMINERS.values())
 FOREIGN_LINKS = _words("und et y e ed i de di von")
-FOREIGN_WORDS = (
-    FOREIGN_DETERMINERS
-    | FOREIGN_LINKS
-    | _words("""
-    aber auch auf aus bei dass ein eine einen einem einer eines er es fur gibt hat ich in ist kann mir mit nach nicht
-    noch nur oder sie sind steht uber um war warum was welche welcher welches wer wie wir wo zeig zeige mal bitte
-    avec c comment d dans donne elle est il ils j je leur mais me moi montre n nous on ou par pas pour pourquoi qu que
-    quel quelle quelles quels qui s se son sa ses sont sur un une vous dit
-    al como con cual cuales cuando cuanto dame de donde ella en es eso esta hay lo me muestra para pero por que quien se
-    son su sus un una unos unas
-    aonde com como em era essa foi isso mais mostre nao para por qual quais quando quanto quem sao se sem seu sua um uma
-    anche che chi come con cosa cui da dove e era ha ho in ma mi mostra non per perche piu quale quali quando quanto se
-    sono su tra un una uno
-""")
-)
-"""Words of German, French, Spanish, Portuguese and Italian that say nothing by themselves, without accents."""
+FOREIGN_WORDS = frozenset[str]().union(*text.FOREIGN_STOP_WORDS.values())
 OWN = _words("my our")
 POSTMODIFIERS = _words("of in from for on at about by with")
 """After one of these a definite phrase says which thing it means, if it goes on with a name or a known thing."""
