@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from ..text import Passage, error_lines
+from ..text.words import reads_as_order
 from .analyzers.output import frame_of, lines_in
-from .names import reads_as_order
+from .excerpt import Passage, error_lines
 
 __all__ = ["telling_lines"]
 

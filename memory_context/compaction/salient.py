@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Literal
 
 from ..references import shorten
-from ..text import error_lines, words_in
+from ..text.words import words_in
+from .excerpt import error_lines
 
 __all__ = ["SalientFact", "Statement", "salient_facts"]
 

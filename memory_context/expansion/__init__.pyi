@@ -1,10 +1,15 @@
-from .decide import EXPANSIONS_LIMIT, decide
-from .expander import Expander
-from .memories import memory_decisions
-from .models import CandidateReference, Expansion, ExpansionAnswer, ExpansionRequest
+from .candidates import (
+    CandidateReference,
+    Expansion,
+    ExpansionAnswer,
+    ExpansionRequest,
+    named_keys,
+    unknown_keys,
+)
+from .decide import EXPANSIONS_LIMIT, decide, decide_by_rules
+from .expander import Expander, memory_decisions
 from .prompt import PROMPT, ExpansionPrompt, LightAnswer, check_template
 from .render import RetrievedText, render_retrieved
-from .rules import decide_by_rules, named_keys, unknown_keys
 
 __all__ = [
     "EXPANSIONS_LIMIT",

@@ -1,23 +1,127 @@
-"""What a transcript has on offer for a turn: the user's words, the last answer, the references and what is in sight."""
+"""What a message can refer to: the references of its transcript, and keys in its words.
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+Only the words of people and agents are searched for keys, never a tool's result: text that imitates a reference opens
+nothing.
+"""
+
+import re
+import string
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from autogen_core.models import AssistantMessage, UserMessage
 
 from ..messages import source_of, texts_of
 from ..policy import ContextPolicy
+from ..references import KEY_PATTERN, MemoryRef
 from ..transcript import Entry, ExpansionShown, HistoryFolded, Part, Transcript
-from .keys import named_keys
-from .models import CandidateReference, ExpansionRequest
 
-__all__ = ["candidate_references", "expansion_request", "known_to_agent", "text_of", "visible_texts"]
+__all__ = [
+    "CandidateReference",
+    "Expansion",
+    "ExpansionAnswer",
+    "ExpansionRequest",
+    "candidate_references",
+    "expansion_request",
+    "head_and_tail",
+    "known_to_agent",
+    "named_keys",
+    "text_of",
+    "unknown_keys",
+    "visible_texts",
+    "without_keys",
+]
+
+_UNKNOWN_KEYS_LIMIT, _LONGEST_KEY, _SEARCHED_CHARACTERS = 5, 64, 3000
+_KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
+_RUN = re.compile(r"[A-Za-z0-9_.-]+")
+_PLACEHOLDER = re.compile(r"\[MemoryRef: [^\]\r\n]*\]?")
+_KEY_IN_PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern})(?![A-Za-z0-9_.-])")
+_KEY_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*_(?=[a-z]*[2-7])[a-z2-7]{6,20}")
+
+
+@dataclass(frozen=True)
+class CandidateReference:
+    """A stored content that a request may need.
+
+    Attributes:
+        ref: Key, description and tokens.
+        source: The tool or speaker it came from.
+        kept_text: The rest of it that the view shows: status, placeholder, kept lines.
+        messages_ago: How many messages ago it came.
+        is_visible: Whether the view shows the whole of it, so that it needs no expansion.
+    """
+
+    ref: MemoryRef
+    source: str = ""
+    kept_text: str = ""
+    messages_ago: int = 0
+    is_visible: bool = False
+
+
+@dataclass(frozen=True)
+class ExpansionRequest:
+    """A request and its visible context.
+
+    Attributes:
+        request: The user's unanswered words, of any length.
+        last_answer: The agent's last answer; "" if there is none.
+        references: The candidates, in any order.
+        visible_text: The texts the view shows in full (results, earlier words of the user) without the request, the
+            last answer, and placeholders. A function is called only when somebody looks.
+    """
+
+    request: str
+    last_answer: str = ""
+    references: tuple[CandidateReference, ...] = ()
+    visible_text: Callable[[], Iterable[str]] | Sequence[str] = ()
+
+    def visible_texts(self) -> Iterable[str]:
+        """Return the texts that the view shows in full."""
+        return self.visible_text() if callable(self.visible_text) else self.visible_text
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """An item to bring back into the view.
+
+    Attributes:
+        key: Key of a candidate.
+        reason: Named in the request, matched by a rare term, or chosen by the light model.
+        why: The reason in a few words, such as "rare word 'E1234'".
+    """
+
+    key: str
+    reason: Literal["named", "matched", "model"]
+    why: str
+
+
+@dataclass(frozen=True)
+class ExpansionAnswer:
+    """The decision about a request.
+
+    Attributes:
+        expansions: Items to bring back, most certain first.
+        is_ambiguous: Whether the request refers to something that is not visible, so that the user's memories are
+            searched.
+        search_query: The search, one line; "" for none.
+        decided_by: The rules or the light model.
+        why: The reason in a few words.
+    """
+
+    expansions: tuple[Expansion, ...] = ()
+    is_ambiguous: bool = False
+    search_query: str = ""
+    decided_by: Literal["rules", "model"] = "rules"
+    why: str = ""
+
+
+# --- a transcript's references
 
 
 def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> ExpansionRequest:
-    """Return what is to be decided about these entries, which nobody has answered yet.
-
-    What came with them is part of the request: it is no reference on offer, and nothing that was in sight before.
-    """
+    """Return the request of these unanswered entries; results that came with them are no candidates."""
     first = min(entry.position for entry in asked)
     before = transcript.entries(end=first)
     answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
@@ -30,7 +134,7 @@ def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: Co
 
 
 def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy) -> Iterator[CandidateReference]:
-    """Yield the references of the messages before a position, the newest first, each once; at last the fold's."""
+    """Yield the references of the messages before a position, newest first, each once; the fold's last."""
     seen: set[str] = set()
     for entry in reversed(transcript.entries(end=end)):
         if entry.position in transcript.state.redelivered:
@@ -50,10 +154,65 @@ def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy
         yield CandidateReference(fold.ref, source="memory", kept_text=fold.text, messages_ago=end - fold.upto + 1)
 
 
-def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
-    """Return which of these keys the agent was given: opened in its view, a fold's, or named by a user or a hand-off.
+def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
+    """Yield the texts of these entries that the view shows in full, and all expansions."""
+    for entry in entries:
+        for part in entry.measured:
+            if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
+                yield entry.text(part.address) or ""
+    for expanded in transcript.state.expanded.values():
+        yield expanded.text
 
-    Keys of other sessions are not on offer, but an expansion may have shown them. Text of tools and pages gives none.
+
+def text_of(entry: Entry) -> str:
+    """Return the words of a message, without calls and results."""
+    return "\n".join(text for address, text in texts_of(entry.message) if address.kind == "text")
+
+
+def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
+    state, part_id = transcript.state, (entry.position, part.address)
+    is_first_shown = part.stored is None or not part.is_result
+    if not is_first_shown and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
+        return False
+    is_cut = part_id in state.shortened or (part.stored is not None and part.stored.excerpt is not None)
+    is_gone = state.is_hidden(entry.position) or part_id in state.compacted or part.address in entry.dropped
+    return not is_cut and not is_gone
+
+
+# --- keys in words
+
+
+def named_keys(text: str, known: Collection[str]) -> list[str]:
+    """Return the known keys that stand in a text as whole words, in order, each once; linear in the text.
+
+    A key in quotes, backticks, brackets or a placeholder counts, also before a full stop or a dash. Case matters, and
+    `log_k3f7x2` is not in `log_k3f7x2b` or `my_log_k3f7x2`.
+    """
+    wanted = frozenset(known)
+    runs = _RUN.finditer(text) if wanted else ()
+    found = (next((key for key in _keys_in(run[0]) if key in wanted), None) for run in runs)
+    return list(dict.fromkeys(key for key in found if key))
+
+
+def unknown_keys(text: str, known: Collection[str] = ()) -> list[str]:
+    """Return up to five words that have the shape of a key and are not known; another session may have them.
+
+    That is the key of `[MemoryRef: key …`, or a stem, `_` and 6 to 20 characters of a-z and 2-7 with a digit among
+    them. Words such as `my_table2` have that shape too: look a key up before relying on it.
+    """
+    known = frozenset(known)
+    found = {match[1]: None for match in _KEY_IN_PLACEHOLDER.finditer(text) if match[1] not in known}
+    for run in _RUN.finditer(text):
+        found.update((key, None) for key in _keys_in(run[0]) if key not in known and _KEY_SHAPE.fullmatch(key))
+        if len(found) >= _UNKNOWN_KEYS_LIMIT:
+            break
+    return list(found)[:_UNKNOWN_KEYS_LIMIT]
+
+
+def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
+    """Return which of these keys the agent was given: in an expansion, by a fold, or by words of a user or a hand-off.
+
+    Keys of other sessions are no candidates, but an expansion may have shown them. Text of tools and pages gives none.
     """
     given: set[str] = set()
     for _, decision in transcript.log:
@@ -67,27 +226,24 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
     return given.intersection(keys)
 
 
-def text_of(entry: Entry) -> str:
-    """Return what a message says, without calls and results."""
-    return "\n".join(text for address, text in texts_of(entry.message) if address.kind == "text")
+def head_and_tail(text: str, characters: int = _SEARCHED_CHARACTERS) -> str:
+    """Return a text, or both its ends, without the words cut through: a piece of a word may look like a key."""
+    if len(text) <= 2 * characters:
+        return text
+    return f"{text[:characters].rstrip(_KEY_CHARACTERS)}\n{text[-characters:].lstrip(_KEY_CHARACTERS)}"
 
 
-def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
-    """Yield the texts of these entries that the view shows in full, and what is opened."""
-    for entry in entries:
-        for part in entry.measured:
-            if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
-                yield entry.text(part.address) or ""
-    for expanded in transcript.state.expanded.values():
-        yield expanded.text
+def without_keys(text: str, keys: Iterable[str]) -> str:
+    """Return a text without placeholders and keys, whose parts would be taken for words of it."""
+    words = _PLACEHOLDER.sub(" ", text)
+    for key in keys:
+        words = words.replace(key, " ")
+    return words
 
 
-def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: ContextPolicy) -> bool:
-    """Whether the view shows the whole of a part."""
-    state, part_id = transcript.state, (entry.position, part.address)
-    is_first_shown = part.stored is None or not part.is_result
-    if not is_first_shown and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
-        return False
-    is_cut = part_id in state.shortened or (part.stored is not None and part.stored.excerpt is not None)
-    is_gone = state.is_hidden(entry.position) or part_id in state.compacted or part.address in entry.dropped
-    return not is_cut and not is_gone
+def _keys_in(run: str) -> list[str]:
+    """Return the keys a run of key characters can stand for, longest first: dots and dashes may end a sentence."""
+    run = run.lstrip("._-")  # no key begins with these
+    core = len(run.rstrip("._-"))
+    ends = range(min(len(run), _LONGEST_KEY), core - 1, -1) if core <= _LONGEST_KEY else ()
+    return [run[:end] for end in ends if end]

@@ -1,32 +1,56 @@
-"""The decision of a turn: one call of the light model if there is something to decide, else rules.
+"""Decides which candidates a request needs, and whether to search the user's memories: by rules and the light model.
 
-The rules always run first, as they are cheap and certain where they say something: a key the user named is expanded
-whatever the model thinks. They also stand in when there is no model or it does not answer.
+The rules run first: they are cheap, a key that the user named is expanded in any case, and they are the stand-in when
+the light model is absent, open-circuited or late.
 """
 
 import asyncio
 import re
-from collections.abc import Sequence
 
 from ..errors import LightModelError
 from ..light_model import LightModel
 from ..references import shorten
 from ..tokens import TokenCounter
-from .models import Expansion, ExpansionAnswer, ExpansionRequest
+from .ambiguity import VisibleContext, find_missing
+from .candidates import Expansion, ExpansionAnswer, ExpansionRequest, head_and_tail, named_keys, without_keys
+from .lexicon import FUNCTION_WORDS
+from .match import match_references
 from .prompt import ExpansionPrompt, LightAnswer
-from .rules import decide_by_rules
 
-__all__ = ["EXPANSIONS_LIMIT", "decide"]
+__all__ = ["EXPANSIONS_LIMIT", "decide", "decide_by_rules"]
 
 EXPANSIONS_LIMIT = 8
 """The most items one decision brings back; how much of them is shown is a matter of their token limit."""
 
 _QUERY_LIMIT_CHARACTERS = 300
 _QUERY_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_WORD = re.compile(r"[^\W_](?:[\w./:@+'’-]*\w)?")
+
+
+def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
+    """Return the decision as far as rules can tell: deterministic, in milliseconds, never raising.
+
+    Expanded are the keys the request names, and up to three candidates that share rare words with it. Only the first
+    and last few thousand characters of a long request are read.
+    """
+    request, last_answer = head_and_tail(asked.request), head_and_tail(asked.last_answer)
+    candidates = {reference.ref.key: reference for reference in asked.references}
+    named = [key for key in named_keys(request, candidates) if not candidates[key].is_visible]
+    others = [reference for reference in asked.references if reference.ref.key not in named]
+    matched = match_references(without_keys(request, named), others, asked.visible_texts, last_answer)
+    context = VisibleContext(last_answer, asked.references, asked.visible_texts)
+    missing = find_missing(request, context, has_named=bool(named))
+    words = [word for word in _WORD.findall(request) if word.casefold() not in FUNCTION_WORDS] if missing else []
+    return ExpansionAnswer(
+        expansions=(*(Expansion(key, "named", "named by the user") for key in named), *matched),
+        is_ambiguous=bool(missing),
+        search_query=" ".join(dict.fromkeys(words))[:_QUERY_LIMIT_CHARACTERS].strip(),
+        why=missing or "nothing is missing",
+    )
 
 
 async def decide(
-    turn: ExpansionRequest,
+    asked: ExpansionRequest,
     light_model: LightModel | None,
     counter: TokenCounter,
     *,
@@ -34,13 +58,13 @@ async def decide(
     prompt_limit_tokens: int = 2000,
     masks_credentials: bool = True,
 ) -> ExpansionAnswer:
-    """Return what this turn needs: items to expand, and what to search for if the request is ambiguous.
+    """Return the decision; it never raises because of the model.
 
-    The model is not asked if the rules find the request concrete and nothing is on offer. Of its answer only keys on
-    offer count. It never raises because of the model.
+    The model is not asked if the rules find the request concrete and there is nothing to expand. Of its answer only
+    keys of candidates count.
 
     Args:
-        turn: What is asked, and what is at hand.
+        asked: The request and its visible context.
         light_model: None to decide by rules.
         counter: Counts the prompt's tokens.
         prompt_template: See `ExpansionPrompt`; None for the default.
@@ -50,48 +74,37 @@ async def decide(
     Raises:
         ValueError: The template or the limit is unusable.
     """
-    by_rules = decide_by_rules(turn)
-    if light_model is None:
+    by_rules = decide_by_rules(asked)
+    has_candidates = any(not reference.is_visible for reference in asked.references)
+    if light_model is None or not (has_candidates or by_rules.is_ambiguous) or not light_model.is_available:
         return by_rules
-    has_offers = any(not reference.is_visible for reference in turn.references)
-    if not has_offers and not by_rules.is_ambiguous:
-        return by_rules
-    if not light_model.is_available:
-        return by_rules
-    relevant = [expansion.key for expansion in by_rules.expansions]
     # in a thread, since counting 2,000 tokens of hard text takes milliseconds, and the counter may have to load
     messages = await asyncio.to_thread(
         lambda: ExpansionPrompt(
             counter, prompt_template, prompt_limit_tokens, masks_credentials=masks_credentials
-        ).messages(turn, relevant)
+        ).messages(asked, [expansion.key for expansion in by_rules.expansions])
     )
     try:
         answer = await light_model.ask(messages, LightAnswer)
     except LightModelError:
         return by_rules
-    return _merged(turn, by_rules, answer)
+    return _merge(asked, by_rules, answer)
 
 
-def _merged(turn: ExpansionRequest, by_rules: ExpansionAnswer, answer: LightAnswer) -> ExpansionAnswer:
-    """Return the model's answer, held to what was on offer; what the user named comes first."""
-    offered = {reference.ref.key for reference in turn.references if not reference.is_visible}
+def _merge(asked: ExpansionRequest, by_rules: ExpansionAnswer, answer: LightAnswer) -> ExpansionAnswer:
+    """Return the model's answer, held to the candidates, behind the keys that the user named."""
     named = [expansion for expansion in by_rules.expansions if expansion.reason == "named"]
-    chosen = _chosen(answer.expand, offered - {expansion.key for expansion in named})
-    expansions = (*named, *chosen)[: max(EXPANSIONS_LIMIT, len(named))]
-    query = _QUERY_SPACE.sub(" ", answer.search[: 4 * _QUERY_LIMIT_CHARACTERS]).strip()
-    query = (
-        query[:_QUERY_LIMIT_CHARACTERS].rstrip()
-        or by_rules.search_query
-        or shorten(turn.request, _QUERY_LIMIT_CHARACTERS)
-    )
+    open_keys = {reference.ref.key for reference in asked.references if not reference.is_visible}
+    open_keys -= {expansion.key for expansion in named}
+    chosen = [
+        Expansion(key, "model", "chosen by the light model") for key in dict.fromkeys(answer.expand) if key in open_keys
+    ]
+    query = _QUERY_SPACE.sub(" ", answer.search[: 4 * _QUERY_LIMIT_CHARACTERS]).strip()[:_QUERY_LIMIT_CHARACTERS]
+    query = query.rstrip() or by_rules.search_query or shorten(asked.request, _QUERY_LIMIT_CHARACTERS)
     return ExpansionAnswer(
-        expansions=expansions,
+        expansions=(*named, *chosen)[: max(EXPANSIONS_LIMIT, len(named))],
         is_ambiguous=answer.ambiguous,
         search_query=query if answer.ambiguous else "",
         decided_by="model",
         why="the light model found the request " + ("ambiguous" if answer.ambiguous else "concrete"),
     )
-
-
-def _chosen(keys: Sequence[str], offered: set[str]) -> list[Expansion]:
-    return [Expansion(key, "model", "chosen by the light model") for key in dict.fromkeys(keys) if key in offered]

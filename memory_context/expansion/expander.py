@@ -22,16 +22,26 @@ from ..messages import source_of
 from ..policy import ContextPolicy
 from ..runtime import Background
 from ..tokens import TokenCounter
-from ..transcript import Entry, ExpansionShown, Transcript
-from .candidates import candidate_references, expansion_request, known_to_agent, text_of
+from ..transcript import Decision, Entry, ExpansionShown, ExpansionWithdrawn, OpenedItem, Transcript
+from .candidates import (
+    CandidateReference,
+    Expansion,
+    ExpansionAnswer,
+    candidate_references,
+    expansion_request,
+    head_and_tail,
+    known_to_agent,
+    named_keys,
+    text_of,
+    unknown_keys,
+    without_keys,
+)
 from .decide import EXPANSIONS_LIMIT, decide
 from .fetch import FetchedItem, Fetcher
-from .models import CandidateReference, Expansion, ExpansionAnswer
 from .prompt import check_template
 from .render import render_retrieved
-from .rules import ends_of, named_keys, unknown_keys, without_keys
 
-__all__ = ["Expander"]
+__all__ = ["Expander", "memory_decisions"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -218,7 +228,7 @@ class Expander:
             await asyncio.wait([decision])
             answer = decision.result()
         entries = sorted((*asked, *said), key=lambda entry: entry.position)
-        request = "\n".join(ends_of(text_of(entry), _REQUEST_CHARACTERS) for entry in entries)
+        request = "\n".join(head_and_tail(text_of(entry), _REQUEST_CHARACTERS) for entry in entries)
         found: list[FetchedItem] = []
         if self._policy.expansion.enabled:
             wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
@@ -227,7 +237,7 @@ class Expander:
             found = await self._fetcher.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
             found = await self._compose(entries[-1].position, found, request, limit)
         if answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open:
-            query = answer.search_query or ends_of(request, _REQUEST_CHARACTERS)
+            query = answer.search_query or head_and_tail(request, _REQUEST_CHARACTERS)
             recalled = await self._fetcher.recall(query, {one.opened.key for one in found}, entries)
             limit = self._limit(self._policy.recall.limit_tokens)
             await self._compose(entries[-1].position, recalled, request, limit)
@@ -307,7 +317,7 @@ class Expander:
         Users and hand-offs may name a key of another session. An agent may have read it in a page, so that its words
         count only for keys that stood in its view as references, or that a user or a hand-off told it.
         """
-        text = ends_of(text_of(entry), _KEYS_CHARACTERS)
+        text = head_and_tail(text_of(entry), _KEYS_CHARACTERS)
         unknown = unknown_keys(text, offered)
         if isinstance(entry.message, AssistantMessage) and unknown:
             allowed = known_to_agent(self._transcript, unknown, entry.position)
@@ -320,3 +330,28 @@ def _is_usable(task: "asyncio.Task[Any] | None") -> bool:
     if task is None or task.cancelled():
         return False
     return task.done() or task.get_loop() is asyncio.get_running_loop()
+
+
+def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:
+    """Return the decisions that show a memory's text after the newest message instead of its previous one.
+
+    An unchanged text stays where it is, so that no byte of the view moves.
+
+    Args:
+        transcript: Where it is shown.
+        text: The text; "" for none.
+        tokens: Its tokens.
+        keys: The items it is from.
+        owner: The memory; texts of other ones stay.
+    """
+    shown = transcript.state.expanded.values()
+    before = [expanded for expanded in shown if expanded.origin == "memory" and expanded.owner == owner]
+    if any(expanded.text == text for expanded in before):
+        return []
+    decisions: list[Decision] = []
+    if before:
+        decisions.append(ExpansionWithdrawn(tuple(expanded.place for expanded in before), "replaced"))
+    if text and transcript.end > transcript.state.start:
+        opened = tuple(OpenedItem(key, "added", "found by the agent's memory") for key in keys)
+        decisions.append(ExpansionShown(transcript.end - 1, text, tokens, opened, "memory", owner))
+    return decisions

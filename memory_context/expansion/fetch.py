@@ -14,8 +14,7 @@ from ..policy import ContextPolicy
 from ..runtime import Breaker, attempt, begin
 from ..store import SECRET_TYPE, at_most
 from ..transcript import Entry, OpenedItem, Transcript
-from .candidates import candidate_references, visible_texts
-from .models import Expansion
+from .candidates import Expansion, candidate_references, visible_texts
 from .render import RetrievedText
 
 __all__ = ["FetchedItem", "Fetcher"]

@@ -1,141 +1,205 @@
-"""The word lists behind the rules, each a property of English and not of any one request."""
+"""The words and phrases behind the rules, each a property of a language and not of any one request."""
 
-from .. import text
+import re
 
+from ..text import terms_of
+
+# fmt: off
 __all__ = [
-    "ACTIONS",
-    "AROUND_US",
-    "BE",
-    "CLAUSES",
-    "COURTESIES",
-    "DETERMINERS",
-    "FOREIGN_DETERMINERS",
-    "FOREIGN_LINKS",
-    "FOREIGN_WORDS",
-    "FUNCTION_WORDS",
-    "GENERIC",
-    "KIN",
-    "KINDS",
-    "LEAD_INS",
-    "MAKING",
-    "NUMERALS",
-    "OWN",
-    "OWN_GENERIC",
-    "POSTMODIFIERS",
-    "PRONOUNS",
-    "QUESTION_WORDS",
-    "REPLIES",
-    "THINKING",
-    "WEAK",
-    "YES_OR_NO",
+    "ACTIONS", "ADVICE", "AROUND_US", "BE", "CLAUSES", "COURTESIES", "CREATIONS", "DEMONSTRATIVES", "DETERMINERS",
+    "DUMMIES", "ENGLISH", "FOREIGN_DETERMINERS", "FOREIGN_ORDER", "FOREIGN_PAST", "FUNCTION_WORDS",
+    "GENERAL_QUESTION", "GENERIC", "INDEFINITE", "KIN", "KINDS", "LEAD_INS", "LINKS", "OWN", "OWN_GENERIC", "PAST",
+    "PERSONAL", "POINTS_BACK", "PREPOSITIONS", "PRONOUNS", "QUESTION_WORDS", "REPLIES", "STATEMENT", "TEXT_ORDER",
+    "VERBS_OF_THOUGHT", "WEAK", "WISHES", "YES_OR_NO",
 ]
+# fmt: on
 
 
-def _words(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
-def _terms(words: str) -> frozenset[str]:
-    return frozenset(term for word in words.split() for term in text.terms_of(word))
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(term for word in text.split() for term in terms_of(word))
 
 
-LEAD_INS = _words("""
-    please pls plz u kindly now then also and so ok okay hey hi hello well just can could would will you i we want
-    need like to let lets go ahead try quickly again thanks great first next finally help me
-""")
-"""What may stand before the verb of an order."""
+def _phrases(phrases: str) -> re.Pattern[str]:
+    """Return a pattern of phrases, one a line, that begin at the beginning of a word."""
+    lines = (line.strip() for line in phrases.splitlines())
+    return re.compile("|".join(rf"(?<![\w'])(?:{line})" for line in lines if line), re.IGNORECASE)
 
-FUNCTION_WORDS = text.ENGLISH_STOP_WORDS | _words("""
-    anything around asap back behind below didn doesn don done down every everything get gets got instead isn let might
-    must near nothing now ok one onto per please since someone something soon still thanks till today tomorrow toward us
-    via within without won yes yet
-""")
-"""Stop words, and words of requests that say as little."""
+
+# --- nouns and their determiners
 
 DETERMINERS = _words("the teh this that these those my our")
-FOREIGN_DETERMINERS = frozenset[str]().union(*text.FOREIGN_DETERMINERS.values())
-FOREIGN_LINKS = _words("und et y e ed i de di von")
-FOREIGN_WORDS = frozenset[str]().union(*text.FOREIGN_STOP_WORDS.values())
+DEMONSTRATIVES = _words("this that these those")
 OWN = _words("my our")
-POSTMODIFIERS = _words("of in from for on at about by with")
-"""After one of these a definite phrase says which thing it means, if it goes on with a name or a known thing."""
-CLAUSES = _words("that which who whose where named called between under")
-"""After one of these a definite phrase says which thing it means."""
+INDEFINITE = _words("a an any each every all some two three four five six seven eight nine ten")
+DUMMIES = _words("it this that")  # stand for nothing in "is it safe"
 PRONOUNS = _words("it them this that these those him her they he she")
-QUESTION_WORDS = _words("what wat whats when where which who whom whose why how")
-YES_OR_NO = _words("is are was were does do did has have any")
-BE = _words("is are was were am be been has have had does do did will should can must = :")
+KIN = _words("mom mum mommy mummy dad daddy grandma grandpa granny")  # used without "my"
+PREPOSITIONS = _words("of in from for on at about by with")
+CLAUSES = _words("that which who whom whose where named called between under")
 
 GENERIC = _words("""
-    world sun moon earth internet web weather sky sea time day week month year morning evening night weekend future
-    past moment present user users public government economy market law brain heart body human difference best worst
-    most least first second third following next rest whole entire way point fact question answer example case problem
-    end beginning start middle top bottom left right basics idea concept meaning reason reasons cause steps latest
-    current largest smallest biggest highest lowest longest shortest fastest only main pros cons advantage advantages
-    disadvantages same news president universe planet ocean language terminal command line cloud
-""")
-"""Things there is one of for everybody, or that a request means in general."""
-
+    world sun moon earth internet web weather sky sea time day week month year morning evening night weekend future past
+    moment present user users public government economy market law brain heart body difference best worst most least
+    first second third following next rest whole entire way point fact question answer example case problem end
+    beginning start middle top bottom left right basics idea concept meaning reason cause steps latest oldest newest
+    current largest smallest biggest highest lowest longest shortest fastest slowest cheapest nearest only main pros
+    cons advantage advantages same news president universe planet ocean language terminal command line cloud last
+""")  # unique for everybody, or meant in general
 OWN_GENERIC = _words("""
-    name question opinion mind understanding goal problem case own apologies mistake bad part turn life knowledge
-    behalf code codebase guess thought thoughts point view request message first second
+    name question opinion mind understanding goal problem case own apologies mistake bad part turn life knowledge behalf
+    code codebase guess thought point view request message first second
 """)
-"""After "my": part of how one speaks."""
+KINDS = _words(
+    "library module framework algorithm method class keyword operator protocol law word letter variable environment"
+)
+AROUND_US = _words("machine computer system host directory folder repo repository conversation chat session week month")
 
+# --- sentences
+
+LEAD_INS = _words("""
+    please pls plz u kindly now then also and so ok okay hey hi hello well just can could would will you i we want need
+    like to let lets go ahead try quickly again thanks great first next finally help me
+""")  # before the verb of an order
+FUNCTION_WORDS = _words("""
+    a about after all also am an and any anything are around as at be because been before behind being below between
+    both but by can could did do does doing done down during each every everything for from get gets got had has have
+    having he her here hers him his how i if in into is it isn its don doesn didn won just let me might more most must
+    my near no not nothing now of off ok on once one only onto or other our ours out over own per please she should
+    since so some someone something such than thanks that the their them then there these they this those through till
+    to today tomorrow too toward under until up us very via was we were what when where which while who whom whose why
+    will with without within would yes you your yours again instead still yet asap soon back
+""")
+QUESTION_WORDS = _words("what wat whats when where which who whom whose why how")
+YES_OR_NO = _words("is are was were does do did has have any")
+WISHES = _words("need want like let just can could would")
+ADVICE = _words("do does can could should would to")
+BE = _words("is are was were am be been has have had does do did will should can must = :")
+VERBS_OF_THOUGHT = _words("explain describe define list calculate compute derive prove suggest count teach name")
 ACTIONS = _words("""
-    deploy connect run restart start stop send email mail share upload publish merge push release book order reserve
-    buy schedule call cancel pay reply respond fix continue proceed resume finish complete undo revert retry redo
+    deploy connect run restart start stop send email mail share upload publish merge push release book order reserve buy
+    schedule call cancel pay reply respond fix continue proceed resume finish complete undo revert rollback retry redo
     update delete remove submit sync import export invite remind notify ping renew switch enable disable install
     configure rename move open close post print rerun repeat clean archive assign approve reject
-""")
-"""Verbs whose object has to be a thing that exists."""
-
-THINKING = _words("""
-    explain describe define compare list calculate compute derive prove suggest count teach name
-""")
-"""Verbs whose object may be a thing in general."""
-
-AROUND_US = _words("""
-    machine computer system host directory folder repo repository conversation chat session week month year morning
-    evening afternoon weekend time way case sentence
-""")
-"""After "this": what needs no antecedent."""
-
-KINDS = _words("""
-    library package module framework algorithm method function class command keyword operator tag attribute protocol
-    pattern principle language theorem law formula
-""")
-"""At the end of a definite phrase of several words: the words before are the name."""
-
-NUMERALS = _words("two three four five six seven eight nine ten dozen hundred thousand million")
-
-KIN = _words("mom mum mommy mummy dad daddy grandma grandpa granny")
-"""Persons one speaks of without "my"."""
-
+""")  # their object has to exist
+CREATIONS = _words("write create generate make draft build add design implement compose invent plan play translate")
 REPLIES = _words("""
     the yes yeah yep yup sure ok okay no nope again more next continue proceed go on ahead do it that this so please
     then now just one first second third last former latter both all none same option choice two retry redo done ja
-    nein oui non sí si please thanks thx
+    nein oui non sí si thanks thx
 """)
-MAKING = ACTIONS | _words(
-    "write create generate make draft draw build add design implement compose invent plan play translate"
-)
-"""Verbs that do or make something, and do not by themselves ask what a stored text says."""
-
 COURTESIES = _words("ok okay please thanks thx so now then")
-"""Replies that ask for nothing."""
+
+TEXT_ORDER = (
+    r"(?:(?:can|could|would|will) you )?(?:please )?(?:translate|proofread|rewrite|rephrase|paraphrase|correct"
+    r"|summari[sz]e|classify|spell|convert|format|sort|parse|anal[yi][sz]e|shorten|improve|polish|explain|count)"
+)  # the text behind its colon is what it is about
+STATEMENT = re.compile(
+    r"^\W*(?:please )?(?:remember|note|keep in mind|be aware|fyi|for your information|for future reference"
+    r"|for the record|from now on|save|store|memori[sz]e)\b(?! (?:when|what|how|where|who|which|me|the|our)\b)"
+    r"|\b(?:remember|note|keep in mind|memori[sz]e) (?:that|this|it)\W*$|\bplease (?:note|remember)\b"
+    r"|^\W*(?:my|our)\b[^?.]*\b(?:is|are|was|were)\b[^?]*$"
+    r"|^\W*i (?:prefer|like|live|work|use|am|always|never|don't)\b[^?]*$",
+    re.IGNORECASE,
+)  # gives something to remember instead of asking
+GENERAL_QUESTION = re.compile(
+    r"^\W*(?:(?:can|could|would|will) you |please )*(?:wh?at|how|why|who|when|where|which|explain|describe|define)\b",
+    re.IGNORECASE,
+)
+PERSONAL = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours|you|your)\b", re.IGNORECASE)
+ENGLISH = re.compile(r"\b(?:the|is|to|of|and|for|you|my|please)\b", re.IGNORECASE)
+
+# --- the past
+
+_THEN = r"(?:time|session|conversation|chat|discussion|trip|visit|call|meeting)\b"
+_WHEN = r"(?:week|month|year|quarter|sprint|night|weekend|spring|summer|autumn|fall|winter|season|christmas|\w+day)\b"
+_HABIT = r"(?:usual|normal|regular|standard|default|preferred|favou?rite|typical|customary|go-to)\b"
+_HABITUALLY = r"(?:usually|always|normally|typically|generally)"
+_PAST_VERB = (
+    r"(?:\w{2,}ed|said|told|gave|given|sent|made|wrote|had|bought|chose|went|saw|read|met|spoke|did|was|were|got|took"
+    r"|left|built|kept|paid|found|set|put)\b"
+)
+_NOUN = r"(?:the|that|those) (?:[\w-]+ ){1,3}"
+_WE = r"(?:i|we)(?:'d|'ve| had| have)? (?:\w+ )?"
+
+PAST = _phrases(rf"""
+    (?:{_NOUN}|(?:that|which|what|where|when|who|how|whom|as|than|like|way) ){_WE}{_PAST_VERB}
+    {_NOUN}(?:i|we) (?:like|use|love|prefer|follow)\b
+    (?:the [\w-]+|what|how|who) the (?:[\w-]+ ){{1,2}}{_PAST_VERB}(?! (?:to|by)\b)
+    (?:the way|what|how|which) (?:the )?\w+ (?:wants|likes|prefers|needs|expects|asked)\b
+    (?:i|we|you) {_HABITUALLY}\b
+    (?:did|have|had) (?:i|we)\b
+    do (?:i|we) (?:still )?have (?:any|an?|the|left)\b
+    we(?:'d|'ve| had| have)? (?:\w+ )?(?:agreed|discussed|decided|talked|settled|chose|picked|spoke)\b
+    i(?:'ve| have| had)? (?:already |once )?(?:(?:told|given|gave|sent|showed|shown) you|mentioned)\b
+    as (?:agreed|discussed|decided|usual|always|before|planned|promised|arranged|requested|previously|originally)\b
+    (?:like|as|than|same|way|from|of|since)\b[^.?!\n]{{0,40}}\b(?:last {_WHEN}|before\b|usual\b|yesterday\b)
+    (?:last|previous) {_THEN}|last {_WHEN}'s \w+|the other day\b|back then\b
+    (?:my|our|their|his|her|\w+'s) {_HABIT}|the usual\b|(?:my|our) preferences?\b
+    (?:to|than|like|as) what (?:it|they|this|that) (?:was|were|had|did|used)\b
+    where (?:did )?(?:we|i) (?:had )?(?:leave off|left off|stop|stopped|were)\b
+    you (?:still |even )?(?:remember|recall)\b|you know (?:why|what|which|who|where|how)\b
+    (?:know|remembered|learned|saved|stored|noted) about (?:me|us|my|our)\b|who am i\b
+""")
+POINTS_BACK = _phrases(rf"""
+    (?:earlier|previous(?:ly)?|once more|yesterday)\b|again\W*$
+    you(?:'d|'ve| had| have)? (?:\w+ )?{_PAST_VERB}
+    any (?:news|updates?|progress|luck)\b(?! (?:about|on|from|in|of)\b)
+    the (?:same|other|old|first|second|third|last) (?:one|thing|way|approach|version)s?\b|the same \w+
+""")  # perhaps only within this conversation
+
+# --- other languages
+
+LINKS = _words("and und et y e ed i de di von")  # a determiner holds beyond these
+FOREIGN_DETERMINERS = _words("""
+    der die das den dem des dieser diese dieses mein meine meinem meinen meiner unser unsere unseren vom zum zur im am
+    le la les l du des ce cet cette mon ma mes notre nos au aux el los las del al este esta mi mis nuestro nuestra
+    o os a as do da dos das no na ao esse essa meu minha nosso nossa pelo pela
+    il lo i gli dei degli della delle dell dello nel nella nell sul sulla alla all dal dalla questo questa mio mia
+""")
+FOREIGN_ORDER = re.compile(
+    r"^\W*(?!(?:explique|erklär|beschreib|décri|describ|trad[ui]|übersetz|explica|écri|escrib|schreib|compar))"
+    r"[^\W\d_]{3,}(?:[- ][^\W\d_]+){0,2} (?:le |la |les |l'|den |dem |das |die |el |los |las |il |lo )"
+    r"(?P<noun>[^\W\d_]{3,})",
+    re.IGNORECASE,
+)
+FOREIGN_PAST = re.compile(
+    # German
+    r"wie (?:beim |das |im )?(?:letzte[nsm]?|vorige[nsm]?) (?:mal|woche|monat|jahr)"
+    r"|^\W*(?:wie (?:heißt|ist|war|lautet)|was (?:ist|war)|wo|wann|wer|welche\w*)\b[^?]{0,30}\b(?:mein|unser)\w{0,2}\b"
+    r"|wie (?:immer|üblich|gewohnt|besprochen|vereinbart|abgemacht|gehabt|zuletzt)\b|\bletzte woche|\bneulich\b"
+    r"|\b(?:mein|unser|die|das|der|den)e?[rnms]? (?:übliche|gewohnte|bevorzugte|lieblings)\w*"
+    r"|habe? ich (?:dir|ihnen) (?:\w+ )?(?:gesagt|erzählt)|erinnerst du dich|weißt du noch"
+    # French
+    r"|comme (?:la dernière fois|d'habitude|convenu|toujours|avant|prévu|on a dit)|\bhabituel(?:le)?s?\b"
+    r"|(?:t'ai|vous ai|avais) (?:dit|parlé|montré)|tu te souviens|(?:que|dont) (?:j'ai|on a|nous avons) "
+    r"|\bpréférée?s?\b|^\W*(?:quel\w*|où|quand|qui) (?:est|sont|était)[^?]{0,20} (?:mon|ma|mes|notre|nos)\b"
+    # Spanish, Italian, Portuguese
+    r"|como (?:la última vez|siempre|acordamos|quedamos|de costumbre|antes|da última vez|sempre|combinamos|hablamos)"
+    r"|\b(?:lo|la|el) de siempre|\bhabitual(?:es)?\b|\bte (?:dije|conté|mencioné)|\brecuerdas\b|la semana pasada"
+    r"|^\W*(?:cuál\w*|dónde|cuándo|quién) (?:es|son|está|era)[^?]{0,20} (?:mi|mis|nuestr\w+)\b"
+    r"|come (?:l'ultima volta|al solito|sempre)"
+    # Chinese, Japanese, Korean
+    r"|上次|上回|昨天的|上一次|之前(?:说|提|讨论|聊|用|的)|老样子|照旧|像以前|说好|约定|平时|还记得|我(?:常用|喜欢)的"
+    r"|昨日の|続き|前回|いつもの|いつも(?:通り|どおり)|この前|先日|以前(?:話|言|の)|覚えて"
+    r"|지난번|저번|평소(?:처럼|대로)|늘 하던|기억나|전에 (?:말|얘기)",
+    re.IGNORECASE,
+)
+
+# --- terms that tell no stored thing from another
 
 WEAK = _terms("""
     add answer back big call change check code command complete content copy count create current data describe
-    description detail detailed different display document done download earlier empty entry error example exit
-    explain fact fail failed file find fine first fix found full function get give go good great help important info
-    information input item keep key know large last latest let line list load long look made make mean message method
-    more name need new next number ok old open order output page part please point print problem put question quick
-    read really reference remember report request response result return review run save say screen script search see
-    send set show shown size some start state status step stop store stored string succeed succeeded sum summarise
-    summarize summary sure take task tell test text thank thanks thing think time today token tokens tool tool_call
-    total try turn type update use used user value want way well what word work write wrong yes yesterday character
-    characters kb mb lines rows row json html csv txt md py exact exactly again before which about http https
-    www com org net
+    description detail different display document done download earlier empty entry error example exit explain fact
+    fail failed file find fine first fix found full function get give go good great help important info information
+    input item keep key know large last latest let line list load long look made make mean message method more name
+    need new next number ok old open order output page part please point print problem put question quick read
+    really reference remember report request response result return review run save say screen script search see
+    send set show size some start state status step stop store stored string succeed succeeded sum summarise
+    summarize summary sure take task tell test text thank thanks thing think time today token tool tool_call total
+    try turn type update use used user value want way well what word work write wrong yes yesterday character kb mb
+    rows json html csv txt md py exact exactly again before which about http https www com org net
 """)
-"""Said of nearly any request or any stored thing, so that they do not tell one from another; as terms."""

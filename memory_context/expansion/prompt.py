@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from ..credentials import masked
 from ..tokens import TokenCounter, cut_to_tokens
-from .models import CandidateReference, ExpansionRequest
+from .candidates import CandidateReference, ExpansionRequest
 
 __all__ = ["LEAST_PROMPT_TOKENS", "PROMPT", "ExpansionPrompt", "LightAnswer", "check_template"]
 

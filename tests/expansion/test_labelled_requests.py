@@ -1,4 +1,8 @@
-"""How well the rules do on labelled requests. `dev` was looked at while they were written, `held_out` was not."""
+"""Precision and recall of the rules on labelled requests.
+
+`dev` and `written` were looked at while the rules were written, `held_out` was not. The author of the rules labelled
+`written`, for ambiguity only.
+"""
 
 import json
 from dataclasses import dataclass
@@ -52,7 +56,7 @@ def scores(split: str) -> tuple[Score, Score]:
         ambiguous.hits += is_ambiguous and answer.is_ambiguous
         ambiguous.false_alarms += answer.is_ambiguous and not is_ambiguous
         ambiguous.misses += is_ambiguous and not answer.is_ambiguous
-        told, wanted = {one.key for one in answer.expansions}, set(case["expand"])
+        told, wanted = {one.key for one in answer.expansions}, set(case.get("expand", ()))
         expansions.hits += len(told & wanted)
         expansions.false_alarms += len(told - wanted)
         expansions.misses += len(wanted - told)
@@ -64,11 +68,14 @@ def scores(split: str) -> tuple[Score, Score]:
     [
         ("dev", "ambiguous", 0.95, 0.9),
         ("dev", "expansions", 0.85, 0.7),
-        ("held_out", "ambiguous", 0.75, 0.6),
+        ("written", "ambiguous", 0.9, 0.8),
+        ("held_out", "ambiguous", 0.75, 0.65),
         ("held_out", "expansions", 0.8, 0.7),
     ],
 )
-def test_the_rules_are_as_good_as_they_were(split: str, what: str, least_precision: float, least_recall: float):
+def test_rules_reach_precision_and_recall_on_labelled_requests(
+    split: str, what: str, least_precision: float, least_recall: float
+):
     """Floors a little below what was measured; `pytest -s` shows the figures."""
     score = scores(split)[what == "expansions"]
     print(f"\n{split}, {what}: {score}")

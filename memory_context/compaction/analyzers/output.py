@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from ...references import shorten
-from ...text import Passage
+from ..excerpt import Passage
 
 __all__ = [
     "FACTS",
