@@ -1,4 +1,4 @@
-"""What a part of the package needs beyond the core: a missing library is told in one line, with its extra."""
+"""Optional dependencies: an error names the extra that installs a missing library."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(extra: str, what: str) -> Generator[None, None, None]:
-    """Import libraries of an extra inside of this.
+    """Import libraries of an extra in this context.
 
     Args:
-        extra: The extra of memory-context that installs them.
-        what: What needs them, as the subject of the error.
+        extra: Extra of memory-context that installs them.
+        what: Subject of the error, such as "the chat server".
 
     Raises:
-        ImportError: One is missing; says how to install it.
+        ImportError: A library is missing; says how to install it.
     """
     try:
         yield

@@ -1,10 +1,8 @@
 """The HTTP server of a command: uvicorn with bounded connections, stopped by signals within seconds.
 
-uvicorn waits for ever for the rest of a header, and takes any number of connections. Here a connection that does not
-complete a header in time is closed, and when there are as many as allowed, the one that has waited longest makes room.
-
-Promises: whoever sends nothing, or slowly, keeps nobody out; no connection is closed while its request is answered;
-SIGTERM and SIGINT stop the server and let the caller close what it has.
+uvicorn waits for ever for the rest of a header, and takes any number of connections. Here a connection without a
+complete header in time is closed, and a surplus one takes the place of the idle one that waited longest. No connection
+is closed while its request is answered.
 """
 
 import asyncio
@@ -21,7 +19,7 @@ from .runtime import Timer
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as HttpProtocol
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
-else:  # h11's or httptools', by what is installed; they have the same members
+else:  # of h11 or httptools, whichever is installed; they have the same members
     from uvicorn.protocols.http.auto import AutoHTTPProtocol as HttpProtocol
 
 __all__ = ["ConnectionLimits", "bounded_config", "check_port", "serve_until_stopped"]
@@ -31,12 +29,11 @@ _STOP_SECONDS = 5
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """How many connections a server has, and how long one may take to ask something.
+    """Limits of a server's connections.
 
     Attributes:
-        connections: The most connections at a time.
-        header_seconds: How long the header of a request may take, counted from its first byte or the connection's
-            beginning.
+        connections: Most connections at a time.
+        header_seconds: Time for a header to arrive, from its first byte or the connection's beginning.
 
     Raises:
         ValueError: One of them is not above zero.
@@ -52,26 +49,16 @@ class ConnectionLimits:
 
 
 def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings: Any) -> uvicorn.Config:
-    """Return a configuration of uvicorn whose connections are bounded.
-
-    Args:
-        app: The ASGI application.
-        limits: The bounds; None for the defaults.
-        **settings: Whatever else `uvicorn.Config` takes.
-    """
+    """Return a configuration of uvicorn with bounded connections; `settings` are further ones of `uvicorn.Config`."""
     limits = limits or ConnectionLimits()
-    # uvicorn refuses requests beyond its own limit with a 503: when every connection is at work, nobody can make room
+    # uvicorn answers 503 beyond its own limit: for the case that every connection is at work
     settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}
     settings.setdefault("timeout_graceful_shutdown", _STOP_SECONDS)
     return uvicorn.Config(app, http=_bounded_protocol(limits), **settings)
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuse a port that is taken, before anything is started for it.
-
-    Raises:
-        OSError: It is taken, or the address is not this machine's; says what to do.
-    """
+    """Raise OSError, with the remedy, if a port is taken or an address is not this machine's."""
     if not port:
         return
     try:
@@ -85,11 +72,7 @@ def check_port(host: str, port: int) -> None:
 
 
 async def serve_until_stopped(server: uvicorn.Server) -> None:
-    """Serve until SIGTERM or SIGINT.
-
-    Args:
-        server: The server; the sockets it opens are closed at the end.
-    """
+    """Serve until SIGTERM or SIGINT."""
 
     # uvicorn raises the signal again when it has stopped: without a handler the process would end before the store
     def stop(*_: object) -> None:
@@ -101,11 +84,9 @@ async def serve_until_stopped(server: uvicorn.Server) -> None:
 
 
 def _bounded_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    waiting: dict[HttpProtocol, Timer] = {}  # those that asked nothing yet, the longest first
+    waiting: dict[HttpProtocol, Timer] = {}  # idle connections, oldest first
 
     class BoundedProtocol(HttpProtocol):
-        """One connection; waits for a header, or has a request at work."""
-
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             if len(self.connections) > limits.connections and waiting:

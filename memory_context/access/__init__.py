@@ -3,19 +3,9 @@
 Plain ASGI, so that the chat server, the MCP server and a Chainlit application share one implementation.
 """
 
-from .bodies import (
-    BodyLimits,
-    BodyRefusal,
-    BoundedJson,
-    ClientGone,
-    check_json,
-    off_the_loop,
-    read_body,
-    replayed,
-)
+from .authentication import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
+from .bodies import BodyLimits, BodyRefusal, BoundedJson, ClientGone, check_json, off_the_loop, read_body, replayed
 from .gate import Gate, GateRules, Refusal
-from .proxy import ProxyRefusal, TrustedProxy
-from .tokens import Tokens, UsageError, is_loopback
 
 __all__ = [
     "BodyLimits",

@@ -1,9 +1,7 @@
-"""Bodies of requests: how much, how deep and how slowly JSON may come, decided before anything parses it.
+"""Limits of request bodies: bytes, time, and the values and nesting of JSON, counted before it is parsed.
 
-A parser turns one byte into up to a hundred of memory, and validation turns one element into an error with a text. So
-what a body would become is counted first, on the bytes: `check_json` takes about a millisecond a megabyte.
-
-Promises: no body is read past its limit or its deadline; one with too many values or too deep a nesting is not parsed.
+A parser turns one byte into up to a hundred of memory, and validation turns one element into an error with a text.
+`check_json` counts on the bytes, at about a millisecond a megabyte.
 """
 
 import asyncio
@@ -18,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from ..runtime import in_thread_if_large
 
 __all__ = [
+    "PROBLEM",
     "BodyLimits",
     "BodyRefusal",
     "BoundedJson",
@@ -26,12 +25,15 @@ __all__ = [
     "off_the_loop",
     "read_body",
     "replayed",
+    "send_json",
 ]
+
+PROBLEM = b"application/problem+json"
 
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _VALUE_BYTES = 64  # punctuation, blanks and numbers, on average
-_LONGEST_NUMBER = 4_300  # characters; Python reads no longer one
+_LONGEST_NUMBER = 4_300  # characters, Python's limit
 _LONG_NUMBER = re.compile(rb"[0-9+.eE-]{%d}" % (_LONGEST_NUMBER + 1))
 
 _Result = TypeVar("_Result")
@@ -45,10 +47,10 @@ class BodyLimits:
     """Limits of one request body.
 
     Attributes:
-        size_bytes: The most bytes.
-        values: The most values: elements of arrays and members of objects, at all depths together.
+        size_bytes: Most bytes.
+        values: Most elements of arrays and members of objects, at all depths together.
         depth: Most levels of nested arrays and objects.
-        seconds: How long it may take to arrive.
+        seconds: Time to arrive.
 
     Raises:
         ValueError: One of them is not above zero.
@@ -66,13 +68,7 @@ class BodyLimits:
 
 
 class BodyRefusal(Exception):
-    """A body is not taken; the text says what to send instead.
-
-    Args:
-        kind: `too-large`: more bytes or values than allowed. `too-slow`: not here in time. `not-json`: nested too deep,
-            or nothing that JSON can be.
-        detail: What to send instead.
-    """
+    """A body over a limit, or too deep for JSON; the text says what to send instead."""
 
     def __init__(self, kind: Literal["too-large", "too-slow", "not-json"], detail: str) -> None:
         super().__init__(detail)
@@ -91,16 +87,11 @@ class ClientGone(Exception):
 async def read_body(
     receive: Callable[[], Awaitable[Mapping[str, Any]]], limits: BodyLimits, announced: bytes | str = ""
 ) -> bytes:
-    """Return the body of a request, read no further than its limits.
-
-    Args:
-        receive: The ASGI channel of the request.
-        limits: How many bytes and seconds.
-        announced: The Content-Length header; a length over the limit is refused unread.
+    """Return the body of a request; one over a limit, or with such a Content-Length in `announced`, is not read on.
 
     Raises:
-        BodyRefusal: It is too large, or not here in time.
-        ClientGone: The client went away.
+        BodyRefusal: It is too large or too slow.
+        ClientGone: The client closed the connection.
     """
     length = announced.decode("latin-1") if isinstance(announced, bytes) else announced
     if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limits.size_bytes):
@@ -125,17 +116,14 @@ def _too_large(limits: BodyLimits) -> BodyRefusal:
 
 
 def check_json(body: bytes, limits: BodyLimits) -> None:
-    """Return if a body, should it be JSON, has few enough values, and none too deep.
-
-    Strings are cut out first, so that what stands in them counts nothing; of the rest, commas and brackets are counted.
-    Of a body that is no JSON this says nothing, but what a parser reads of it before it fails is within the limits.
+    """Count commas and brackets of JSON outside of its strings; a parser of other text fails within the limits.
 
     Raises:
         BodyRefusal: There are more values (`too-large`), or they are nested deeper (`not-json`).
     """
-    if b"\0" in body:  # UTF-16 and UTF-32, which some parsers read and this does not
+    if b"\0" in body:  # UTF-16 and UTF-32, which some parsers accept
         raise BodyRefusal("not-json", "send JSON in UTF-8")
-    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # now every quote begins or ends a string
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # every quote left begins or ends a string
     most_quotes = 4 * limits.values + 4  # a member has two strings at most
     pieces = bare.split(b'"', most_quotes + 1)
     has_all = len(pieces) <= most_quotes + 1
@@ -152,12 +140,12 @@ def check_json(body: bytes, limits: BodyLimits) -> None:
 
 
 async def off_the_loop(function: Callable[[bytes], _Result], body: bytes) -> _Result:
-    """Return what a function makes of a body; of a large one in a thread, so that other requests are answered."""
+    """Call a function with a body, in a thread if that is large."""
     return await in_thread_if_large(len(body) / 3, function, body)
 
 
 def replayed(body: bytes, receive: _Receive) -> _Receive:
-    """Return a channel that gives a body which was read, and then what the channel before gives."""
+    """Return an ASGI channel that gives a body again, then goes on."""
     whole: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> _Message:
@@ -167,19 +155,14 @@ def replayed(body: bytes, receive: _Receive) -> _Receive:
 
 
 class BoundedJson:
-    """ASGI middleware for applications that parse JSON themselves: they get only bodies within the limits.
-
-    Args:
-        app: The application.
-        limits: What a body of JSON may be; other types are handed on unread.
-    """
+    """ASGI middleware that passes on JSON bodies within limits, and other media types unread."""
 
     def __init__(self, app: Callable[[Any, _Receive, _Send], Awaitable[None]], limits: BodyLimits) -> None:
         self._app = app
         self._limits = limits
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
-        """Serve one request, or refuse its body with a problem (RFC 9457)."""
+        """Serve a request, or refuse its body with a problem (RFC 9457)."""
         headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
         if scope["type"] == "http" and b"json" in headers.get(b"content-type", b"").lower():
             try:
@@ -188,15 +171,17 @@ class BoundedJson:
             except ClientGone:
                 return
             except BodyRefusal as refusal:
-                await _refuse(refusal, send)
+                type_ = f"urn:problem-type:memory-context:{refusal.kind}"
+                problem = {"type": type_, "status": refusal.status, "detail": str(refusal)}
+                await send_json(send, refusal.status, problem)
                 return
             receive = replayed(body, receive)
         await self._app(scope, receive, send)
 
 
-async def _refuse(refusal: BodyRefusal, send: _Send) -> None:
-    type_ = f"urn:problem-type:memory-context:{refusal.kind}"
-    body = json.dumps({"type": type_, "status": refusal.status, "detail": str(refusal)}).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+async def send_json(send: _Send, status: int, value: Mapping[str, Any], media_type: bytes = PROBLEM) -> None:
+    """Send a response of JSON."""
+    body = json.dumps(value).encode()
+    headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,24 +1,18 @@
-"""The gate: which names a server answers to, and which pages may write to it.
+"""The gate: Host, Origin and Sec-Fetch-Site are checked against DNS rebinding and cross-site requests.
 
-A browser sends requests of any page a person visits, with the cookies of the server and to addresses that only this
-machine reaches. Two headers tell such requests from those of the server's own pages:
-
-- `Host` is the name the page asked for. A foreign name that was bound to this machine (DNS rebinding) is not listed.
-- `Origin` and `Sec-Fetch-Site` say which page asks. No page can set or drop them.
-
-Promises: no request reaches the application under a name that is not listed, and none that writes comes from a foreign
-page; WebSockets included. A program sends neither Origin nor Sec-Fetch-Site and is let in, unless a cookie alone says
-who asks on a public name. A refusal names the setting that would allow the request.
+A browser sends requests of any page, with the server's cookies and to addresses that only this machine reaches. `Host`
+is the name that the page asked for; `Origin` and `Sec-Fetch-Site` name the page, and no page can set or drop them.
+Requests and WebSockets pass under listed names only, writes from own pages and from programs, which send neither.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from .tokens import is_loopback
+from .authentication import is_loopback
+from .bodies import PROBLEM, send_json
 
 __all__ = ["Gate", "GateRules", "Refusal"]
 
@@ -36,12 +30,7 @@ _SHOWN_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why a request is not let in.
-
-    Attributes:
-        kind: `foreign-host` or `foreign-page`.
-        detail: What was refused and which setting allows it.
-    """
+    """A forbidden request; the detail names the setting that allows it."""
 
     kind: Literal["foreign-host", "foreign-page"]
     detail: str
@@ -53,28 +42,24 @@ class Refusal:
 
     @property
     def title(self) -> str:
-        """The same for every refusal of this kind."""
+        """The kind in words."""
         return "Not a name of this server" if self.kind == "foreign-host" else "Pages of other origins may not do this"
 
     def problem(self) -> Mapping[str, Any]:
-        """Return it as a problem (RFC 9457)."""
+        """Return the refusal as a problem (RFC 9457)."""
         type_ = f"urn:problem-type:memory-context:{self.kind}"
         return {"type": type_, "title": self.title, "status": self.status, "detail": self.detail}
 
 
 @dataclass(frozen=True)
 class GateRules:
-    """Names and origins of a server.
-
-    Loopback names and the address that a connection came in on are always allowed, at any port. A page is one of the
-    server's own if the Host header names its origin.
+    """Names and origins of a server; loopback names and the connection's own address are always allowed.
 
     Attributes:
-        hosts: Further names, such as `chat.example.org` or `chat.example.org:8443`; `*` for any.
-        origins: Other origins whose pages may write, such as `https://app.example.org`; `*` for any. It may still grow.
-        loopback_pages: Whether pages of this machine's other ports may write, such as a local inspector.
-        host_setting: Names the setting behind `hosts`, for refusals.
-        origin_setting: Names the setting behind `origins`, for refusals.
+        hosts: Public names, such as `chat.example.org` or `chat.example.org:8443`; `*` for any.
+        origins: Other origins whose pages may write, such as `https://app.example.org`; `*` for any. May grow.
+        loopback_pages: Whether pages of this machine's other ports may write.
+        host_setting: Setting to name in refusals, like `origin_setting`.
     """
 
     hosts: Collection[str] = ()
@@ -84,11 +69,7 @@ class GateRules:
     origin_setting: str = "origins"
 
     def refusal(self, scope: Mapping[str, Any]) -> Refusal | None:
-        """Return why a request or WebSocket is not let in; None if it is.
-
-        Args:
-            scope: Its ASGI scope.
-        """
+        """Return the refusal of a request or WebSocket, by its ASGI scope; None if it may pass."""
         given = _Headers(scope["headers"])
         return self._host_refusal(given, scope) or self._page_refusal(given, scope)
 
@@ -143,13 +124,7 @@ class GateRules:
 
 
 class Gate:
-    """ASGI middleware that refuses what the rules do not let in.
-
-    Args:
-        app: The application.
-        rules: What is let in.
-        body_of: Makes the JSON body of a refusal; None for a problem (RFC 9457).
-    """
+    """ASGI middleware that applies rules; `body_of` makes a refusal's JSON, by default a problem (RFC 9457)."""
 
     def __init__(
         self, app: App, rules: GateRules, body_of: Callable[[Refusal], Mapping[str, Any]] | None = None
@@ -159,7 +134,7 @@ class Gate:
         self._body_of = body_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or connection, or refuse it."""
+        """Serve a request or connection, or refuse it."""
         refusal = self._rules.refusal(scope) if scope["type"] in ("http", "websocket") else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -167,23 +142,18 @@ class Gate:
             await receive()
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": refusal.title})
         else:
-            media_type = b"application/json" if self._body_of else b"application/problem+json"
-            body = json.dumps((self._body_of or Refusal.problem)(refusal)).encode()
-            headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
-            await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+            media_type = b"application/json" if self._body_of else PROBLEM
+            await send_json(send, refusal.status, (self._body_of or Refusal.problem)(refusal), media_type)
 
 
 class _Headers:
-    """The headers of a scope, each with all its values."""
-
     def __init__(self, headers: Collection[tuple[bytes, bytes]]) -> None:
         self._values: dict[bytes, list[str]] = {}
         for name, value in headers:
             self._values.setdefault(name.lower(), []).append(value.decode("latin-1").strip())
 
     def one(self, name: str) -> str | None:
-        """Return the only value of a header; None if there is none or there are several."""
+        """Return the value of a header; None if it is missing or repeated."""
         values = self._values.get(name.encode(), [])
         return values[0] if len(values) == 1 else None
 
@@ -195,7 +165,7 @@ class _Headers:
 
 
 def _split(address: str) -> tuple[str, int | None]:
-    """Return host and port of an address, both empty if it cannot be read."""
+    """Return host and port of an address, empty for a malformed one."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
@@ -215,7 +185,7 @@ def _is_listed(host: str, listed: Collection[str]) -> bool:
 
 
 def _same_address(name: str, address: str | None) -> bool:
-    """Whether a name is the address that a connection came in on; no foreign name can be, as it is not an address."""
+    """Whether a name is the connection's own address, which no foreign name can be."""
     try:
         return _plain_address(name) == _plain_address(address or "")
     except ValueError:
