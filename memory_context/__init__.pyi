@@ -1,7 +1,7 @@
 from .archive import Archiver, ResumeReport
 from .archive.report import ResumeOutcome
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .compaction import Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Passage, Reader, Reading, Result
+from .compaction import Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Reader, Reading, Result
 from .context import (
     LightModelChoice,
     MemoryContext,
@@ -82,6 +82,7 @@ from .store import (
 )
 from .store.limits import TransactionKind, Waits
 from .store.session_locks import AdvisoryClaims
+from .text import Passage
 from .tokens import TokenCounter
 from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
 from .transcript import Arithmetic, Offered, PartId, Transcript

@@ -14,14 +14,13 @@ from itertools import islice
 from typing import Any, cast
 
 from ..references import one_line
-from ..text.definitions import definitions_in
-from ..text.words import is_name, reads_as_order
+from ..text import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens
 from .analysis import Reading
 from .analyzers.wrapper import Unwrapped, unwrapped
 from .compactor import Compacted, Hint, Result
-from .excerpt import ELISION_TOKENS, Label, Passage, excerpt
-from .names import ranked_names, stands_whole
+from .excerpt import ELISION_TOKENS, Label, excerpt
+from .names import is_name, ranked_names, reads_as_order, stands_whole
 from .outliers import telling_lines
 
 __all__ = ["composed", "read_anything"]

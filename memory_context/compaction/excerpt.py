@@ -6,20 +6,13 @@ by these, with a few around them. What is left out is named by its lines (charac
 and by what is defined there, so that the agent can ask for just that.
 """
 
-import math
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
 
-from ..escaping import to_utf8
-from ..patterns import LinePattern
 from ..references import shorten
-from ..text.words import words_in, words_shared
+from ..text import Passage, error_lines, line_relevance, words_in
 from ..tokens import TokenCounter, cut_to_tokens
 
-__all__ = ["Label", "Passage", "error_lines", "excerpt", "render_passages"]
+__all__ = ["Label", "Passage", "excerpt", "render_passages"]
 
 HEAD_SHARE, TAIL_SHARE = 0.6, 0.4
 """Of the budget, when nothing is known of what matters in between."""
@@ -34,17 +27,6 @@ FIRST_ELISION_TOKENS = 60
 ELISION_TOKENS = 30
 """What each further one costs, with what is defined in the gap."""
 
-_ERROR = LinePattern(
-    r"\b(?:\w*Error|\w*Exception|error|ERROR|[Ff]atal|FATAL|[Pp]anic)\b[^:\n]{0,20}: *\S"  # ValueError: …
-    r"|^ *(?:FAILED|FAIL|ERROR|FATAL|E  )\b|^Traceback \(|\bfailed\b"
-    r"|(?:[Pp]ermission|[Aa]ccess) denied|[Nn]o such file|command not found"
-)
-_NO_REPORT = re.compile(r"\s*(?:\d+[:\t ]\s*)?(?:except\b|raise\b|#|//|\*|\"\"\"|'''|>|<)")
-"""How lines of source code begin that speak of errors without reporting one, after a line number perhaps."""
-_SEARCHED_CHARACTERS = 2_000_000
-_EXAMINED_MATCHES = 1000
-_LONGEST_ERROR_LINE = 300
-
 _LONGEST_LINE = 240
 _WEIGHED_CHARACTERS = 60_000
 _AROUND_LINES = 3
@@ -52,14 +34,6 @@ _LANDMARK, _ERROR_LINE = 1.0, 2.0
 _SHARE_OF_HIGH = 50
 _LABELS_OF_A_GAP = 4
 _LABEL_CHARACTERS = 40
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A stretch of a text, by its characters, from 0, end exclusive."""
-
-    start: int
-    end: int
 
 
 Label = tuple[Passage, str]
@@ -205,13 +179,8 @@ class _Middle:
         return windows
 
     def _by_words(self, wanted: frozenset[str]) -> list[float]:
-        having = words_shared([self._content[start:end].rstrip("\n") for start, end in self._lines], wanted)
-        counts = Counter(term for terms in having.values() for term in terms)
-        weights = {term: math.log(1 + len(self._lines) / count) for term, count in counts.items()}
-        values = [0.0] * len(self._lines)
-        for number, terms in having.items():
-            values[number] = sum(weights[term] for term in sorted(terms))
-        if not having:
+        values = line_relevance([self._content[start:end].rstrip("\n") for start, end in self._lines], wanted)
+        if not any(values):
             return values
         high = sorted(values)[-max(1, len(values) // _SHARE_OF_HIGH)] or max(values)
         return [min(value / high, 1.5) for value in values]
@@ -239,38 +208,6 @@ def _blurred(values: Sequence[float]) -> list[float]:
             for other in range(max(number - _AROUND_LINES, 0), min(number + _AROUND_LINES + 1, len(values))):
                 blurred[other] += value * (1 - abs(other - number) / (_AROUND_LINES + 1))
     return blurred
-
-
-def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]:
-    """Return lines between two characters that report an error; of a very long line, the part around it."""
-    found: list[Passage] = []
-    for match_start, match_end in _error_spans(content, start, min(end, start + _SEARCHED_CHARACTERS)):
-        if found and match_start < found[-1].end:
-            continue
-        line_start = max(content.rfind("\n", start, match_start) + 1, start, match_start - _LONGEST_ERROR_LINE // 2)
-        line_end = content.find("\n", match_end, end)
-        line_end = min(end if line_end < 0 else line_end, line_start + _LONGEST_ERROR_LINE)
-        if _NO_REPORT.match(content, line_start):
-            continue
-        found.append(Passage(line_start, line_end))
-        if len(found) == limit:
-            break
-    return found
-
-
-def _error_spans(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where a word that reports an error stands, in characters; no more than are worth examining."""
-    window = content[start:end]
-    data = to_utf8(window)
-    has_long_characters = len(data) != len(window)
-    byte, character = 0, 0
-    for span in islice(_ERROR.spans(data, 0, len(data), deadline=math.inf), _EXAMINED_MATCHES):
-        match_start, match_end = span
-        if has_long_characters:  # count on from the match before
-            character += len(data[byte : span[0]].decode("utf-8", "surrogatepass"))
-            length = len(data[span[0] : span[1]].decode("utf-8", "surrogatepass"))
-            byte, match_start, match_end = span[0], character, character + length
-        yield start + match_start, start + match_end
 
 
 def render_passages(

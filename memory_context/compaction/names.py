@@ -13,11 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from ..text.definitions import DEFINITION
-from ..text.words import parts_beside, parts_in, words_in, words_shared
+from ..text import DEFINITION, line_relevance, parts_in, shared_parts, shared_words, words_in
 
-__all__ = ["analysed_text", "ranked_names", "stands_whole"]
+__all__ = ["analysed_text", "is_name", "ranked_names", "reads_as_order", "stands_whole"]
 
 ANALYSED_CHARACTERS = 48_000
 _HEAD_SHARE, _TAIL_SHARE = 0.6, 0.2
@@ -28,18 +28,15 @@ _LEAST_NUMBER = 7  # characters: shorter ones are amounts and counts, and stand 
 _NEAR_LINES = 4
 _LINES_OF_A_BLOCK = 8
 
-# what a name has about it, and what that is worth, in log-odds
+# the worth of what is known of a name, in log-odds
 _NEAR_ANSWER = 0.6
 _IN_TASKS_BLOCK = 2.4
-_IN_ANSWERS_BLOCK = -3.0  # what the answer is about has just been dealt with; what the task is about comes next
 _IMPORTED = 1.3
-_CALLED = 0.8
-_REPEATED = 0.4  # for each factor of e
-_SHARE_IN_ANSWER = 0.5
 _SHARE_IN_TASK = 1.3
 _PARTS_IN_TASK = 0.8
+_PARTS_IN_ANSWER = 0.5
 _COST = -0.7  # for each factor of e in length
-_KNOWN = 1.0  # at most: what a reader says matters
+_KNOWN = 1.0  # at most: the analyzer's names
 _SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotted": -0.6}
 
 _ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # only from the first backslash of a run: linear time
@@ -60,6 +57,19 @@ _PADDED = re.compile(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
 _URN = re.compile(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
 _IMPORT = re.compile(r"\s*(?:\d+[\t :]\s*)?(?:import|from|#include|use|require|using)\b")
 _PLACE = re.compile(r"(.*?[^:])(?::\d+){1,2}")
+_ORDER = re.compile(
+    r"\b(?:ignor|disregard|forget|overrid)\w*\b[^.\n]{0,40}\b(?:instructions?|prompts?|rules)\b"
+    r"|\byou (?:are now|must now|must immediately)\b|\bsystem prompt\b",
+    re.IGNORECASE,
+)
+_ORDER_IN_A_NAME = re.compile(
+    r"\b(?:ignor|disregard|forget|overrid)[a-z]*\b.{0,40}\b(?:previous|prior|above|earlier|all|your|these|those)\b.{0,40}"
+    r"\b(?:instructions?|prompts?|rules|orders)\b|\byou (?:are now|must|should|have to)\b|^please\b",
+    re.IGNORECASE,
+)
+_JOINTS = str.maketrans("_-./\\:", "      ")
+_FILE_NAME = re.compile(r"[^\s/\\][^/\\]*\.[A-Za-z0-9]{1,5}")
+_MOST_WORDS_OF_A_NAME = 6
 
 
 def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] = ()) -> Iterator[str]:
@@ -67,42 +77,55 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
 
     Args:
         content: Any text; of a large one only parts are analysed.
-        task: What the agent works for: what is near these words comes first.
+        task: What the agent works for; names near these words come first.
         answer: What it said and called after it had seen the content.
-        known: Names of which it is known that they matter in this sort of content, the most important first.
+        known: Names that matter in this sort of content, the most important first.
     """
     worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
     analysed = analysed_text(content, f"{answer}\n{task}")
     lines = _lines(analysed)
-    task_terms, answer_terms = words_in(task), words_in(answer)
-    task_parts, answer_parts = parts_in(task), parts_in(answer)
-    near = _Nearness(lines, task_terms, answer_terms)
+    task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
+    near_answer = _relative(_spread(line_relevance(lines, words_in(answer))))
+    near_task = _block_relevance(lines, task_words)
     fields = _fields(analysed)
     found = [name for name in _found_in(lines, known) if name.text in worth or len(name.lines) > fields[name.text]]
     texts = [name.text for name in found]
-    of_task, of_either = words_shared(texts, task_terms), parts_beside(texts, task_parts | answer_parts)
+    of_words, of_parts = shared_words(texts, task_words), shared_parts(texts, task_parts | answer_parts)
     scored: list[tuple[float, int, str]] = []
     for order, name in enumerate(found):
         text = name.text
-        answer_near, task_block, answer_block = near.to(name.lines)
-        score = _SHAPES.get(name.shape, 0.0) + worth.get(text, 0.0) + _NEAR_ANSWER * answer_near
-        score += _IN_TASKS_BLOCK * task_block
-        score += _IN_ANSWERS_BLOCK * answer_block
-        if name.is_imported:
-            score += _IMPORTED
-        if name.is_called:
-            score += _CALLED
-        if len(name.lines) > 1:
-            score += _REPEATED * min(math.log(len(name.lines)), 3)
-        if order in of_task:
-            score += _SHARE_IN_TASK * _share(words_in(text), task_terms)
-        if parts := of_either.get(order):
-            score += _PARTS_IN_TASK * _share(parts, task_parts)
-            score += _SHARE_IN_ANSWER * _share(parts, answer_parts)
-        scored.append((-score - _COST * math.log(len(text) / 3.5), order, text))
+        score = _SHAPES.get(name.shape, 0.0) + worth.get(text, 0.0) + _COST * math.log(len(text) / 3.5)
+        score += _NEAR_ANSWER * max(map(near_answer.__getitem__, name.lines))
+        score += _IN_TASKS_BLOCK * max(map(near_task.__getitem__, name.lines))
+        score += _IMPORTED * name.is_imported
+        if order in of_words:
+            score += _SHARE_IN_TASK * _share(words_in(text), task_words)
+        if order in of_parts:
+            parts = parts_in(text)
+            score += _PARTS_IN_TASK * _share(parts, task_parts) + _PARTS_IN_ANSWER * _share(parts, answer_parts)
+        scored.append((-score, order, text))
     scored.sort()
     for _, _, text in scored:
         yield text
+
+
+def reads_as_order(text: str) -> bool:
+    """Whether a text tells its reader to drop its instructions: no tool's result has a reason to."""
+    return _ORDER.search(text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may be listed as a name: an identifier, path, URL, code or proper name, and no order.
+
+    Several words are a path, or each longer one begins with a capital or a digit: a sentence is not a name.
+    """
+    if _ORDER_IN_A_NAME.search(text.translate(_JOINTS)):
+        return False
+    words = text.split()
+    if len(words) < 2 or "/" in text or "\\" in text or _FILE_NAME.fullmatch(text):
+        return True
+    telling = [word for word in words if len(word) > 3]
+    return len(words) <= _MOST_WORDS_OF_A_NAME and not any(word[0].islower() for word in telling)
 
 
 def stands_whole(name: str, text: str) -> bool:
@@ -223,11 +246,10 @@ class _Name:
     shape: str
     lines: list[int] = field(default_factory=list[int])
     is_imported: bool = False
-    is_called: bool = False
 
 
 def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
-    """Return the names in some lines, those that are known first."""
+    """Return the names in some lines, the known ones first."""
     found: dict[str, _Name] = {}
     for text in known:
         if "\n" not in text and (shape := _shape(text)) is not None:
@@ -243,13 +265,12 @@ def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
                 name.lines.append(number)
                 if is_import is None:
                     is_import = _IMPORT.match(line) is not None
-                if is_import:
-                    name.is_imported = True
+                name.is_imported |= is_import
     return list(found.values())
 
 
 def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
-    """Return the names in a run, as they are in what was found; put there if they are new."""
+    """Return the names in a run; new ones are added to `found`."""
     if run.isalpha() and (run.islower() or run.istitle()):
         return []  # an ordinary word
     names: list[_Name] = []
@@ -259,44 +280,16 @@ def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
             if (shape := _shape(text)) is None:
                 continue
             name = found[text] = _Name(text, shape)
-        if run[-1] == "(":
-            name.is_called = True
         names.append(name)
     return names
 
 
-class _Nearness:
-    """How much the lines of a content have to do with the task and with the answer, each from 0 to 1.
-
-    Attributes:
-        answer: By line: with the answer, a few lines around included.
-        task_block: By line: the definition or section it stands in, with the task.
-        answer_block: The same with the answer.
-    """
-
-    def __init__(self, lines: Sequence[str], task: frozenset[str], answer: frozenset[str]) -> None:
-        having = words_shared(lines, task | answer)
-        counts = Counter(term for terms in having.values() for term in terms)
-        weights = {term: math.log(1 + len(lines) / count) for term, count in counts.items()}
-        by_task, by_answer = [0.0] * len(lines), [0.0] * len(lines)
-        for line, terms in having.items():
-            by_task[line] = sum(weights[term] for term in sorted(terms & task))
-            by_answer[line] = sum(weights[term] for term in sorted(terms & answer))
-        self.answer = _relative(_spread(by_answer))
-        starts = [0, *(number for number, line in enumerate(lines) if number and DEFINITION.match(line))]
-        blocks = list(zip(starts, [*starts[1:], len(lines)], strict=True))
-        self.task_block = _of_blocks(by_task, blocks)
-        self.answer_block = _of_blocks(by_answer, blocks)
-
-    def to(self, lines: Sequence[int]) -> tuple[float, float, float]:
-        """Return the greatest of each in these lines."""
-        if len(lines) == 1:
-            return self.answer[lines[0]], self.task_block[lines[0]], self.answer_block[lines[0]]
-        return (
-            max(map(self.answer.__getitem__, lines)),
-            max(map(self.task_block.__getitem__, lines)),
-            max(map(self.answer_block.__getitem__, lines)),
-        )
+def _block_relevance(lines: Sequence[str], wanted: frozenset[str]) -> list[float]:
+    """Return for each line, from 0 to 1, what the best lines of its definition or section say about wanted words."""
+    values = line_relevance(lines, wanted)
+    starts = [0, *(number for number, line in enumerate(lines) if number and DEFINITION.match(line)), len(lines)]
+    sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(starts)]
+    return _relative([value for length, value in sums for _ in range(length)])
 
 
 def _spread(values: Sequence[float]) -> list[float]:
@@ -307,12 +300,6 @@ def _spread(values: Sequence[float]) -> list[float]:
             for other in range(max(number - _NEAR_LINES, 0), min(number + _NEAR_LINES + 1, len(values))):
                 spread[other] = max(spread[other], value * (1 - abs(other - number) / (_NEAR_LINES + 1)))
     return spread
-
-
-def _of_blocks(values: Sequence[float], blocks: Sequence[tuple[int, int]]) -> list[float]:
-    """Return by line what the lines of its block that say most say together."""
-    sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in blocks]
-    return _relative([value for length, value in sums for _ in range(length)])
 
 
 def _relative(values: list[float]) -> list[float]:

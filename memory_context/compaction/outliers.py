@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from ..text.words import reads_as_order
+from ..text import Passage, error_lines
 from .analyzers.output import frame_of, lines_in
-from .excerpt import Passage, error_lines
+from .names import reads_as_order
 
 __all__ = ["telling_lines"]
 

@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Literal
 
 from ..references import shorten
-from ..text.words import words_in
-from .excerpt import error_lines
+from ..text import error_lines, words_in
 
 __all__ = ["SalientFact", "Statement", "salient_facts"]
 

@@ -11,10 +11,10 @@ import re
 from ..escaping import to_utf8
 from ..references import one_line
 from ..text import query_terms, terms_of
-from ..text.words import reads_as_order
 from ..tokens import TokenCounter, cut_to_tokens
 from .compactor import Hint, Result
 from .excerpt import excerpt, render_passages
+from .names import reads_as_order
 from .salient import SalientFact, Statement, salient_facts
 
 __all__ = [

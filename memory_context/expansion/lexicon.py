@@ -2,7 +2,7 @@
 
 import re
 
-from ..text import terms_of
+from .. import text
 
 # fmt: off
 __all__ = [
@@ -15,12 +15,12 @@ __all__ = [
 # fmt: on
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _words(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(term for word in text.split() for term in terms_of(word))
+def _terms(words: str) -> frozenset[str]:
+    return frozenset(term for word in words.split() for term in text.terms_of(word))
 
 
 def _phrases(phrases: str) -> re.Pattern[str]:
@@ -64,14 +64,10 @@ LEAD_INS = _words("""
     please pls plz u kindly now then also and so ok okay hey hi hello well just can could would will you i we want need
     like to let lets go ahead try quickly again thanks great first next finally help me
 """)  # before the verb of an order
-FUNCTION_WORDS = _words("""
-    a about after all also am an and any anything are around as at be because been before behind being below between
-    both but by can could did do does doing done down during each every everything for from get gets got had has have
-    having he her here hers him his how i if in into is it isn its don doesn didn won just let me might more most must
-    my near no not nothing now of off ok on once one only onto or other our ours out over own per please she should
-    since so some someone something such than thanks that the their them then there these they this those through till
-    to today tomorrow too toward under until up us very via was we were what when where which while who whom whose why
-    will with without within would yes you your yours again instead still yet asap soon back
+FUNCTION_WORDS = text.ENGLISH_STOP_WORDS | _words("""
+    anything around asap back behind below didn doesn don done down every everything get gets got instead isn let might
+    must near nothing now ok one onto per please since someone something soon still thanks till today tomorrow toward us
+    via within without won yes yet
 """)
 QUESTION_WORDS = _words("what wat whats when where which who whom whose why how")
 YES_OR_NO = _words("is are was were does do did has have any")
@@ -154,12 +150,7 @@ POINTS_BACK = _phrases(rf"""
 # --- other languages
 
 LINKS = _words("and und et y e ed i de di von")  # a determiner holds beyond these
-FOREIGN_DETERMINERS = _words("""
-    der die das den dem des dieser diese dieses mein meine meinem meinen meiner unser unsere unseren vom zum zur im am
-    le la les l du des ce cet cette mon ma mes notre nos au aux el los las del al este esta mi mis nuestro nuestra
-    o os a as do da dos das no na ao esse essa meu minha nosso nossa pelo pela
-    il lo i gli dei degli della delle dell dello nel nella nell sul sulla alla all dal dalla questo questa mio mia
-""")
+FOREIGN_DETERMINERS = frozenset[str]().union(*text.FOREIGN_DETERMINERS.values())
 FOREIGN_ORDER = re.compile(
     r"^\W*(?!(?:explique|erklär|beschreib|décri|describ|trad[ui]|übersetz|explica|écri|escrib|schreib|compar))"
     r"[^\W\d_]{3,}(?:[- ][^\W\d_]+){0,2} (?:le |la |les |l'|den |dem |das |die |el |los |las |il |lo )"

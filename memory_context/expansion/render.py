@@ -4,15 +4,13 @@ Pure. The fence carries a hash of what it encloses, so no stored text can hold t
 """
 
 import hashlib
-import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..escaping import to_utf8
 from ..references import shorten
 from ..store import Chunk, chunks_of
-from ..text import query_terms, terms_of
+from ..text import query_terms, relevance, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
 
 __all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "best_passages", "render_retrieved"]
@@ -160,8 +158,7 @@ def _characters_before_the_point(passage: str, beginning: str, request: str) -> 
     wanted = set(query_terms(request))
     lines = passage.split("\n")
     having = [wanted & set(terms_of(line)) for line in lines]
-    counts = Counter(term for terms in having for term in terms)
-    values = [sum(1 / counts[term] for term in terms) for terms in having]
+    values = relevance(dict(enumerate(having)), len(lines))
     best = max(range(len(lines)), key=lambda number: (values[number], -number))
     if not values[best] or best <= beginning.count("\n") - _LINES_AFTER_THE_POINT:
         return 0
@@ -210,10 +207,8 @@ def _shares(chosen: Sequence[_Prepared], room: int) -> list[int]:
 def _scored(chunks: Sequence[Chunk], request: str) -> list[tuple[Chunk, float]]:
     """Return passages with what they say about the request: its terms, weighed by how few of the passages have them."""
     wanted = set(query_terms(request))
-    having = [wanted & set(terms_of(chunk.text)) for chunk in chunks]
-    counts = Counter(term for terms in having for term in terms)
-    weights = {term: math.log(1 + (len(chunks) - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
-    return [(chunk, sum(weights[term] for term in sorted(terms))) for chunk, terms in zip(chunks, having, strict=True)]
+    having = {index: wanted & set(terms_of(chunk.text)) for index, chunk in enumerate(chunks)}
+    return list(zip(chunks, relevance(having, len(chunks)), strict=True))
 
 
 def _render(lead: str, shown: Sequence[tuple[str, str]]) -> str:

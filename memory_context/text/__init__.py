@@ -1,7 +1,4 @@
-"""What a text holds: its words and terms, its definitions.
-
-Below search, compaction and expansion, so that all of them see the same words.
-"""
+"""Words and terms of texts, definitions and reports of errors in them; shared by search, compaction and expansion."""
 
 import lazy_loader
 

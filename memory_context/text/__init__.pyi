@@ -1,17 +1,51 @@
+from .landmarks import (
+    DEFINITION,
+    KEYWORDS,
+    MODIFIERS,
+    Definition,
+    Passage,
+    definitions_in,
+    error_lines,
+    line_number,
+)
+from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS
+from .relevance import line_relevance, relevance
 from .tokenize import (
     TERM_LIMIT_CHARACTERS,
     folded,
+    parts_in,
     query_terms,
     query_words,
+    shared_parts,
+    shared_words,
     telling_terms,
     terms_of,
+    words_in,
 )
 
 __all__ = [
+    "CODE_STOP_WORDS",
+    "DEFINITION",
+    "ENGLISH_STOP_WORDS",
+    "FOREIGN_DETERMINERS",
+    "FOREIGN_STOP_WORDS",
+    "KEYWORDS",
+    "MODIFIERS",
     "TERM_LIMIT_CHARACTERS",
+    "Definition",
+    "Passage",
+    "definitions_in",
+    "error_lines",
     "folded",
+    "line_number",
+    "line_relevance",
+    "parts_in",
     "query_terms",
     "query_words",
+    "relevance",
+    "shared_parts",
+    "shared_words",
     "telling_terms",
     "terms_of",
+    "words_in",
 ]

@@ -1,31 +1,38 @@
-"""The terms a text is found by, the same for what is stored and for what is asked.
+"""The tokenizer: words of a text as they are written, the parts of names, and the stemmed terms a search looks up.
 
-Agents' texts mix prose with names from code, and people ask for the one in words of the other. So a word becomes its
-English stem, and a name is a term as a whole and in its parts: `src/LoginHandler.py` is found by itself, and by
+Agents' texts mix prose with names from code, and people ask for the one in words of the other. So a term is the English
+stem of a word, and a name is a term as a whole and in its parts: `src/LoginHandler.py` is found by itself, and by
 `LoginHandler.py`, `login_handler`, "login handlers" and `py`. Texts in scripts without spaces become overlapping pairs
-of characters. Takes any str, in linear time; a term never has what Postgres `text` refuses.
+of characters. Compaction compares words as they are written, which is several times faster than stemming them. All
+functions take any str and are linear in its length; a term never holds what Postgres `text` refuses.
 """
 
 import hashlib
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import Protocol
 
 import Stemmer
 
+from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_STOP_WORDS, HOMOGRAPHS
+
 __all__ = [
     "QUERY_LIMIT_CHARACTERS",
     "QUERY_LIMIT_TERMS",
     "TERM_LIMIT_CHARACTERS",
     "folded",
+    "parts_in",
     "query_terms",
     "query_words",
+    "shared_parts",
+    "shared_words",
     "telling_terms",
     "terms_of",
+    "words_in",
 ]
 
 TERM_LIMIT_CHARACTERS = 64
@@ -42,8 +49,10 @@ _JOINTS = (re.compile(r"://|[:@+]+"), re.compile(r"[/\\]+"), re.compile(r"\."))
 _NAME_JOINT = re.compile(r"[-_]+")
 _BACKSLASHES = re.compile(r"\\+")
 _NUMBERS = re.compile(r"\d+\.\d+(?:\.\d+)*")
-_PARTS = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^A-Za-z0-9]+")
+_PART = r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 """login|Handler, HTTP|Server, URLs, sha|256."""
+_PARTS = re.compile(rf"{_PART}|[^A-Za-z0-9]+")
+_ASCII_PARTS = re.compile(_PART)
 _SHORTEST_MEAN_PART = 3
 """A name with more than two parts that are shorter than this on average is no words: a hash, base64."""
 _HASH = re.compile(r"(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
@@ -69,24 +78,49 @@ _LETTER = re.compile("[" + "".join(map(chr, _LETTERS)) + "]")
 _ENDLESS = re.compile("([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})")
 _CACHED_TOKENS = 1 << 14
 
-_FUNCTION_WORDS = """
-a about after again all also am an and any are as at be because been before being between both but by can could did do
-does doing during each few for from further had has have having he her here hers herself him himself his how i if in
-into is it its itself just me more most my myself no nor not of off on once only or other our ours ourselves out over
-own same shall she should so some such than that the their theirs them themselves then there these they this those
-through to too under until up very was we were what when where which while who whom whose why will with would you your
-yours yourself yourselves
-"""
-_OTHER_FUNCTION_WORDS = """
-aber auch auf aus bei das dass dem den der des ein eine einen einer eines ich im ist mit nicht oder sie sind und unser
-unsere vom von wie wir zum zur au aux avec ce cette ces dans de du elle est et il je le les leur mais mon nous ou par
-pas que qui sa ses sont tu un une vos votre vous al como con del el ella en es esta este la las lo los mas mi nuestra
-nuestro para pero por se sin su sus una unas unos y ao aos as com da das do dos ela ele em essa esse foi na nas nem no
-nos o os ou pela pelo por qual quais seu sua um uma umas uns ai alla alle anche che chi della delle dello di e gli i
-nel nella non nostra nostro per piu quale quali questa questo sono sul sulla uno
-"""
-_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 _QUERY_LIMIT_WORDS = 16
+
+_WORD = re.compile(r"[^\W\d]\w{2,}")
+_WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
+_ASCII_WORD_OR_BREAK = re.compile(_WORD_OR_BREAK.pattern, re.ASCII)  # the same of ASCII, in two thirds of the time
+_PART_OR_BREAK = re.compile(rf"{_PART}|\n")
+_COMMON_WORDS = ENGLISH_STOP_WORDS | CODE_STOP_WORDS
+
+
+def words_in(text: str) -> frozenset[str]:
+    """Return the words and names of a text as they are written, without stop words."""
+    return frozenset(_WORD.findall(text)) - _COMMON_WORDS
+
+
+def parts_in(text: str) -> frozenset[str]:
+    """Return the parts of the words and names of a text in lower case, without stop words and single characters."""
+    return frozenset(part.lower() for part in _ASCII_PARTS.findall(text) if len(part) > 1) - _COMMON_WORDS
+
+
+def shared_words(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
+    """Return the wanted words of each line that has any, by its index; no line may have a line break.
+
+    All lines are scanned at once, which is several times faster than one by one.
+    """
+    text = "\n".join(lines)
+    pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
+    return _by_line(pattern.findall(text), wanted)
+
+
+def shared_parts(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
+    """Return the wanted parts of each line that has any, as `shared_words` does."""
+    return _by_line(map(str.lower, _PART_OR_BREAK.findall("\n".join(lines))), wanted)
+
+
+def _by_line(found: Iterable[str], wanted: frozenset[str]) -> dict[int, set[str]]:
+    shared: dict[int, set[str]] = {}
+    index = 0
+    for text in found:
+        if text == "\n":
+            index += 1
+        elif text in wanted:
+            shared.setdefault(index, set()).add(text)
+    return shared
 
 
 def terms_of(text: str) -> list[str]:
@@ -113,7 +147,7 @@ def query_terms(text: str) -> list[str]:
         half = QUERY_LIMIT_CHARACTERS // 2
         text = f"{text[:half]} {text[-half:]}"
     tokens = _tokens_of(text)
-    said = [token for token in tokens if token.casefold() not in _STOP_WORDS]
+    said = [token for token in tokens if token.casefold() not in ENGLISH_STOP_WORDS]
     terms = _distinct_terms(said) or _distinct_terms(tokens)
     if len(terms) > QUERY_LIMIT_TERMS:
         kept = set(sorted(terms, key=len, reverse=True)[:QUERY_LIMIT_TERMS])
@@ -124,7 +158,7 @@ def query_terms(text: str) -> list[str]:
 def query_words(text: str) -> list[str]:
     """Return words of a query as they are written, longest first, to look for where there are no terms yet."""
     text = text[:QUERY_LIMIT_CHARACTERS]
-    tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in _STOP_WORDS)
+    tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in ENGLISH_STOP_WORDS)
     return sorted(tokens, key=len, reverse=True)[:_QUERY_LIMIT_WORDS]
 
 
@@ -135,8 +169,8 @@ def telling_terms(terms: Iterable[str]) -> list[str]:
 
 @cache
 def _stop_terms() -> frozenset[str]:
-    words = f"{_FUNCTION_WORDS} {_OTHER_FUNCTION_WORDS}".split()
-    return frozenset(words) | frozenset(chain.from_iterable(map(_terms_of_token, words)))
+    words = ENGLISH_STOP_WORDS.union(*FOREIGN_STOP_WORDS.values()) - (HOMOGRAPHS - ENGLISH_STOP_WORDS)
+    return words.union(chain.from_iterable(map(_terms_of_token, words)))
 
 
 def _distinct_terms(tokens: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast, get_args
 
-from ..compaction.excerpt import error_lines
+from ..text import error_lines
 
 __all__ = ["LONG_LINE_CHARACTERS", "Role", "Unit", "units_of"]
 

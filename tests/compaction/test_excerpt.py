@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Passage, excerpt, render_passages
-from memory_context.compaction.excerpt import error_lines
+from memory_context.text import error_lines
 from memory_context.tokens import default_token_counter
 
 counter = default_token_counter()

@@ -11,7 +11,7 @@ from memory_context.compaction.analysis import Reading
 from memory_context.compaction.analyzers.json import read_json
 from memory_context.compaction.analyzers.wrapper import unwrapped
 from memory_context.compaction.compactor import Result
-from memory_context.compaction.excerpt import Passage
+from memory_context.text import Passage
 from memory_context.tokens import default_token_counter
 
 from .sound import spoiled

@@ -7,9 +7,9 @@ headers of its hunks, so that a changed line that looks like a header is not tak
 import re
 from dataclasses import dataclass, field
 
+from ...text import KEYWORDS, Passage
 from ..analysis import Reading
 from ..compactor import Result
-from ..excerpt import Passage
 from .calls import FILE_PRINTERS, call_of
 from .output import NAMES, count_lines, described, fact, frame_of, lines_in, windows
 
@@ -20,9 +20,7 @@ _SNIFFED_CHARACTERS = 100_000
 _START = re.compile(r"^(?:diff --git |diff --cc |--- [^\n]{1,500}\n\+\+\+ [^\n]{1,500}\n@@ )", re.MULTILINE)
 _HUNK = re.compile(r"@@+ -\d{1,9}(?:,(\d{1,9}))? (?:-\d[\d,]{0,19} )?\+\d{1,9}(?:,(\d{1,9}))? @@+ ?(.{0,200})")
 _GIT_PATHS = re.compile(r"diff --git \"?a/(.{1,400}?)\"? \"?b/(.{1,400})")
-_CONTEXT_NAME = re.compile(
-    r"(?:def|class|func|fn|function|struct|interface|impl|module|trait)\s(?:\([^)]{0,80}\) )?(\w+)"
-)
+_CONTEXT_NAME = re.compile(rf"(?:{KEYWORDS})\s(?:\([^)]{{0,80}}\) )?(\w+)")
 _NOTES = {"new file mode": "new", "deleted file mode": "deleted", "rename to ": "renamed", "Binary files ": "binary"}
 _PATCH_SUFFIXES = (".diff", ".patch")
 _FACTS = 10

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from ...references import shorten
-from ..excerpt import Passage
+from ...text import Passage
 
 __all__ = [
     "FACTS",

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from ...escaping import to_utf8
+from ...text import Passage
 from ..analysis import Reading
 from ..compactor import Result
-from ..excerpt import Passage
 from .calls import Call, call_of
 from .logs import COMPILERS, INTERESTING, TOOLS, classify, outcome_of
 from .output import FACTS, LONGEST_LINE, NAMES, Frame, count_lines, described, fact, frame_of, windows

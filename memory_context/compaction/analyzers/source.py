@@ -9,7 +9,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import Any, cast
 
-from ...text.definitions import Definition, definitions_in, line_number
+from ...text import Definition, definitions_in, line_number
 from ..analysis import Reading
 from ..compactor import Result
 from .calls import FILE_PRINTERS, Call, call_of

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from ..excerpt import Passage
+from ...text import Passage
 from .literals import Literal, escape_pattern, read_literal
 
 __all__ = ["Unwrapped", "unwrapped"]

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from memory_context.text import KEYWORDS, MODIFIERS
+
 __all__ = ["CHUNK_CHARACTERS", "INDEXED_CHARACTERS", "Chunk", "chunks_of"]
 
 CHUNK_CHARACTERS = 1_000
@@ -22,8 +24,7 @@ _LONGEST = CHUNK_CHARACTERS + _SHORTEST
 _BEGINNING = re.compile(
     r"(?<=\n)(?=[^\r\n])(?:(?<=\n\n)|(?<=\n\r\n)"  # a paragraph
     r"|(?=#{1,6} |={3,} |-{3,} |diff --git |@@ |<h[1-6]\b"  # a heading
-    r"|(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|pub(?:\(\w+\))?) ){0,4}"
-    r"(?:def|class|func|function|fn|interface|struct|enum|trait|impl|type|module|namespace|CREATE) ))"
+    rf"|{MODIFIERS}(?:{KEYWORDS}|namespace|CREATE) ))"
 )
 """Where something begins; every alternative looks at a bounded number of characters."""
 

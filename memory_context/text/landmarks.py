@@ -1,0 +1,127 @@
+"""Lines that tell where to look in a text: definitions, headings, reports of errors. One pattern each for all users."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from ..escaping import to_utf8
+from ..patterns import LinePattern
+
+__all__ = [
+    "DEFINITION",
+    "KEYWORDS",
+    "MODIFIERS",
+    "Definition",
+    "Passage",
+    "definitions_in",
+    "error_lines",
+    "line_number",
+]
+
+MODIFIERS = (
+    r"(?:(?:export|default|public|private|protected|internal|static|abstract|final|async"
+    r"|pub(?:\([^()\n]{1,20}\))?) ){0,4}"
+)
+KEYWORDS = r"def|class|function|func|fn|struct|interface|enum|trait|impl|type|module"
+"""Parts of the pattern of a definition, for patterns that look for definitions among other things."""
+_NUMBER = r"(?:(?P<number>\d{1,7})(?:[\t→]| ?[:|] ?| |$))"  # as `cat -n` and tools that read files put before lines
+DEFINITION = re.compile(
+    rf"^(?P<indent>[ \t]*)(?:{_NUMBER}(?P<inner>[ \t]*))?(?P<signature>{MODIFIERS}(?P<kind>{KEYWORDS})\s+"
+    r"(?:\([^()\n]{0,80}\) )?(?P<name>\w[\w.]*)[^\n]{0,110}|#{1,6} \S[^\n]{0,110})",
+    re.MULTILINE,
+)
+_LINE_NUMBER = re.compile(rf"[ \t]*{_NUMBER}")
+_DEFINITIONS = 2000
+
+_ERROR = LinePattern(
+    r"\b(?:\w*Error|\w*Exception|error|ERROR|[Ff]atal|FATAL|[Pp]anic)\b[^:\n]{0,20}: *\S"  # ValueError: …
+    r"|^ *(?:FAILED|FAIL|ERROR|FATAL|E  )\b|^Traceback \(|\bfailed\b"
+    r"|(?:[Pp]ermission|[Aa]ccess) denied|[Nn]o such file|command not found"
+)
+"""RE2: Python's `re` takes 35 times as long."""
+_NO_REPORT = re.compile(r"\s*(?:\d+[:\t ]\s*)?(?:except\b|raise\b|#|//|\*|\"\"\"|'''|>|<)")
+"""Beginnings of lines of source code that speak of errors without reporting one, after a line number perhaps."""
+_SEARCHED_CHARACTERS = 2_000_000
+_EXAMINED_MATCHES = 1000
+_LONGEST_ERROR_LINE = 300
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A stretch of a text, by its characters, from 0, end exclusive."""
+
+    start: int
+    end: int
+
+
+class Definition(NamedTuple):
+    """A line that defines something.
+
+    Attributes:
+        start: Offset of the signature in the text.
+        end: Offset behind it.
+        number: The line number in front of it; None without one.
+        indent: Characters before the signature, without a line number.
+        kind: The keyword, such as `def`; empty for a heading.
+        name: The defined identifier; empty for a heading.
+        signature: The line, without the punctuation at its end.
+    """
+
+    start: int
+    end: int
+    number: int | None
+    indent: int
+    kind: str
+    name: str
+    signature: str
+
+
+def definitions_in(text: str, start: int = 0, end: int | None = None) -> Iterator[Definition]:
+    """Yield the definitions and headings between two offsets of a text, in order; at most 2,000."""
+    matches = DEFINITION.finditer(text, start, len(text) if end is None else end)
+    for match in islice(matches, _DEFINITIONS):
+        indent = match["indent"] if match["inner"] is None else match["inner"]
+        number = None if match["number"] is None else int(match["number"])
+        kind, name, signature = match["kind"] or "", match["name"] or "", match["signature"].rstrip("{:( \r")
+        yield Definition(match.start("signature"), match.end(), number, len(indent), kind, name, signature)
+
+
+def line_number(line: str) -> int | None:
+    """Return the line number that a tool put in front of a line, or None."""
+    match = _LINE_NUMBER.match(line)
+    return int(match["number"]) if match else None
+
+
+def error_lines(content: str, start: int, end: int, limit: int) -> list[Passage]:
+    """Return up to `limit` lines between two offsets that report an error; of a very long line, the part around it."""
+    found: list[Passage] = []
+    for match_start, match_end in _error_spans(content, start, min(end, start + _SEARCHED_CHARACTERS)):
+        if found and match_start < found[-1].end:
+            continue
+        line_start = max(content.rfind("\n", start, match_start) + 1, start, match_start - _LONGEST_ERROR_LINE // 2)
+        line_end = content.find("\n", match_end, end)
+        line_end = min(end if line_end < 0 else line_end, line_start + _LONGEST_ERROR_LINE)
+        if _NO_REPORT.match(content, line_start):
+            continue
+        found.append(Passage(line_start, line_end))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _error_spans(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield offsets of words that report an error, in characters."""
+    window = content[start:end]
+    data = to_utf8(window)
+    has_long_characters = len(data) != len(window)
+    byte, character = 0, 0
+    for span in islice(_ERROR.spans(data, 0, len(data), deadline=math.inf), _EXAMINED_MATCHES):
+        match_start, match_end = span
+        if has_long_characters:  # count on from the match before
+            character += len(data[byte : span[0]].decode("utf-8", "surrogatepass"))
+            length = len(data[span[0] : span[1]].decode("utf-8", "surrogatepass"))
+            byte, match_start, match_end = span[0], character, character + length
+        yield start + match_start, start + match_end

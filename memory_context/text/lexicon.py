@@ -1,0 +1,73 @@
+"""Stop words by language: words that say nothing about what a text is about."""
+
+from collections.abc import Mapping
+
+__all__ = ["CODE_STOP_WORDS", "ENGLISH_STOP_WORDS", "FOREIGN_DETERMINERS", "FOREIGN_STOP_WORDS", "HOMOGRAPHS"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ENGLISH_STOP_WORDS = _words("""
+    a about after again all also am an and any are as at be because been before being between both but by can could did
+    do does doing during each few for from further had has have having he her here hers herself him himself his how i
+    if in into is it its itself just me more most my myself no nor not of off on once only or other our ours ourselves
+    out over own same shall she should so some such than that the their theirs them themselves then there these they
+    this those through to too under until up very was we were what when where which while who whom whose why will with
+    would you your yours yourself yourselves
+""")
+
+CODE_STOP_WORDS = _words("""
+    class code def false file files get import let line lines need new none now null one return see self set true use
+    using
+""")
+"""Words of source code and of requests about it; they tell no two outputs of a tool apart."""
+
+FOREIGN_DETERMINERS: Mapping[str, frozenset[str]] = {
+    "de": _words("""
+        der die das den dem des dieser diese dieses diesem diesen mein meine meinem meinen meiner unser unsere unserem
+        unseren unserer vom zum zur im am
+    """),
+    "fr": _words("le la les l du des ce cet cette ces mon ma mes notre nos votre vos au aux"),
+    "es": _words("el los la las del al este esta estos estas mi mis nuestro nuestra nuestros nuestras su sus"),
+    "pt": _words("o os a as do da dos das no na nos nas ao aos esse essa meu minha nosso nossa pelo pela"),
+    "it": _words("""
+        il lo la le l i gli del dei degli della delle dell dello nel nella nell sul sulla sull ai al alla alle all dal
+        dalla questo questa mio mia nostro nostra
+    """),
+}
+"""Articles, possessives and demonstratives, alone or joined to a preposition; without accents, as terms are folded."""
+
+FOREIGN_STOP_WORDS: Mapping[str, frozenset[str]] = {
+    "de": FOREIGN_DETERMINERS["de"]
+    | _words("""
+        aber auch auf aus bei bitte dass ein eine einen einem einer eines er es fur gibt hat ich in ist kann mal mir mit
+        nach nicht noch nur oder sie sind steht uber um und von war warum was welche welcher welches wer wie wir wo zeig
+        zeige
+    """),
+    "fr": FOREIGN_DETERMINERS["fr"]
+    | _words("""
+        avec c comment d dans de donne elle est et il ils j je leur mais me moi montre n nous on ou par pas pour
+        pourquoi qu que quel quelle quelles quels qui s sa se ses son sont sur tu un une vous y dit
+    """),
+    "es": FOREIGN_DETERMINERS["es"]
+    | _words("""
+        con como cual cuales cuando cuanto dame de donde e ella en es eso hay lo mas me muestra para pero por que quien
+        se sin son tu un una unas uno unos y
+    """),
+    "pt": FOREIGN_DETERMINERS["pt"]
+    | _words("""
+        aonde com como de e ela ele em era foi isso mais mostre nao nem ou para por qual quais quando quanto quem sao se
+        sem seu sua um uma umas uns
+    """),
+    "it": FOREIGN_DETERMINERS["it"]
+    | _words("""
+        anche che chi come con cosa cui da di dove e ed era ha ho in ma mi mostra non per perche piu quale quali quando
+        quanto se sono su tra un una uno
+    """),
+}
+"""Words of German, French, Spanish, Portuguese and Italian; without accents."""
+
+HOMOGRAPHS = _words("c come comment d dame die dove era fur hat j l mal n s son war")
+"""Foreign stop words that say something in an English query."""
