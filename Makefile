@@ -17,7 +17,7 @@ QUICK := tests/access/test_rules.py tests/agents/test_agents.py tests/archive/te
 N ?= 150
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo web_chat chainlit test quick live check format bench mutate schema wheel clean
+.PHONY: help demo web_chat chainlit test quick live check format bench mutate schema commands wheel clean
 
 help:
 	@echo "make demo    run the main job: an agent explores a code base, its context stays small (no API key needed)"
@@ -36,6 +36,8 @@ help:
 	@echo "             and 50,000 forged calls of a second user, of which none may bring back a text of the first"
 	@echo "make mutate  put N small faults into the package, one at a time: do the tests notice? (N=150 SEED=<a number>)"
 	@echo "make schema  write sql/postgresdb.sql anew, from the migrations"
+	@echo "make commands"
+	@echo "             write the table of docs/command-line.md anew, from the commands"
 	@echo "make wheel   build the wheel into dist/"
 	@echo "make clean   remove what was built"
 
@@ -78,6 +80,9 @@ mutate: $(VENV)/.for-mutation
 
 schema: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m tests.schema_file > sql/postgresdb.sql.new && mv sql/postgresdb.sql.new sql/postgresdb.sql
+
+commands: $(VENV)/.for-dev
+	@cd "$(ROOT)" && "$(BIN)/python" -m tests.command_table
 
 wheel: $(VENV)/.for-dev
 	@cd "$(ROOT)" && "$(BIN)/python" -m build --wheel

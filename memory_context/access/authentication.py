@@ -17,7 +17,7 @@ __all__ = ["ProxyRefusal", "Tokens", "TrustedProxy", "UsageError", "is_loopback"
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
-class UsageError(Exception):
+class UsageError(ValueError):
     """Unusable options of a command; the text says what to give instead."""
 
 

@@ -1,4 +1,4 @@
-"""The command `memory-context`. What a command needs is imported when it runs, so that help is there at once."""
+"""The command `memory-context`. Commands import what they need when they run, so help appears at once."""
 
 import sys
 

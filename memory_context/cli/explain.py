@@ -1,7 +1,7 @@
 """`explain`: a session's view, segment by segment: what the model saw last, or would see now, and why.
 
-Read from the archive and nothing else: the session is not claimed, nothing is written, and a process that is at work in
-it notices nothing. What that process has not archived yet is not in it.
+It reads the archive only: it claims no session and writes nothing, so a process at work in the session is not
+disturbed. What that process has not archived yet is not in it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import JsonOption, UrlOption, UserOption, harmless, print_json, print_table, run, say
-from .naming import SessionArgument, TranscriptOption, named_session
+from .console import harmless, print_json, print_table, say
+from .lookup import JsonOption, SessionArgument, TranscriptOption, UrlOption, UserOption, find_session, run
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory
@@ -39,22 +39,22 @@ def explain(
 ) -> None:
     """Explain what the model saw of a session, and why.
 
-    Each segment of the view with its source, its tokens and its state, what changed since the view before, and the
-    decisions behind it. The session may be in use: nothing in it changes.
+    Each segment of the view with its source, tokens and state, the changes since the view before, and the decisions
+    behind them. The session may be in use: nothing in it changes.
     """
     from ..policy import ContextPolicy
 
     policy = ContextPolicy() if token_budget is None else ContextPolicy(token_budget=token_budget)
-    seen = run(lambda store: _seen(store, user, session, agent, policy, is_now=now, with_texts=full), url)
+    explained = run(lambda store: _explain(store, user, session, agent, policy, is_now=now, with_texts=full), url)
     if as_json:
-        print_json(seen.as_dict())
+        print_json(explained.as_dict())
     else:
-        _print(seen)
+        _print(explained)
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """A view, what is to be said of it, and its texts if they were asked for, one for each segment."""
+class _Explanation:
+    """A view's report, remarks about it, and, if wanted, the text of each segment."""
 
     report: "ViewReport"
     texts: list[str] | None
@@ -69,10 +69,10 @@ class _Seen:
         return {"is_now": self.is_now, **report, "remarks": self.remarks}
 
 
-# --- what was seen
+# --- the view
 
 
-async def _seen(
+async def _explain(
     store: "MemoryStore",
     user: str | None,
     session_id: str,
@@ -81,15 +81,15 @@ async def _seen(
     *,
     is_now: bool,
     with_texts: bool,
-) -> _Seen:
+) -> _Explanation:
     from ..memory import AgentMemory
     from ..view import report
     from .replay import replay
 
-    named = await named_session(store, user, session_id)
-    whose = named.agent(agent)
-    archived = await named.archived(store, whose)
-    memory = AgentMemory(store, named.user_id, whose, named.session_id)
+    named = await find_session(store, user, session_id)
+    agent_id = named.agent(agent)
+    archived = await named.archived(store, agent_id)
+    memory = AgentMemory(store, named.user_id, agent_id, named.session_id)
     replayed = replay(archived, policy)
     before, after = replayed.views
     transcript = replayed.transcript
@@ -102,13 +102,12 @@ async def _seen(
         transcript, after = await _next_view(archived, memory, policy)
         if (transcript.task(policy.user_sources) or 0) >= replayed.transcript.state.shown:
             remarks.append("what the context would open for the waiting request is decided when it goes on")
-    shown = _shown(after)
-    told = report(transcript, before, after, policy.token_budget)
-    return _Seen(told, await _texts_of(shown, memory, transcript) if with_texts else None, is_now, remarks)
+    texts = await _texts_of(_segments(after), memory, transcript) if with_texts else None
+    return _Explanation(report(transcript, before, after, policy.token_budget), texts, is_now, remarks)
 
 
 async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "ContextPolicy") -> "tuple[Transcript, View]":
-    """Return the transcript as it would go on now, and the view of it; what is decided for it is kept nowhere."""
+    """Return the transcript as it would go on now, and its next view; no decision made for it is kept."""
     from ..archive.reading import restored
     from ..compaction import Compactors
     from ..offload import Offloader, restore_texts
@@ -121,35 +120,35 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
     transcript = restored(archived).transcript
     await restore_texts(transcript, memory)
     counter = default_token_counter()
-    await Offloader(transcript, memory, policy, counter, Compactors()).measure()  # a note on what is missing is new
+    await Offloader(transcript, memory, policy, counter, Compactors()).measure()  # counts notes on missing messages
     view = Budget(policy, counter, Renderer(policy, counter), session_tag(memory.session_id)).fit(transcript)
     transcript.decide(ViewShown(transcript.end))
     return transcript, view
 
 
-def _shown(view: "View") -> "list[tuple[Segment, str]]":
+def _segments(view: "View") -> "list[tuple[Segment, str]]":
     """Return each segment with its text, empty where only the store has it."""
     from ..messages import texts_of
 
-    shown: list[tuple[Segment, str]] = []
+    segments: list[tuple[Segment, str]] = []
     for message in view.messages:
         texts = iter([text for _, text in texts_of(message.message)])
-        shown += [(one, "(an image)" if one.kind == "image" else next(texts, "")) for one in message.segments]
-    return shown
+        segments += [(one, "(an image)" if one.kind == "image" else next(texts, "")) for one in message.segments]
+    return segments
 
 
 async def _texts_of(
-    shown: "Sequence[tuple[Segment, str]]", memory: "AgentMemory", transcript: "Transcript"
+    segments: "Sequence[tuple[Segment, str]]", memory: "AgentMemory", transcript: "Transcript"
 ) -> list[str]:
-    """Return the text of each segment; what only the store has is read there."""
-    missing = {one.keys[0] for one, text in shown if one.state == "full" and one.keys and not text}
+    missing = {one.keys[0] for one, text in segments if one.state == "full" and one.keys and not text}
     contents = await memory.retrieve_contents(missing, reader=None) if missing else {}
-    return [_text_of(one, text, contents, transcript) for one, text in shown]
+    return [text or _stored_text(one, contents, transcript) for one, text in segments]
 
 
-def _text_of(segment: "Segment", text: str, contents: Mapping[str, str], transcript: "Transcript") -> str:
-    if text or not segment.keys:
-        return text
+def _stored_text(segment: "Segment", contents: Mapping[str, str], transcript: "Transcript") -> str:
+    """Return a text that the archive does not have, as the view showed it."""
+    if not segment.keys:
+        return ""
     if segment.state == "full" and segment.part is not None:
         content = contents.get(segment.keys[0], f"({segment.keys[0]} was forgotten since)")
         stored = transcript[segment.position].part(segment.part[1]).stored
@@ -158,33 +157,28 @@ def _text_of(segment: "Segment", text: str, contents: Mapping[str, str], transcr
     return f"(of {', '.join(segment.keys)}, {segment.tokens:,} tokens; what it said is not archived any more)"
 
 
-# --- what is printed
+# --- output
 
 
-def _print(seen: _Seen) -> None:
-    told = seen.report
-    when = "would see now" if seen.is_now else "saw last"
-    budget = f" of {told.token_budget:,}" if told.token_budget is not None else ""
-    typer.echo(f"the model {when}: {told.tokens:,} tokens{budget}, {told.stable_tokens:,} unchanged at its head")
-    typer.echo(f"{told.head_in_words}\n" if told.head_in_words else "")
-    if seen.texts is None:
-        _print_segments(told.segments)
+def _print(explained: _Explanation) -> None:
+    report = explained.report
+    when = "would see now" if explained.is_now else "saw last"
+    budget = f" of {report.token_budget:,}" if report.token_budget is not None else ""
+    typer.echo(f"the model {when}: {report.tokens:,} tokens{budget}, {report.stable_tokens:,} unchanged at its head")
+    typer.echo(f"{report.head_in_words}\n" if report.head_in_words else "")
+    if explained.texts is None:
+        _print_segments(report.segments)
     else:
-        for segment, text in zip(told.segments, seen.texts, strict=True):
-            typer.echo(harmless(f"--- {_head(segment)}"))
-            typer.echo(harmless(text) + "\n")
-    if told.changes:
+        for segment, text in zip(report.segments, explained.texts, strict=True):
+            typer.echo(harmless(f"--- {_head(segment)}\n{text}\n"))
+    if report.changes:
         typer.echo("\nchanged since the view before:")
-    for change in told.changes:
-        typer.echo(
-            harmless(
-                f"  message {change.position + 1} {change.kind}: {change.before or 'not there'} -> "
-                f"{change.after or 'not there'} ({change.reason})"
-            )
-        )
-    for decided in told.decisions:
-        typer.echo(harmless(f"  decided: {decided}"))
-    for remark in seen.remarks:
+    for change in report.changes:
+        before, after = change.before or "not there", change.after or "not there"
+        typer.echo(harmless(f"  message {change.position + 1} {change.kind}: {before} -> {after} ({change.reason})"))
+    for decision in report.decisions:
+        typer.echo(harmless(f"  decided: {decision}"))
+    for remark in explained.remarks:
         say(f"Note: {remark}.")
 
 
@@ -197,7 +191,7 @@ def _print_segments(segments: "Iterable[Segment]") -> None:
             one.source,
             f"{one.tokens:,}",
             f"{one.full_tokens:,}" if one.full_tokens > one.tokens else "",
-            one.why or " ".join(one.keys),
+            _why(one),
         )
         for one in segments
     ]
@@ -209,6 +203,9 @@ def _head(segment: "Segment") -> str:
     size = f"{segment.tokens:,} tokens"
     if segment.full_tokens > segment.tokens:
         size += f" of {segment.full_tokens:,}"
-    beside = segment.why or " ".join(segment.keys)
-    said = (f"message {segment.position + 1}", segment.source, segment.kind, segment.state, size)
-    return ", ".join(said) + (f" ({beside})" if beside else "")
+    why = f" ({_why(segment)})" if _why(segment) else ""
+    return f"message {segment.position + 1}, {segment.source}, {segment.kind}, {segment.state}, {size}{why}"
+
+
+def _why(segment: "Segment") -> str:
+    return segment.why or " ".join(segment.keys)

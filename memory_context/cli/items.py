@@ -1,7 +1,6 @@
-"""`list`, `store` and `forget`: what is stored, item by item, how it comes and how it goes.
+"""`list`, `store` and `forget`: what is stored, item by item.
 
-The commands act for the user, so what one of the user's agents keeps from the others is listed and forgotten too; it is
-marked as private.
+Commands act for the user: they also list and forget items that one agent keeps private, marked as such.
 """
 
 import sys
@@ -11,24 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import (
-    ASKED_WRONGLY,
-    Failure,
-    JsonOption,
-    UrlOption,
-    UserOption,
-    YesOption,
-    confirm,
-    counted,
-    print_json,
-    print_table,
-    progress_bar,
-    run,
-    say,
-    user_of,
-)
-from .durations import age, time_ago
-from .naming import whole_key
+from .console import USAGE_ERROR, Failure, age, confirm, counted, print_json, print_table, progress_bar, say
+from .lookup import JsonOption, UrlOption, UserOption, YesOption, find_key, find_user, parse_since, run
 
 if TYPE_CHECKING:
     from ..memory import MemoryItem
@@ -56,6 +39,7 @@ SessionOption = Annotated[str | None, typer.Option("--session", help="Only of th
 AgentOption = Annotated[str | None, typer.Option("--agent", help="Only of this agent.")]
 
 _KEYS_AT_ONCE = 200
+_NO_LIMIT = 2**31 - 1
 
 
 def criteria_of(
@@ -67,10 +51,10 @@ def criteria_of(
     since: str | None = None,
     limit: int = 50,
 ) -> "MemoryCriteria":
-    """Return what options say about items.
+    """Return options as criteria of items.
 
     Raises:
-        Failure: The time cannot be read.
+        Failure: `since` is not a time.
     """
     from ..memory import MemoryCriteria
 
@@ -80,7 +64,7 @@ def criteria_of(
         tags=tuple(tags or ()),
         session_id=session,
         agent_id=agent,
-        created_after=time_ago(since),
+        created_after=parse_since(since),
         limit=limit,
     )
 
@@ -103,14 +87,14 @@ def list_items(
 ) -> None:
     """List what is stored, the newest first.
 
-    What a sub-agent keeps from the user's other agents is listed too, marked as private.
+    Items private to a sub-agent are listed too, marked as private.
     """
     criteria = criteria_of(types, sources, tags, session, agent, since, limit + 1)
     if forgotten and (types or sources or tags or agent or since):
-        raise Failure("of forgotten items only --session and --limit choose: the rest was forgotten", ASKED_WRONGLY)
+        raise Failure("of forgotten items only --session and --limit choose: the rest was forgotten", USAGE_ERROR)
 
     async def work(store: "MemoryStore") -> "list[StoredMemory] | list[Tombstone]":
-        name = await user_of(store, user)
+        name = await find_user(store, user)
         if forgotten:
             return await store.user_stats.forgotten(name, session_id=session, limit=limit + 1)
         return await store.select_memories(name, criteria, scope=await store.user_stats.scope(name))
@@ -122,46 +106,45 @@ def list_items(
     elif not shown:
         say("nothing was forgotten" if forgotten else "nothing is stored that meets this")
     else:
-        _print_items(shown)
+        columns = ("key", "type", "source", "tokens", "age", "description")
+        print_table(columns, _rows(shown), right=("tokens", "age"), cut=("type", "source", "description"))
     if len(found) > limit:
         say(f"there are more than {limit}: --limit shows more, options such as --source and --since choose")
 
 
-def _print_items(items: "Iterable[StoredMemory | Tombstone]") -> None:
+def _rows(items: "Iterable[StoredMemory | Tombstone]") -> Iterable[tuple[object, ...]]:
     from ..store import StoredMemory, caveat
 
-    rows: list[tuple[object, ...]] = []
     for one in items:
         if isinstance(one, StoredMemory):
-            remarks = [f"private to {one.agent_id or 'its session'}"] if one.is_private else []
-            if said := caveat(one.memory_type, one.origin):
-                remarks.append(said)
-            if one.other_keys:
-                remarks.append(f"the same as {', '.join(one.other_keys)}")
-            what = f"({'; '.join(remarks)}) {one.summary}" if remarks else one.summary
-            row = (one.memory_key, one.memory_type, one.source, f"{one.token_count:,}", age(one.created_at), what)
+            remarks = (
+                f"private to {one.agent_id or 'its session'}" if one.is_private else "",
+                caveat(one.memory_type, one.origin),
+                f"the same as {', '.join(one.other_keys)}" if one.other_keys else "",
+            )
+            remark = "; ".join(filter(None, remarks))
+            tokens, what = f"{one.token_count:,}", f"({remark}) {one.summary}" if remark else one.summary
         else:
-            what = f"forgotten {age(one.forgotten_at)} ago"
-            row = (one.memory_key, one.memory_type, one.source, "-", age(one.created_at), what)
-        rows.append(row)
-    columns = ("key", "type", "source", "tokens", "age", "description")
-    print_table(columns, rows, right=("tokens", "age"), cut=("type", "source", "description"))
+            tokens, what = "-", f"forgotten {age(one.forgotten_at)} ago"
+        yield one.memory_key, one.memory_type, one.source, tokens, age(one.created_at), what
 
 
 def item_json(one: "MemoryItem | StoredMemory | Tombstone") -> dict[str, Any]:
-    """Return an item as every command prints it in JSON, without its content; of a forgotten one what is left of it."""
+    """Return an item, or a forgotten one, in the JSON of all commands, without its content."""
     from ..memory import MemoryItem
     from ..memory.items import item_of
     from ..store import StoredMemory
 
     if isinstance(one, StoredMemory):
         one = item_of(one, "", False, "")
-    known = {"key": one.key if isinstance(one, MemoryItem) else one.memory_key}
     if not isinstance(one, MemoryItem):
-        known |= {"type": one.memory_type, "source": one.source, "agent_id": one.agent_id, "session_id": one.session_id}
-        return {**known, "created_at": one.created_at, "forgotten_at": one.forgotten_at}
+        return {
+            "key": one.memory_key,
+            "type": one.memory_type,
+            **{name: getattr(one, name) for name in ("source", "agent_id", "session_id", "created_at", "forgotten_at")},
+        }
     return {
-        **known,
+        "key": one.key,
         "description": one.ref.description,
         "token_count": one.ref.token_count,
         "type": one.type,
@@ -211,7 +194,7 @@ def store_file(
     async def work(store: "MemoryStore") -> "MemoryRef":
         from ..memory import AgentMemory
 
-        memory = AgentMemory(store, await user_of(store, user), agent, session)
+        memory = AgentMemory(store, await find_user(store, user), agent, session)
         return await memory.store(
             _text_of(file),
             description=description or name,
@@ -229,13 +212,13 @@ def store_file(
 
 
 def _text_of(file: Path) -> str:
-    """Return the text of a file, or of stdin.
+    """Return the text of a file or of stdin.
 
     Raises:
-        Failure: It cannot be read, or is not text in UTF-8.
+        Failure: It cannot be read, or is not UTF-8.
     """
     if str(file) == "-" and sys.stdin.isatty():
-        raise Failure("there is nothing to store: name a FILE, or pipe a text in", ASKED_WRONGLY)
+        raise Failure("there is nothing to store: name a FILE, or pipe a text in", USAGE_ERROR)
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8", "surrogatepass")  # as `show` writes lone surrogates
@@ -270,32 +253,32 @@ def forget(
     by_options = bool(session is not None or agent is not None or types)
     if sum((bool(keys), by_options, everything, erase_user)) != 1:
         raise Failure(
-            "say what to forget, in one way: keys; options such as --session; --all; or --erase-user", ASKED_WRONGLY
+            "say what to forget, in one way: keys; options such as --session; --all; or --erase-user", USAGE_ERROR
         )
     if erase_user:
         run(lambda store: _erase(store, user, yes), url)
     elif keys:
         run(lambda store: _forget_keys(store, user, keys, yes), url)
     else:
-        criteria = criteria_of(types, session=session, agent=agent, limit=2**31 - 1)
-        run(lambda store: _forget_meeting(store, user, criteria, yes), url)
+        criteria = criteria_of(types, session=session, agent=agent, limit=_NO_LIMIT)
+        run(lambda store: _forget_matching(store, user, criteria, yes), url)
 
 
 async def _forget_keys(store: "MemoryStore", user: str | None, keys: list[str], yes: bool) -> None:
     from ..memory import AgentMemory
 
-    name = await user_of(store, user)
-    if not yes:  # what a script destroys is named in full
-        keys = [await whole_key(store, name, key) for key in keys]
-    for key in keys:  # all are looked at before any goes
+    name = await find_user(store, user)
+    if not yes:  # scripts have to give whole keys
+        keys = [await find_key(store, name, key) for key in keys]
+    for key in keys:  # all are checked before any is forgotten
         found = await store.fetch_whereabouts(name, key)
         if found is None or not found.is_active:
             raise await AgentMemory(store, name).not_found(key)
     await _forget(store, name, list(dict.fromkeys(keys)), "", yes)
 
 
-async def _forget_meeting(store: "MemoryStore", user: str | None, criteria: "MemoryCriteria", yes: bool) -> None:
-    name = await user_of(store, user)
+async def _forget_matching(store: "MemoryStore", user: str | None, criteria: "MemoryCriteria", yes: bool) -> None:
+    name = await find_user(store, user)
     items = await store.select_memories(name, criteria, scope=await store.user_stats.scope(name))
     if not items:
         say("nothing is stored that meets this")
@@ -305,23 +288,23 @@ async def _forget_meeting(store: "MemoryStore", user: str | None, criteria: "Mem
 
 
 async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str, yes: bool) -> None:
-    """Forget the contents behind keys after asking; the question counts the other items that hold them too."""
-    parts = [keys[start : start + _KEYS_AT_ONCE] for start in range(0, len(keys), _KEYS_AT_ONCE)]
+    """Forget the contents of keys after asking; the question counts the other items with these contents."""
+    batches = [keys[start : start + _KEYS_AT_ONCE] for start in range(0, len(keys), _KEYS_AT_ONCE)]
     if not yes:
-        going = {key for part in parts for key in await store.user_stats.keys_of_contents(user, part)}
+        going = {key for batch in batches for key in await store.user_stats.keys_of_contents(user, batch)}
         more = len(going.difference(keys))
         twins = f", and {more:,} more with the same content" if more else ""
         confirm(f"Forget {counted(len(keys), 'item')} of user {user!r}{extent}{twins}?", yes)
     gone = 0
     with progress_bar("forgetting", len(keys)) as show:
-        for part in parts:
-            gone += len(await store.user_stats.forget(user, part))
+        for batch in batches:
+            gone += len(await store.user_stats.forget(user, batch))
             show(min(gone, len(keys)))
     say(f"{counted(gone, 'item')} forgotten")
 
 
 async def _erase(store: "MemoryStore", user: str | None, yes: bool) -> None:
-    name = await user_of(store, user)
+    name = await find_user(store, user)
     kinds, extent = await store.user_stats.kinds(name), await store.user_stats.extent(name)
     items = counted(sum(kind.items for kind in kinds), "item")
     sessions = counted(extent.sessions, "session")

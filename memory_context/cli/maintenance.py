@@ -1,6 +1,6 @@
-"""`status`, `stop`, `prune`, `reindex`: looking after a store."""
+"""`migrate`, `prune`, `reindex` and `stop`: maintenance of a store."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -8,125 +8,112 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .console import (
-    ASKED_WRONGLY,
+    FAILED,
+    USAGE_ERROR,
     Failure,
-    JsonOption,
-    UrlOption,
-    YesOption,
+    byte_size,
     confirm,
     counted,
     print_fields,
     print_json,
+    print_table,
     progress_bar,
-    run,
     say,
 )
+from .lookup import JsonOption, UrlOption, YesOption, parse_duration, run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..embeddings import Embedder
-    from ..store import IndexReport, MemoryStore, PruneProgress, StoreStatus
-    from ..store.embedded import KeeperState
+    from ..store import IndexReport, MemoryStore, MigrationState, PruneProgress
 
-__all__ = ["EmbedderName", "prune", "reindex", "status", "stop"]
+__all__ = ["EmbedderName", "migrate", "prune", "reindex", "stop"]
 
-_FAILURES_SHOWN = 5
-_SHOWN = ("item", "session", "batch")  # by lines of their own
-_NO_EMBEDDER = "nothing here: WordLlama is not installed, so search goes by words alone"
+_MAX_FAILURES_PRINTED = 5
+_MIGRATION_STATES = {
+    "applied": "applied",
+    "pending": "pending",
+    "changed": "applied, with another file",
+    "unknown": "applied by a newer version",
+    "ahead": "applied by a newer version, beside which this one works",
+    "superseded": "applied by a development version",
+}
 
 
-# --- status
+# --- migrate
 
 
-def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
-    """Show where the data is, how much there is, and what waits.
+def migrate(
+    only_status: Annotated[bool, typer.Option("--status", help="List the migrations; change nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="As --status, with exit code 1 unless the schema is up to date.")
+    ] = False,
+    pre: Annotated[
+        bool | None,
+        typer.Option(
+            "--pre/--post",
+            help="Only what the version before works with, too; or the rest, once this one runs everywhere.",
+            show_default="all of it",
+        ),
+    ] = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the schema of the database up to this version.
 
-    With the server and its schema, which is looked at as it is: nothing is migrated or written.
+    The first use of a store does so too, if its login may. Where agents have an ordinary login, name the owner's
+    address in MEMORY_CONTEXT_OWNER_URL and run this when you install a new version.
+
+    To upgrade without a pause, run it with --pre, deploy the new version beside the old one, and run it with --post
+    when the old one is gone. On a server of your own the first use of a store only does what --pre does.
     """
-
-    async def work(store: "MemoryStore") -> "tuple[StoreStatus, str | None]":
-        return await store.admin.status(), None if store.embedder is None else store.embedder.name
-
-    found, embedder = run(work, url)
-    if as_json:
-        print_json({**asdict(found), "embedder": embedder})
+    part = None if pre is None else "pre" if pre else "post"
+    if only_status or check:
+        states = run(lambda store: _states(store, part), url)
+        if as_json:
+            print_json([asdict(one) for one in states])
+        else:
+            rows = [(one.name, _MIGRATION_STATES[one.state], one.applied_at) for one in states]
+            print_table(("migration", "state", "applied at (UTC)"), rows)
+            say(_verdict(states))
+        if check and any(one.state not in ("applied", "ahead") for one in states):
+            raise typer.Exit(FAILED)
         return
-    print_fields(_described(found) if embedder else [*_described(found), ("embedding", _NO_EMBEDDER)])
+
+    async def work(store: "MemoryStore") -> list[str]:
+        applied = await store.admin.migrate(part)
+        if advice := await store.admin.vector_advice():
+            say(f"warning: {advice}")
+        return applied
+
+    applied = run(work, url)
+    if as_json:
+        print_json({"applied": applied})
+    else:
+        typer.echo("\n".join(f"applied {name}" for name in applied) or "up to date")
 
 
-def _described(found: "StoreStatus") -> list[tuple[str, object]]:
-    if not found.is_set_up:
-        return [("store", found.where), ("server", "not set up yet: the first command that stores something does it")]
-    fields: list[tuple[str, object]] = [
-        ("store", found.where),
-        ("server", f"Postgres {found.server_version}, pgvector {found.vector_version or 'missing'}"),
-        *([("keeper", _keeper(found.keeper))] if found.keeper else []),
-        *([("warning", found.vector_advice)] if found.vector_advice else []),
-        ("schema", _schema(found)),
-        ("size", _size(found.database_bytes or 0)),
-    ]
-    if found.table_bytes:
-        fields.append(("largest", _largest(found.table_bytes)))
-    if found.users is None:
-        return [*fields, ("rows", "not counted, with this schema")]
-    fields.append(("users", f"{found.users:,}"))
-    if found.items is not None:
-        fields.append(
-            ("items", f"{found.items:,}" + (f", {found.forgotten:,} of them forgotten" * bool(found.forgotten)))
-        )
-    if found.passages is not None:
-        fields.append(("passages", f"{found.passages:,}"))
-    if found.embeddings is not None:
-        models = [f"{count:,} of {model}" for model, count in sorted(found.embeddings.items())]
-        fields.append(("embeddings", ", ".join(models) or "0"))
-    if found.sessions is not None:
-        fields.append(("sessions", f"{found.sessions:,}, archived in {found.batches or 0:,} batches"))
-    if others := [counted(n, kind) for kind, n in (found.rows or {}).items() if n and kind not in _SHOWN]:
-        fields.append(("others", ", ".join(others)))
-    if found.jobs_pending is not None:
-        waits = f"{counted(found.jobs_pending, 'item')} to do: memory-context reindex, or the next process does it"
-        fields.append(("index", waits if found.jobs_pending else "up to date"))
-    if found.jobs_set_aside:
-        what = counted(found.jobs_set_aside, "item")
-        fields.append(("failed", f"{what} could not be indexed: memory-context reindex says why"))
-    return fields
-
-
-def _keeper(found: "KeeperState") -> str:
-    after = f"{found.keep_seconds:g} s after the last process that uses it"
-    if found.held_by:
-        after += f" (now {', '.join(map(str, found.held_by))})"
-    elif found.stops_at:
-        after += f": at {found.stops_at:%H:%M:%S} UTC unless another comes"
-    return f"process {found.pid} since {found.since:%Y-%m-%d %H:%M:%S} UTC; stops the server {after}"
-
-
-def _schema(found: "StoreStatus") -> str:
+async def _states(store: "MemoryStore", part: str | None) -> "list[MigrationState]":
     from ..store.sql import part_of
 
-    here, known = found.schema_version, found.known_schema_version
-    if found.is_superseded:
-        from ..store.schema import SUPERSEDED
+    return [one for one in await store.admin.migrations() if part in (None, part_of(one.name) or "pre")]
 
+
+def _verdict(states: "Sequence[MigrationState]") -> str:
+    """Return one line on whether the schema fits, and otherwise the remedy."""
+    from ..store.schema import SUPERSEDED
+
+    found = [one.state for one in states]
+    if "superseded" in found:
         return SUPERSEDED
-    if here > known:
-        return f"{here}, this memory-context knows {known}: upgrade it with pip install -U memory-context"
-    if found.pending_migrations:
-        names = ", ".join(found.pending_migrations)
-        how = "memory-context migrate, or the next use of the store"
-        if all(part_of(name) == "post" for name in found.pending_migrations):
-            how = "memory-context migrate --post, once this version runs everywhere"
-        return f"{here or 'none yet'}, {names} to come: {how}"
-    return f"{here}, up to date"
-
-
-def _size(octets: int) -> str:
-    from rich.filesize import decimal
-
-    return decimal(octets)
-
-
-def _largest(table_bytes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {_size(octets)}" for name, octets in list(table_bytes.items())[:2])
+    if "unknown" in found:
+        return "the schema is newer than this memory-context: upgrade it with pip install -U memory-context"
+    if changed := found.count("changed"):
+        return f"{counted(changed, 'migration')} ran with another file: install the version that made it"
+    if pending := found.count("pending"):
+        return f"{counted(pending, 'migration')} to come: memory-context migrate"
+    return "the schema is up to date"
 
 
 # --- stop
@@ -135,8 +122,8 @@ def _largest(table_bytes: Mapping[str, int]) -> str:
 def stop(url: UrlOption = None) -> None:
     """Stop the embedded server now, and wait until it has ended.
 
-    It is stopped by itself some time after the last command (see MEMORY_CONTEXT_KEEP_SECONDS). A server that other
-    processes use goes on.
+    It stops by itself some time after the last command (see MEMORY_CONTEXT_KEEP_SECONDS). A server that other processes
+    use goes on.
     """
 
     async def work(store: "MemoryStore") -> tuple[str, int | None]:
@@ -174,12 +161,9 @@ def prune(
     """Forget what nobody used for a while, of all users.
 
     Preferences, facts and secrets of people stay, as do items of sessions that are still active. A forgotten item
-    leaves a tombstone that tells when it was forgotten; its content is gone. Conversations go only with
-    --conversations.
+    leaves a tombstone with the day; its content is gone. Conversations go only with --conversations.
     """
-    from .durations import duration_of
-
-    age = duration_of(older_than)
+    age = parse_duration(older_than)
 
     async def work(store: "MemoryStore") -> None:
         what = f"items of type {', '.join(types)}" if types else "items"
@@ -199,14 +183,14 @@ def prune(
         if as_json:
             print_json({**counts, **others})
             return
-        done = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
+        forgotten, deleted = ("to forget", "to delete") if dry_run else ("forgotten", "deleted")
         kept = ", kept without --conversations" if dry_run and report.sessions and not conversations else ""
         print_fields(
             [
-                (f"items {done[0]}", f"{report.items:,} ({_size(report.content_bytes)})"),
-                (f"events {done[1]}", f"{report.events:,}"),
-                (f"sessions {done[1]}", f"{report.sessions:,}{kept}"),
-                *((f"{kind}s {done[1]}", f"{count:,}") for kind, count in others.items()),
+                (f"items {forgotten}", f"{report.items:,} ({byte_size(report.content_bytes)})"),
+                (f"events {deleted}", f"{report.events:,}"),
+                (f"sessions {deleted}", f"{report.sessions:,}{kept}"),
+                *((f"{kind}s {deleted}", f"{count:,}") for kind, count in others.items()),
             ]
         )
 
@@ -217,7 +201,7 @@ def prune(
 
 
 class EmbedderName(str, Enum):
-    """The embedders there are."""
+    """Embedders of the package."""
 
     WORDLLAMA = "wordllama"
     OPENAI = "openai"
@@ -239,13 +223,13 @@ def reindex(
 ) -> None:
     """Index what waits, and embed what is not embedded yet.
 
-    What could not be indexed before is tried again. The store can be used meanwhile, and this can be broken off and
-    begun again. To go over to another model run it with that model, then start your agents with it.
+    Items that could not be indexed before are tried again. The store can be used meanwhile, and this can be stopped and
+    started again. To change the model run it with the new one, then start your agents with it.
     """
     chosen = _embedder(embedder, model, dimensions)
 
     async def work(store: "MemoryStore") -> None:
-        await store.admin.migrate("pre")  # not `open`, whose background would index some of it uncounted
+        await store.admin.migrate("pre")  # `open` would start the background indexer, which counts nothing here
         before = await store.admin.status()
         if embedder is None:
             _refuse_another_model(store, before.embeddings or ())
@@ -253,30 +237,16 @@ def reindex(
         indexed, report = await _index_all(store, (before.jobs_pending or 0) + retried)
         with progress_bar("embedding passages") as show:
             embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
-        failures = await _failures(store, report)
+        failures = await _failures(store) if report.set_aside else []
         if as_json:
-            print_json(
-                {
-                    "retried": retried,
-                    "indexed": indexed,
-                    "embedded": embedded,
-                    "pending": report.pending,
-                    "set_aside": report.set_aside,
-                    "failures": [{"user": user, "memory_key": key, "error": error} for user, key, error in failures],
-                }
-            )
+            counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
+            print_json({**counts, **asdict(report), "failures": failures})
         else:
-            print_fields(
-                [
-                    ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
-                    ("embedded", _NO_EMBEDDER if chosen is None else f"{embedded:,} passages more"),
-                    ("index", _after(report)),
-                ]
-            )
-            for user, key, error in failures:
-                say(f"{key!r} of {user!r}: {error!r}")
+            _print_reindexed(retried, indexed, None if chosen is None else embedded, report)
+            for one in failures:
+                say("{memory_key!r} of {user!r}: {error!r}".format(**one))
         if report.pending or report.set_aside:
-            raise typer.Exit(1)
+            raise typer.Exit(FAILED)
 
     run(work, url, chosen)
 
@@ -286,23 +256,23 @@ def _embedder(name: EmbedderName | None, model: str | None, dimensions: int | No
 
     if name in (None, EmbedderName.WORDLLAMA):
         if model is not None:
-            raise Failure("--model goes with --embedder openai or fastembed", ASKED_WRONGLY)
+            raise Failure("--model goes with --embedder openai or fastembed", USAGE_ERROR)
         return WordLlamaEmbedder() if name else default_embedder()
     kind = OpenAIEmbedder if name is EmbedderName.OPENAI else FastEmbedEmbedder
     return kind(model, dimensions) if model is not None else kind(dimensions=dimensions)
 
 
 def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None:
-    """Raise `Failure` if passages are embedded, and none with the default: what agents embed with has to be said."""
+    """Raise `Failure` if passages are embedded with other models than the default: agents use one of these."""
     from ..store.search.indexer import model_of
 
     if models and store.embedder is not None and model_of(store.embedder) not in models:
         found = ", ".join(sorted(models))
-        raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", ASKED_WRONGLY)
+        raise Failure(f"the passages are embedded with {found}: say with --embedder what to use", USAGE_ERROR)
 
 
 async def _index_all(store: "MemoryStore", waiting: int) -> "tuple[int, IndexReport]":
-    """Return how many items were gone through, and what is still missing."""
+    """Return the number of items processed, and what is still missing."""
     done = 0
     with progress_bar("indexing items", waiting) as show:
 
@@ -315,22 +285,30 @@ async def _index_all(store: "MemoryStore", waiting: int) -> "tuple[int, IndexRep
     return done, report
 
 
-async def _failures(store: "MemoryStore", report: "IndexReport") -> list[tuple[str, str, str]]:
-    """Return user, key and reason of the first items that were set aside."""
-    failures: list[tuple[str, str, str]] = []
-    if report.set_aside:
-        async for user in store.every_user():
-            missing = _FAILURES_SHOWN - len(failures)
-            failures += [(user, key, why) for key, why in await store.index_failures(user, missing)]
-            if len(failures) >= _FAILURES_SHOWN:
-                break
+async def _failures(store: "MemoryStore") -> list[dict[str, str]]:
+    """Return the first items that cannot be indexed, with the error of each."""
+    failures: list[dict[str, str]] = []
+    async for user in store.every_user():
+        missing = _MAX_FAILURES_PRINTED - len(failures)
+        found = await store.index_failures(user, missing)
+        failures += [{"user": user, "memory_key": key, "error": error} for key, error in found]
+        if len(failures) >= _MAX_FAILURES_PRINTED:
+            break
     return failures
 
 
-def _after(report: "IndexReport") -> str:
-    said: list[str] = []
+def _print_reindexed(retried: int, indexed: int, embedded: int | None, report: "IndexReport") -> None:
+    from .status import NO_EMBEDDER
+
+    left: list[str] = []
     if report.pending:
-        said.append(f"{counted(report.pending, 'item')} not embedded yet, to be tried again later")
+        left.append(f"{counted(report.pending, 'item')} not embedded yet, to be tried again later")
     if report.set_aside:
-        said.append(f"{counted(report.set_aside, 'item')} cannot be indexed")
-    return "; ".join(said) or "up to date"
+        left.append(f"{counted(report.set_aside, 'item')} cannot be indexed")
+    print_fields(
+        [
+            ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),
+            ("embedded", NO_EMBEDDER if embedded is None else f"{embedded:,} passages more"),
+            ("index", "; ".join(left) or "up to date"),
+        ]
+    )

@@ -1,4 +1,4 @@
-"""`search`: the passages that answer a query best, with their place and why they rank where they do."""
+"""`search`: the passages that answer a query best, with their place and score."""
 
 import re
 import sys
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import JsonOption, UrlOption, UserOption, harmless, print_json, run, say, user_of
+from .console import harmless, print_json, say
 from .items import AgentOption, SessionOption, SourcesOption, TagsOption, TypesOption, criteria_of, item_json
+from .lookup import JsonOption, UrlOption, UserOption, find_user, run
 
 if TYPE_CHECKING:
     from ..memory import SearchHit
@@ -36,14 +37,14 @@ def search(
 ) -> None:
     """Search everything stored, by words and by meaning.
 
-    What a sub-agent keeps from the user's other agents is searched too. Searching counts as nobody's use of an item.
+    Items private to a sub-agent are searched too. A search here does not count as a use of the items.
     """
     criteria = criteria_of(types, sources, tags, session, agent)
 
     async def work(store: "MemoryStore") -> "list[SearchHit]":
         from ..memory.search import search_items
 
-        name = await user_of(store, user)
+        name = await find_user(store, user)
         return await search_items(store, name, query, limit, criteria, await store.user_stats.scope(name))
 
     hits = run(work, url)
@@ -66,7 +67,7 @@ def _as_dict(hit: "SearchHit") -> dict[str, Any]:
     }
 
 
-def _print_hits(query: str, hits: "Sequence[SearchHit]", most_lines: int) -> None:
+def _print_hits(query: str, hits: "Sequence[SearchHit]", max_lines: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -76,17 +77,14 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", most_lines: int) -> Non
     is_terminal = sys.stdout.isatty()
     console = Console(highlight=False)
     for number, hit in enumerate(hits, 1):
-        score, passage = hit.score, hit.passages[0]
-        where = f"{hit.item.key}, lines {hit.start_line}-{hit.end_line}"
-        origin = f"from {hit.item.source}" + (f", private to {hit.item.agent_id}" if hit.item.is_private else "")
-        origin += f", {hit.item.caveat}" if hit.item.caveat else ""
-        why = f"words {score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
-        console.print(
-            Text.assemble((f"{number}. ", "bold"), (where, "bold"), f": {harmless(hit.ref.description)}"),
-            soft_wrap=True,
-        )
-        console.print(Text(harmless(f"   score {score.total:.2f} ({why}) {origin}")), soft_wrap=True)
-        shown, first = _window(harmless(passage.text).split("\n"), terms, most_lines)
+        score, item, passage = hit.score, hit.item, hit.passages[0]
+        place = f"{number}. {item.key}, lines {hit.start_line}-{hit.end_line}"
+        origin = f"from {item.source}" + (f", private to {item.agent_id}" if item.is_private else "")
+        origin += f", {item.caveat}" if item.caveat else ""
+        parts = f"words {score.lexical:.2f}, meaning {score.semantic:.2f}, neighbours {score.neighbours:.2f}"
+        console.print(Text.assemble((place, "bold"), f": {harmless(hit.ref.description)}"), soft_wrap=True)
+        console.print(Text(harmless(f"   score {score.total:.2f} ({parts}) {origin}")), soft_wrap=True)
+        shown, first = _window(harmless(passage.text).split("\n"), terms, max_lines)
         for line_number, line in enumerate(shown, passage.start_line + first):
             text = Text.assemble((f"{line_number:>6} ", "dim"), line.expandtabs(4))
             for start, end in _matches(text.plain, terms, start=7):
@@ -95,15 +93,15 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", most_lines: int) -> Non
         console.print()
 
 
-def _window(lines: Sequence[str], terms: AbstractSet[str], most: int) -> tuple[Sequence[str], int]:
-    """Return the lines of a passage that say most of the query, as many as are asked for, and how many are before."""
+def _window(lines: Sequence[str], terms: AbstractSet[str], count: int) -> tuple[Sequence[str], int]:
+    """Return the consecutive lines with most matches, and the number of lines before them."""
     found = [sum(1 for _ in _matches(line, terms)) for line in lines]
-    first = max(range(max(len(lines) - most, 0) + 1), key=lambda start: (sum(found[start : start + most]), -start))
-    return lines[first : first + most], first
+    first = max(range(max(len(lines) - count, 0) + 1), key=lambda start: (sum(found[start : start + count]), -start))
+    return lines[first : first + count], first
 
 
 def _matches(line: str, terms: AbstractSet[str], start: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield where words stand that have a term of the query, by which they were found."""
+    """Yield the spans of words that contain a term of the query."""
     from ..text import terms_of
 
     for word in _WORDS.finditer(line, start):

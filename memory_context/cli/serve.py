@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .console import ASKED_WRONGLY, Failure, UrlOption, UserOption
+from .lookup import UrlOption, UserOption
 
 __all__ = ["mcp", "serve"]
 
@@ -59,34 +59,30 @@ def serve(
 
     It ends with SIGTERM or Ctrl-C.
     """
-    from ..access import UsageError
     from ..web.serve import ServeOptions
     from ..web.serve import serve as serve_chat
 
-    try:
-        serve_chat(
-            ServeOptions(
-                agent,
-                tuple(agent_id or ("assistant",)),
-                model,
-                host,
-                port,
-                url,
-                static,
-                redis,
-                allow_anonymous,
-                user_header,
-                tuple(trusted_proxy or ()),
-                proxy_secret_env,
-                proxy_secret_header,
-                tuple(public_host or ()),
-                token_env,
-                connections,
-                light_model,
-            )
+    serve_chat(
+        ServeOptions(
+            agent,
+            tuple(agent_id or ("assistant",)),
+            model,
+            host,
+            port,
+            url,
+            static,
+            redis,
+            allow_anonymous,
+            user_header,
+            tuple(trusted_proxy or ()),
+            proxy_secret_env,
+            proxy_secret_header,
+            tuple(public_host or ()),
+            token_env,
+            connections,
+            light_model,
         )
-    except UsageError as error:
-        raise Failure(str(error), ASKED_WRONGLY) from error
+    )
 
 
 def mcp(
@@ -115,27 +111,12 @@ def mcp(
 
     It ends when the client that started it has gone, and with SIGTERM or Ctrl-C.
     """
-    from ..access import UsageError
     from ..mcp_server.run import McpOptions
     from ..mcp_server.run import serve as serve_memory
 
-    try:
-        public_hosts = tuple(public_host or ())
-        serve_memory(
-            McpOptions(
-                url,
-                user,
-                agent,
-                session,
-                transport,
-                host,
-                port,
-                token_env,
-                public_hosts,
-                read_only,
-                forget,
-                connections,
-            )
+    public_hosts = tuple(public_host or ())
+    serve_memory(
+        McpOptions(
+            url, user, agent, session, transport, host, port, token_env, public_hosts, read_only, forget, connections
         )
-    except UsageError as error:
-        raise Failure(str(error), ASKED_WRONGLY) from error
+    )

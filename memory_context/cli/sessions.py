@@ -1,17 +1,14 @@
-"""`sessions list|show|delete`: the conversations of a user, what was said in them, and how they go."""
+"""`sessions list|show|delete`: the conversations of a user."""
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .console import (
-    ASKED_WRONGLY,
+    USAGE_ERROR,
     Failure,
-    JsonOption,
-    UrlOption,
-    UserOption,
-    YesOption,
+    age,
     confirm,
     counted,
     harmless,
@@ -19,12 +16,20 @@ from .console import (
     print_json,
     print_table,
     progress_bar,
-    run,
     say,
-    user_of,
 )
-from .durations import age
-from .naming import NamedSession, SessionArgument, TranscriptOption, named_session
+from .lookup import (
+    JsonOption,
+    NamedSession,
+    SessionArgument,
+    TranscriptOption,
+    UrlOption,
+    UserOption,
+    YesOption,
+    find_session,
+    find_user,
+    run,
+)
 
 if TYPE_CHECKING:
     from ..archive import ResumeReport
@@ -39,6 +44,7 @@ sessions_app = typer.Typer(help="The conversations of a user.", no_args_is_help=
 # --- list
 
 
+@sessions_app.command("list")
 def list_sessions(
     limit: Annotated[int, typer.Option(min=1, help="How many at most; those used last come first.")] = 20,
     url: UrlOption = None,
@@ -48,7 +54,7 @@ def list_sessions(
     """List a user's sessions, those used last first."""
 
     async def work(store: "MemoryStore") -> "list[SessionInfo]":
-        return await store.conversations.sessions(await user_of(store, user), limit=limit + 1)
+        return await store.conversations.sessions(await find_user(store, user), limit=limit + 1)
 
     found = run(work, url)
     shown = found[:limit]
@@ -70,24 +76,7 @@ def list_sessions(
 # --- show
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """What is shown of a session."""
-
-    session: NamedSession
-    extent: "SessionExtent"
-    chat: "list[ChatMessage]"
-
-
-@dataclass(frozen=True)
-class _Page:
-    """Messages of a transcript, each as text with its number, and how many there are."""
-
-    texts: list[tuple[int, str]]
-    count: int
-    report: "ResumeReport"
-
-
+@sessions_app.command("show")
 def show_session(
     session: SessionArgument,
     transcript: Annotated[
@@ -102,50 +91,37 @@ def show_session(
 ) -> None:
     """Show a session and its last messages, as people saw them.
 
-    With --transcript, instead, what the agent read and said, page by page; what was stored shows its reference.
+    With --transcript, show what the agent read and said instead, page by page; stored texts show their references.
     """
     if not transcript and (first is not None or agent is not None):
-        raise Failure("--from and --agent go with --transcript", ASKED_WRONGLY)
+        raise Failure("--from and --agent go with --transcript", USAGE_ERROR)
     if transcript:
-        page = run(lambda store: _read_transcript(store, user, session, agent, first, limit), url)
-        _print_page(page, as_json)
-        return
-
-    async def work(store: "MemoryStore") -> _Shown:
-        named = await named_session(store, user, session)
-        extent = await store.user_stats.session_extent(named.user_id, named.session_id)
-        chat = await store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
-        return _Shown(named, extent, chat)
-
-    shown = run(work, url)
-    if as_json:
-        print_json(_as_dict(shown))
+        _print_page(*run(lambda store: _read_transcript(store, user, session, agent, first, limit), url), as_json)
     else:
-        _print_session(shown)
+        _print_session(*run(lambda store: _read_session(store, user, session, limit), url), as_json)
 
 
-def _as_dict(shown: _Shown) -> dict[str, Any]:
-    return {
-        **asdict(shown.session.info),
-        "items": shown.extent.items,
-        "tokens": shown.extent.tokens,
-        "subagent_sessions": shown.extent.subagent_sessions,
-        "transcripts": [asdict(one) for one in shown.session.transcripts],
-        "chat": [asdict(message) for message in shown.chat],
-    }
+async def _read_session(
+    store: "MemoryStore", user: str | None, session_id: str, limit: int
+) -> "tuple[NamedSession, SessionExtent, list[ChatMessage]]":
+    named = await find_session(store, user, session_id)
+    extent = await store.user_stats.session_extent(named.user_id, named.session_id)
+    return named, extent, await store.conversations.chat_page(named.user_id, named.session_id, limit=limit)
 
 
-def _print_session(shown: _Shown) -> None:
-    info = shown.session.info
-    beside = (
-        f", with those of {counted(shown.extent.subagent_sessions, 'sub-agent session')}"
-        if shown.extent.subagent_sessions
-        else ""
-    )
+def _print_session(named: NamedSession, extent: "SessionExtent", chat: "list[ChatMessage]", as_json: bool) -> None:
+    info = named.info
+    if as_json:
+        counts = {name: getattr(extent, name) for name in ("items", "tokens", "subagent_sessions")}
+        transcripts = [asdict(one) for one in named.transcripts]
+        print_json({**asdict(info), **counts, "transcripts": transcripts, "chat": [asdict(one) for one in chat]})
+        return
+    subagents = extent.subagent_sessions
+    beside = f", with those of {counted(subagents, 'sub-agent session')}" if subagents else ""
     lines = (
         f"{one.agent_id}{f' (branch {one.branch})' if one.branch else ''}: {counted(one.messages, 'message')} in "
         f"{counted(one.batches, 'batch', 'batches')}, the last {age(one.archived_at)} ago"
-        for one in shown.session.transcripts
+        for one in named.transcripts
     )
     print_fields(
         [
@@ -154,94 +130,100 @@ def _print_session(shown: _Shown) -> None:
             ("last said", info.summary or None),
             ("begun", f"{info.created_at:%Y-%m-%d %H:%M} UTC, by {info.agent_id}"),
             ("last used", f"{info.last_activity_at:%Y-%m-%d %H:%M} UTC, {age(info.last_activity_at)} ago"),
-            ("items", f"{shown.extent.items:,}, {shown.extent.tokens:,} tokens{beside}"),
+            ("items", f"{extent.items:,}, {extent.tokens:,} tokens{beside}"),
             *(("transcript", line) for line in lines),
             ("chat", counted(info.chat_count, "message")),
         ]
     )
-    for message in shown.chat:
+    for message in chat:
         mark = "" if message.is_verified else ", unverified: a client brought it"
         typer.echo(f"\n{message.sender}, {message.timestamp:%Y-%m-%d %H:%M} UTC{mark}:")
         typer.echo(harmless(message.text))
-    if info.chat_count > len(shown.chat):
-        say(f"\nthe last {len(shown.chat)} of {info.chat_count:,} messages; --limit shows more")
-    elif not shown.chat and shown.session.transcripts:
+    if info.chat_count > len(chat):
+        say(f"\nthe last {len(chat)} of {info.chat_count:,} messages; --limit shows more")
+    elif not chat and named.transcripts:
         say("\nno chat messages were archived; --transcript shows what the agent read and said")
 
 
 async def _read_transcript(
     store: "MemoryStore", user: str | None, session_id: str, agent: str | None, first: int | None, limit: int
-) -> _Page:
+) -> "tuple[list[tuple[int, str]], int, ResumeReport]":
+    """Return a page of messages as numbers and texts, the number of the last message there is, and the report."""
     from ..archive.reading import restored
     from ..archive.report import ResumeReport
     from ..view import history_text
 
-    named = await named_session(store, user, session_id)
+    named = await find_session(store, user, session_id)
     archived = await named.archived(store, named.agent(agent))
     if not archived.batches:
-        return _Page([], 0, ResumeReport("new", branches=archived.branches))
+        return [], 0, ResumeReport("new", branches=archived.branches)
     found = restored(archived)
     transcript, end = found.transcript, found.transcript.end
     start = transcript.first if first is None else first - 1
     if not transcript.first <= start < max(end, transcript.first + 1):
-        raise Failure(f"there is no message {start + 1}: there are {transcript.first + 1}-{end}", ASKED_WRONGLY)
+        raise Failure(f"there is no message {start + 1}: there are {transcript.first + 1}-{end}", USAGE_ERROR)
     entries = transcript.entries(start=start, end=start + limit)
-    return _Page([(entry.position + 1, history_text(entry)) for entry in entries], end, found.report)
+    return [(entry.position + 1, history_text(entry)) for entry in entries], end, found.report
 
 
-def _print_page(page: _Page, as_json: bool) -> None:
+def _print_page(page: list[tuple[int, str]], count: int, report: "ResumeReport", as_json: bool) -> None:
     if as_json:
-        messages = [{"number": number, "text": text} for number, text in page.texts]
-        print_json({"messages": messages, "count": page.count, "report": asdict(page.report)})
+        messages = [{"number": number, "text": text} for number, text in page]
+        print_json({"messages": messages, "count": count, "report": asdict(report)})
         return
-    for _, text in page.texts:
+    for _, text in page:
         typer.echo(harmless(text))
-    if page.texts and page.texts[-1][0] < page.count:
-        first, last = page.texts[0][0], page.texts[-1][0]
-        say(f"messages {first}-{last} of {page.count}; --from {last + 1} goes on")
-    if not page.report.is_complete or not page.texts:
-        say(harmless(str(page.report)))
+    if page and page[-1][0] < count:
+        first, last = page[0][0], page[-1][0]
+        say(f"messages {first}-{last} of {count}; --from {last + 1} goes on")
+    if not report.is_complete or not page:
+        say(harmless(str(report)))
 
 
 # --- delete
 
 
+@sessions_app.command("delete")
 def delete_session(
     session: SessionArgument, url: UrlOption = None, user: UserOption = None, yes: YesOption = False
 ) -> None:
     """Delete a session: what was said, and the items stored in it.
 
-    Those of its sub-agents go with it. A process that is still at work in it is refused from then on. It asks first.
+    Those of its sub-agents go with it. A process still at work in it is refused from then on. It asks first.
     """
 
     async def work(store: "MemoryStore") -> None:
         try:
-            named = await named_session(store, user, session, by_beginning=not yes)
+            named = await find_session(store, user, session, by_beginning=not yes)
         except Failure:
             if not await _finish_deletion(store, user, session):
                 raise
             return
-        info, whole_id = named.info, named.session_id
-        extent = await store.user_stats.session_extent(named.user_id, whole_id)
-        title = f" ({info.title})" if info.title else ""
-        beside = f", {counted(extent.subagent_sessions, 'sub-agent session')}" if extent.subagent_sessions else ""
-        confirm(
-            f"Delete session {whole_id!r}{harmless(title)} with {counted(info.message_count, 'message')} of agents, "
-            f"{counted(info.chat_count, 'chat message')}{beside} and {counted(extent.items, 'item')} of "
-            f"{extent.tokens:,} tokens?",
-            yes,
-        )
-        if await _delete(store, named.user_id, whole_id):
-            say(f"session {whole_id!r} is deleted, with {counted(extent.items, 'item')}")
-        else:
-            say(f"session {whole_id!r} was deleted by somebody else meanwhile")
+        await _confirm_and_delete(store, named, yes)
 
     run(work, url)
 
 
+async def _confirm_and_delete(store: "MemoryStore", named: NamedSession, yes: bool) -> None:
+    info, session_id = named.info, named.session_id
+    extent = await store.user_stats.session_extent(named.user_id, session_id)
+    title = f" ({info.title})" if info.title else ""
+    subagents = f", {counted(extent.subagent_sessions, 'sub-agent session')}" if extent.subagent_sessions else ""
+    confirm(
+        f"Delete session {session_id!r}{harmless(title)} with {counted(info.message_count, 'message')} of agents, "
+        f"{counted(info.chat_count, 'chat message')}{subagents} and {counted(extent.items, 'item')} of "
+        f"{extent.tokens:,} tokens?",
+        yes,
+    )
+    if await _delete(store, named.user_id, session_id):
+        say(f"session {session_id!r} is deleted, with {counted(extent.items, 'item')}")
+    else:
+        say(f"session {session_id!r} was deleted by somebody else meanwhile")
+
+
 async def _finish_deletion(store: "MemoryStore", user: str | None, session_id: str) -> bool:
-    """Go on with a deletion that was interrupted; False if there was none, or nothing is left of the session."""
-    name = await user_of(store, user)
+    """Finish an interrupted deletion; return False if there was none or nothing of the session is left."""
+    name = await find_user(store, user)
     if await store.conversations.deleted_at(name, session_id) is None or not await _delete(store, name, session_id):
         return False
     say(f"session {session_id!r} was deleted before; what was left of it is gone now")
@@ -251,8 +233,3 @@ async def _finish_deletion(store: "MemoryStore", user: str | None, session_id: s
 async def _delete(store: "MemoryStore", user: str, session_id: str) -> bool:
     with progress_bar("deleting rows") as show:
         return await store.conversations.delete_session(user, session_id, progress=show)
-
-
-sessions_app.command("list")(list_sessions)
-sessions_app.command("show")(show_session)
-sessions_app.command("delete")(delete_session)

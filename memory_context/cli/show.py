@@ -1,8 +1,7 @@
-"""`show`: one item, whole and exact, or cut as a transform says.
+"""`show`: one item, whole and exact, or a part of it.
 
-Promise: what goes to a file or a pipe is the content in UTF-8, byte for byte; a lone surrogate, which UTF-8 has no form
-for, is written in its three bytes ("surrogatepass"), as it is stored. What goes to a terminal commands it nothing.
-Reading here counts as nobody's use of the item.
+A file or pipe gets the content in UTF-8, byte for byte; lone surrogates become their three bytes ("surrogatepass"), as
+they are stored. A terminal gets no control sequence. Reading here does not count as a use of the item.
 """
 
 import json
@@ -10,29 +9,13 @@ import re
 import shlex
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import (
-    ASKED_WRONGLY,
-    Failure,
-    JsonOption,
-    UrlOption,
-    UserOption,
-    harmless,
-    print_fields,
-    print_json,
-    print_table,
-    run,
-    say,
-    user_of,
-)
-from .durations import age
-from .files import write_whole
+from .console import USAGE_ERROR, Failure, age, harmless, print_fields, print_json, print_table, say
 from .items import item_json
-from .naming import whole_key
+from .lookup import JsonOption, UrlOption, UserOption, find_key, find_user, run
 
 if TYPE_CHECKING:
     from ..memory import AgentMemory, AuditEvent, MemoryItem
@@ -41,77 +24,148 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-TransformChoice = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]
-
+_MAX_EVENTS = 1000
+_MAX_MATCHES, _SHOWN_MATCHES = 1000, 20
+_FOLD_KEY = re.compile(r"history_\d+-\d+_[0-9a-f]{6}")
+_RANGE = re.compile(r"([1-9]\d{0,11})?(:?)([1-9]\d{0,11})?")
+_COUNT = re.compile(r"([1-9]\d{0,8})(t?)")
 _CALL = re.compile(r"retrieve_memory\(((?:[^()\"]|\"(?:[^\"\\]|\\.)*\")*)\)")
 _ARGUMENT = re.compile(r"\b([a-z_]+)=(\"(?:[^\"\\]|\\.)*\"|\w+)")
-_FOLD_KEY = re.compile(r"history_\d+-\d+_[0-9a-f]{6}")
-_MOST_EVENTS = 1000
-_MEANT_BY: dict[TransformChoice, set[str]] = {
-    "filtered": {"pattern", "json_path", "ignore_case", "context_lines", "context_chars", "max_matches", "first_match"},
-    "excerpt": {"start_line", "end_line", "start_char", "end_char"},
-    "summary": {"limit_tokens"},
-    "first_n": {"n", "unit"},
+_OPTIONS = {  # for what the library says in words of its tool
+    'transform="filtered"': "--grep",
+    'transform="full"': "no option",
+    "transform='full'": "no option",
+    "start_line": "--lines",
+    "start_char": "--chars",
+    "first_match": "--matches",
+    "json_path": "--json-path",
+    "; send ": "; give ",
 }
 
 
 def show(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of a [MemoryRef: key - …], or its beginning.")],
-    transform: Annotated[
-        TransformChoice | None, typer.Option(help="How to cut. [default: by the other options, else full]")
+    grep: Annotated[
+        str | None, typer.Option("--grep", "-g", metavar="PATTERN", help="Lines with this (RE2; (?i) ignores case).")
     ] = None,
-    start_line: Annotated[int | None, typer.Option(help="excerpt: the first line, from 1.")] = None,
-    end_line: Annotated[int | None, typer.Option(help="excerpt: the last line.")] = None,
-    start_char: Annotated[int | None, typer.Option(help="excerpt: the first character, from 1.")] = None,
-    end_char: Annotated[int | None, typer.Option(help="excerpt: the last character.")] = None,
-    n: Annotated[int | None, typer.Option("--n", "-n", help="first_n, last_n: how many.")] = None,
-    unit: Annotated[Literal["lines", "tokens"] | None, typer.Option(help="first_n, last_n: of what.")] = None,
-    pattern: Annotated[str | None, typer.Option("--pattern", "-p", help="filtered: lines with this (RE2).")] = None,
-    json_path: Annotated[str | None, typer.Option(help="filtered: values at this JSONPath.")] = None,
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="filtered: whatever the case.")] = False,
-    context_lines: Annotated[
-        int | None, typer.Option("--context-lines", "--context", "-C", help="filtered: lines around a match. [2]")
+    json_path: Annotated[str | None, typer.Option(metavar="PATH", help="Values at this JSONPath.")] = None,
+    matches: Annotated[
+        str | None, typer.Option(metavar="A:B", help="Which matches of --grep or --json-path. [default: 1:20]")
     ] = None,
-    context_chars: Annotated[int | None, typer.Option(help="filtered: characters, in a long line. [200]")] = None,
-    max_matches: Annotated[int | None, typer.Option(help="filtered: how many matches. [20]")] = None,
-    first_match: Annotated[int | None, typer.Option(help="filtered: the first match shown, from 1.")] = None,
-    limit_tokens: Annotated[int | None, typer.Option(help="summary: how long it may be, 50 to 4000. [300]")] = None,
+    lines: Annotated[str | None, typer.Option("--lines", "-l", metavar="A:B", help="Lines, from 1.")] = None,
+    chars: Annotated[str | None, typer.Option(metavar="A:B", help="Characters, from 1.")] = None,
+    head: Annotated[str | None, typer.Option(metavar="N", help="The first N lines; 200t is 200 tokens.")] = None,
+    tail: Annotated[str | None, typer.Option(metavar="N", help="The last N lines; 200t is 200 tokens.")] = None,
+    summary: Annotated[
+        int | None, typer.Option(min=50, max=4000, metavar="TOKENS", help="A summary of so many tokens.")
+    ] = None,
     meta: Annotated[bool, typer.Option("--meta", help="What is known of the item, instead of its content.")] = False,
     history: Annotated[bool, typer.Option("--history", help="What happened to it in its session, instead.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it to this file, exactly.")] = None,
     url: UrlOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show an item: all of it exactly, or a part.
 
-    Piped or with --output it gives the content's bytes and nothing else; in a terminal, signs that command it show as
-    their codes. How to read on is told on stderr.
+    A file or pipe gets the content's bytes and nothing else; in a terminal, control characters show as their codes. The
+    command that reads on is printed to stderr.
     """
-    params = {
-        "start_line": start_line,
-        "end_line": end_line,
-        "start_char": start_char,
-        "end_char": end_char,
-        "n": n,
-        "unit": unit,
-        "pattern": pattern,
-        "json_path": json_path,
-        "ignore_case": ignore_case or None,
-        "context_lines": context_lines,
-        "context_chars": context_chars,
-        "max_matches": max_matches,
-        "first_match": first_match,
-        "limit_tokens": limit_tokens,
-    }
-    item, events = run(lambda store: _read(store, user, key, _transform_of(transform, params), history), url)
+    part = {"grep": grep, "json-path": json_path, "lines": lines, "chars": chars, "head": head, "tail": tail}
+    transform = _transform_of(part | {"summary": summary}, matches)
+    item, events = run(lambda store: _read(store, user, key, transform, history), url)
     if history:
         _print_events(events, as_json)
     elif meta:
         known = item_json(item)
         print_json(known) if as_json else print_fields((name, _in_line(value)) for name, value in known.items())
     else:
-        _give(item, output, as_json)
+        _print_content(item, as_json)
+
+
+# --- which part
+
+
+def _transform_of(part: dict[str, Any], matches: str | None) -> "MemoryTransform":
+    """Return the transform of the one option given.
+
+    Raises:
+        Failure: Several options were given, or the value of one is unusable.
+    """
+    from ..errors import TransformError
+    from ..transforms import MemoryTransform
+
+    given = {name: value for name, value in part.items() if value is not None}
+    if len(given) > 1:
+        raise Failure(f"give one of {', '.join(f'--{name}' for name in given)}", USAGE_ERROR)
+    name = next(iter(given), "")
+    value: Any = given.get(name)
+    if matches is not None and name not in ("grep", "json-path"):
+        raise Failure("--matches goes with --grep or --json-path", USAGE_ERROR)
+    try:
+        if name in ("grep", "json-path"):
+            first, last = _range("matches", matches or f"1:{_SHOWN_MATCHES}")
+            first = first or 1
+            count = _MAX_MATCHES if last is None else last - first + 1
+            what = {"pattern" if name == "grep" else "json_path": value}
+            return MemoryTransform.filtered(**what, first_match=first, max_matches=count)
+        if name in ("lines", "chars"):
+            first, last = _range(name, value)
+            return MemoryTransform.of("excerpt", **{f"start_{name[:4]}": first, f"end_{name[:4]}": last})
+        if name in ("head", "tail"):
+            return MemoryTransform.of("first_n" if name == "head" else "last_n", **_count(name, value))
+        return MemoryTransform.summary(value) if name else MemoryTransform.full()
+    except TransformError as error:
+        raise Failure(_in_options(str(error)), USAGE_ERROR) from error
+
+
+def _range(option: str, text: str) -> tuple[int | None, int | None]:
+    found = _RANGE.fullmatch(text)
+    first, last = (int(found[1] or 0), int(found[3] or 0)) if found else (0, 0)
+    if found and not found[2]:
+        last = first
+    if not (first or last) or (last and first > last):
+        raise Failure(f"--{option} {text} is not a range: write for example 5:20, 5: or :20", USAGE_ERROR)
+    return first or None, last or None
+
+
+def _count(option: str, text: str) -> dict[str, Any]:
+    found = _COUNT.fullmatch(text)
+    if not found:
+        raise Failure(f"--{option} {text} is not a number: write 20 for lines, or 200t for tokens", USAGE_ERROR)
+    return {"n": int(found[1]), "unit": "tokens" if found[2] else "lines"}
+
+
+def _in_options(text: str) -> str:
+    """Return a text that speaks of tool calls in the options of this command."""
+    text = _CALL.sub(_command, text)
+    return re.sub("|".join(map(re.escape, _OPTIONS)), lambda word: _OPTIONS[word[0]], text)
+
+
+def _command(match: re.Match[str]) -> str:
+    """Return the command that does what a call of `retrieve_memory` does."""
+    call: dict[str, Any] = {}
+    for name, value in _ARGUMENT.findall(match[1]):
+        call[name] = json.loads(value) if value[0] == '"' else int(value) if value.isdecimal() else value == "True"
+    if "memory_key" not in call:  # in the words of somebody else
+        return match[0]
+    return shlex.join(["memory-context", "show", call["memory_key"], *_options_of(call)])
+
+
+def _options_of(call: dict[str, Any]) -> list[str]:
+    options: list[str] = []
+    if "pattern" in call:
+        options = ["--grep", "(?i)" * ("ignore_case" in call) + call["pattern"]]
+    elif "json_path" in call:
+        options = ["--json-path", call["json_path"]]
+    elif "n" in call:
+        unit = "t" if call.get("unit") == "tokens" else ""
+        return ["--head" if call["transform"] == "first_n" else "--tail", f"{call['n']}{unit}"]
+    if first := call.get("first_match"):
+        options += ["--matches", f"{first}:{first + call.get('max_matches', _SHOWN_MATCHES) - 1}"]
+    for unit in ("line", "char"):
+        if f"start_{unit}" in call or f"end_{unit}" in call:
+            options += [f"--{unit}s", f"{call.get(f'start_{unit}', '')}:{call.get(f'end_{unit}', '')}"]
+    return options
 
 
 # --- what is read
@@ -120,12 +174,12 @@ def show(
 async def _read(
     store: "MemoryStore", user: str | None, key: str, transform: "MemoryTransform", with_history: bool
 ) -> "tuple[MemoryItem, list[AuditEvent]]":
-    """Return an item as the agent and session that stored it read it, and what happened to it there."""
+    """Return an item as the agent and session that stored it read it, and its events there."""
     from ..errors import TransformError
     from ..memory import AgentMemory
 
-    name = await user_of(store, user)
-    key = await whole_key(store, name, key)
+    name = await find_user(store, user)
+    key = await find_key(store, name, key)
     found = await store.fetch_whereabouts(name, key)
     if found is None or not found.is_active:
         if _FOLD_KEY.fullmatch(key):
@@ -135,63 +189,40 @@ async def _read(
     try:
         item = await memory.retrieve(key, transform, reader=None)
     except TransformError as error:
-        raise Failure(_in_options(str(error)), ASKED_WRONGLY) from error
-    if item is None:  # it was forgotten meanwhile
+        raise Failure(_in_options(str(error)), USAGE_ERROR) from error
+    if item is None:  # forgotten meanwhile
         raise await memory.not_found(key)
     return item, await _events_of(memory, key) if with_history else []
 
 
 async def _events_of(memory: "AgentMemory", key: str) -> "list[AuditEvent]":
-    events = await memory.audit(limit=_MOST_EVENTS, newest_first=True)
-    if len(events) == _MOST_EVENTS:
-        say(f"only the last {_MOST_EVENTS:,} events of its session were looked at")
+    events = await memory.audit(limit=_MAX_EVENTS, newest_first=True)
+    if len(events) == _MAX_EVENTS:
+        say(f"only the last {_MAX_EVENTS:,} events of its session were searched")
     return [event for event in reversed(events) if key in event.keys]
 
 
-def _transform_of(name: TransformChoice | None, params: dict[str, Any]) -> "MemoryTransform":
-    """Return how to cut; without a name, what the other options are for.
-
-    Raises:
-        Failure: They do not fit together.
-    """
-    from ..errors import TransformError
-    from ..transforms import MemoryTransform
-
-    given = {option for option, value in params.items() if value is not None}
-    if name is None and given:
-        name = next(one for one, options in _MEANT_BY.items() if given & options)
-    try:
-        return MemoryTransform.of(name or "full", **params)
-    except TransformError as error:
-        raise Failure(_in_options(str(error)), ASKED_WRONGLY) from error
+# --- what is printed
 
 
-# --- what is given
-
-
-def _give(item: "MemoryItem", output: Path | None, as_json: bool) -> None:
+def _print_content(item: "MemoryItem", as_json: bool) -> None:
     from ..escaping import to_utf8
 
     text, footer = item.content, ""
     if not item.is_whole:
         text, _, footer = item.content.rpartition("\n")
+    footer = _in_options(footer)
     if as_json:
-        print_json({**item_json(item), "content": text, "is_whole": item.is_whole, "footer": _in_options(footer)})
+        print_json({**item_json(item), "content": text, "is_whole": item.is_whole, "footer": footer})
         return
-    if output is not None:
-        content = to_utf8(text)
-        write_whole(output, content)
-        say(f"{output}: {len(content):,} bytes")
-    elif sys.stdout.isatty():
+    if sys.stdout.isatty():
         typer.echo(harmless(text))
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(to_utf8(text))
         sys.stdout.buffer.flush()
-    if footer:
-        say(harmless(_in_options(footer)))
-    if item.caveat:
-        say(item.caveat)
+    for said in filter(None, (footer, item.caveat)):
+        say(harmless(said))
 
 
 def _in_line(value: object) -> object:
@@ -208,20 +239,3 @@ def _print_events(events: "list[AuditEvent]", as_json: bool) -> None:
         return
     rows = [(event.at, age(event.at), event.kind, event.agent_id or None, event.detail) for event in events]
     print_table(("when (UTC)", "age", "what", "by", "detail"), rows, right=("age",), cut=("by",))
-
-
-def _in_options(text: str) -> str:
-    """Return a text that speaks of tool calls in the words of this command."""
-
-    def command(call: re.Match[str]) -> str:
-        options = _ARGUMENT.sub(option, call[1]).replace(", ", " ")
-        return f"memory-context show {options.replace('--memory-key ', '')}"
-
-    def option(argument: re.Match[str]) -> str:
-        name, value = argument[1].replace("_", "-"), argument[2]
-        if value in ("True", "False"):
-            return f"--{name}" if value == "True" else ""
-        return f"--{name} {shlex.quote(json.loads(value)) if value.startswith(chr(34)) else value}"
-
-    said = _ARGUMENT.sub(option, _CALL.sub(command, text))
-    return said.replace(", --", " --").replace("; send for example", "; give for example")

@@ -1,48 +1,33 @@
-"""`stats`: what a user has stored, and what memory_context saved in a session, as its archive tells it."""
+"""`stats` and `users`: what users have stored, and what memory_context saved in a session, from its archive."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..identifiers import SessionKey
-from .chart import ChartedCall, checked_chart, draw_chart
-from .console import (
-    Failure,
-    JsonOption,
-    UrlOption,
-    UserOption,
-    counted,
-    harmless,
-    print_fields,
-    print_json,
-    print_table,
-    progress_bar,
-    run,
-    say,
-    user_of,
-)
-from .durations import age
-from .naming import TranscriptOption, named_session
+from .console import age, byte_size, counted, print_fields, print_json, print_table, progress_bar, say
+from .lookup import JsonOption, TranscriptOption, UrlOption, UserOption, find_session, find_user, run
 
 if TYPE_CHECKING:
     from ..store import MemoryStore, SessionInfo
     from ..store.admin.user_stats import DaySum, KindSum, UserExtent
     from .replay import Replay
 
-__all__ = ["stats"]
+__all__ = ["stats", "users"]
 
-_MOST_CALLS_PRINTED = 40
+_MAX_CALLS_PRINTED = 40
 _DAYS = 14
+_NOT_IN_JSON = (  # `light_model` has the first six; transactions are not archived
+    *("light_model_calls", "light_model_failures", "light_model_tokens"),
+    *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
+)
+_APART = "; in none of the other figures"
 
 
 def stats(
     session: Annotated[str | None, typer.Argument(metavar="SESSION", help="A session's id.")] = None,
-    chart: Annotated[
-        Path | None, typer.Option("--chart", help="Draw the tokens of each call into this .png or .svg file.")
-    ] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Every model call of the session, in a table.")] = False,
     last: Annotated[int, typer.Option(min=0, help="Without SESSION: add up the bill of so many last sessions.")] = 20,
     agent: TranscriptOption = None,
@@ -55,23 +40,17 @@ def stats(
     Of a user: items by type, source and day, and what the last sessions cost. Of a session: what its model calls sent,
     what keeping everything would have sent, and both by the prices of a prompt cache.
     """
-    if chart is not None:
-        checked_chart(chart)
     if session is None:
-        account = run(lambda store: _account_of(store, user, last if chart is None else max(last, 1)), url)
+        account = run(lambda store: _account_of(store, user, last), url)
         print_json(account.as_dict()) if as_json else _print_account(account)
-        if chart is not None:
-            _draw(account.bills[0] if account.bills else None, chart)
         return
     bill = run(lambda store: _bill_of(store, user, session, agent), url)
     if as_json:
         print_json(bill.as_dict())
-    else:
-        _print_bill(bill)
-        if calls:
-            _print_calls(bill.replay)
-    if chart is not None:
-        _draw(bill, chart)
+        return
+    _print_bill(bill)
+    if calls:
+        _print_calls(bill.replay)
 
 
 # --- a session
@@ -88,36 +67,26 @@ class _Bill:
 
     def as_dict(self) -> dict[str, Any]:
         stats = self.replay.stats
-        sums = asdict(stats)
-        for name in _LEFT_OUT:
-            del sums[name]
+        sums = {name: value for name, value in asdict(stats).items() if name not in _NOT_IN_JSON}
+        derived = ("saved_tokens", "relative_cost", "relative_view_cost")
         return {
             "session": self.info.session_id,
             "agent": self.agent,
             "title": self.info.title,
             **sums,
-            "saved_tokens": stats.saved_tokens,
-            "relative_cost": stats.relative_cost,
-            "relative_view_cost": stats.relative_view_cost,
+            **{name: getattr(stats, name) for name in derived},
             "events": self.events,
             "calls": [asdict(call) for call in self.replay.calls],
             "reservations": self.replay.reservations,
         }
 
 
-_LEFT_OUT = (  # `light_model` has the first six; transactions are not archived
-    *("light_model_calls", "light_model_failures", "light_model_tokens"),
-    *("summary_calls", "summary_failures", "summary_tokens", "write_transactions", "archive_transactions"),
-)
-_APART = "; in none of the other figures"
-
-
 async def _bill_of(store: "MemoryStore", user: str | None, session: str, agent: str | None) -> _Bill:
-    named = await named_session(store, user, session)
-    return await _made_out(store, named.user_id, named.info, named.agent(agent))
+    named = await find_session(store, user, session)
+    return await _make_bill(store, named.user_id, named.info, named.agent(agent))
 
 
-async def _made_out(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
+async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent: str) -> _Bill:
     from ..policy import ContextPolicy
     from .replay import replay
 
@@ -129,23 +98,19 @@ async def _made_out(store: "MemoryStore", user: str, info: "SessionInfo", agent:
 def _print_bill(bill: _Bill) -> None:
     stats, events = bill.replay.stats, bill.events
     lookups = [(kind, events[kind]) for kind in ("retrieved", "searched", "listed", "paged") if kind in events]
-    asked = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in lookups)
+    all_tokens = stats.raw_tokens_total + stats.raw_head_tokens_total
+    share = f", {stats.saved_tokens / all_tokens:.0%}" if all_tokens else ""
+    sent = f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache"
     print_fields(
         [
             ("session", f"{bill.info.session_id} of {bill.agent}"),
             ("title", bill.info.title or None),
             ("model calls", f"{stats.views:,}"),
-            (
-                "sent",
-                f"{stats.view_tokens_total:,} tokens, {stats.cached_tokens_total:,} of them in the prompt cache",
-            ),
+            ("sent", sent),
             ("keeping all", f"{stats.raw_tokens_total:,} tokens"),
-            ("with each", _head_of(bill) or None),
-            (
-                "saved",
-                f"{stats.saved_tokens:,} tokens"
-                + _share(stats.saved_tokens, stats.raw_tokens_total + stats.raw_head_tokens_total),
-            ),
+            ("with each", _head_of(bill)),
+            ("saved", f"{stats.saved_tokens:,} tokens{share}"),
             ("cost", f"{stats.relative_cost:.2f} of keeping everything, by the prices of a prompt cache"),
             ("of messages", f"{stats.relative_view_cost:.2f} without tools, instructions and system prompt"),
             ("light model", f"{stats.light_model}{_APART if stats.light_model.total.calls else ''}"),
@@ -154,7 +119,7 @@ def _print_bill(bill: _Bill) -> None:
             ("compactions", f"{stats.answered_compactions:,} of answered results, {stats.compactions:,} planned"),
             ("folds", f"{stats.folds:,}"),
             ("opened", f"{stats.expansions:,} items by itself, {stats.recalls:,} requests brought memories"),
-            ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {asked}" if asked else "")),
+            ("look-ups", f"{sum(count for _, count in lookups):,}" + (f": {kinds}" if kinds else "")),
         ]
     )
     say(
@@ -166,11 +131,11 @@ def _print_bill(bill: _Bill) -> None:
         say(f"Note: {reservation}.")
 
 
-def _head_of(bill: _Bill) -> str:
-    """Return what stood before the views, by the last call."""
+def _head_of(bill: _Bill) -> str | None:
+    """Return what each call sent before the messages, as of the last call."""
     stats, offered = bill.replay.stats, bill.replay.transcript.state.offered
     if not stats.head_tokens_total:
-        return ""
+        return None
     of_memory = offered.memory_tools_tokens + offered.instructions_tokens
     why = f" (offered: {offered.reason})" if offered.reason else ""
     own = f", {offered.own_tokens:,} of the agent's own tools and system prompt" if offered.own_tokens else ""
@@ -178,8 +143,7 @@ def _head_of(bill: _Bill) -> str:
 
 
 def _print_calls(replay: "Replay") -> None:
-    calls = replay.calls
-    shown = calls[-_MOST_CALLS_PRINTED:]
+    shown = replay.calls[-_MAX_CALLS_PRINTED:]
     rows = [
         (
             call.number,
@@ -194,19 +158,8 @@ def _print_calls(replay: "Replay") -> None:
     typer.echo()
     columns = ("call", "when (UTC)", "keeping all", "sent", "unchanged", "before it")
     print_table(columns, rows, right=("call", "keeping all", "sent", "unchanged"))
-    if len(shown) < len(calls):
-        say(f"the last {len(shown)} of {len(calls):,} calls; --json has all")
-
-
-def _draw(bill: _Bill | None, path: Path) -> None:
-    if bill is None or not bill.replay.calls:
-        raise Failure("there is no chart: no model call is archived")
-    stats = bill.replay.stats
-    charted = [ChartedCall(call.number, call.raw_tokens, call.view_tokens, call.mark) for call in bill.replay.calls]
-    share = stats.view_tokens_total / stats.raw_tokens_total if stats.raw_tokens_total else 1
-    calls = counted(len(charted), "model call")
-    draw_chart(charted, path, harmless(f"{calls} of session {bill.info.session_id}: {share:.0%} of the tokens"))
-    say(f"{path}: session {bill.info.session_id!r}")
+    if len(shown) < len(replay.calls):
+        say(f"the last {len(shown)} of {len(replay.calls):,} calls; --json has all")
 
 
 # --- a user
@@ -225,19 +178,20 @@ class _Account:
     unread: int
 
     def as_dict(self) -> dict[str, Any]:
+        bills = [bill.as_dict() for bill in self.bills]
+        for bill in bills:
+            del bill["calls"]
         return {
             "user": self.user,
             "kinds": [asdict(kind) for kind in self.kinds],
             "days": [asdict(day) for day in self.days],
             **asdict(self.extent),
-            "billed_sessions": [
-                {name: value for name, value in bill.as_dict().items() if name != "calls"} for bill in self.bills
-            ],
+            "billed_sessions": bills,
         }
 
 
 async def _account_of(store: "MemoryStore", user: str | None, last: int) -> _Account:
-    name = await user_of(store, user)
+    name = await find_user(store, user)
     kinds, days = await store.user_stats.kinds(name), await store.user_stats.days(name, _DAYS)
     extent = await store.user_stats.extent(name)
     bills: list[_Bill] = []
@@ -245,24 +199,22 @@ async def _account_of(store: "MemoryStore", user: str | None, last: int) -> _Acc
     sessions = await store.conversations.sessions(name, limit=last) if last else []
     with progress_bar("reading sessions", len(sessions)) as show:
         for number, info in enumerate(sessions, 1):
-            for agent in dict.fromkeys(
-                one.agent_id for one in await store.user_stats.transcripts(name, info.session_id)
-            ):
+            transcripts = await store.user_stats.transcripts(name, info.session_id)
+            for agent in dict.fromkeys(one.agent_id for one in transcripts):
                 try:
-                    bills.append(await _made_out(store, name, info, agent))
-                except ValueError:  # a newer version archived it
+                    bills.append(await _make_bill(store, name, info, agent))
+                except ValueError:  # archived by a newer version
                     unread += 1
             show(number)
     return _Account(name, store.describe(), kinds, days, extent, bills, unread)
 
 
 def _print_account(account: _Account) -> None:
-    items = sum(kind.items for kind in account.kinds)
-    private = sum(kind.private_items for kind in account.kinds)
-    tokens = sum(kind.tokens for kind in account.kinds)
-    size = _in_bytes(sum(kind.content_bytes for kind in account.kinds))
+    kinds, extent = account.kinds, account.extent
+    items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+    size = byte_size(sum(kind.content_bytes for kind in kinds))
+    private = sum(kind.private_items for kind in kinds)
     aside = f", {private:,} of them private to a sub-agent" if private else ""
-    extent = account.extent
     said = f"{counted(extent.messages, 'message')} of agents, {counted(extent.chats, 'chat message')}"
     print_fields(
         [
@@ -271,9 +223,9 @@ def _print_account(account: _Account) -> None:
             ("said", f"{said} in {counted(extent.sessions, 'session')}"),
         ]
     )
-    if account.kinds:
+    if kinds:
         typer.echo()
-        _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in account.kinds])
+        _print_sums(("type", "source"), [((one.memory_type, one.source), one) for one in kinds])
         typer.echo()
         _print_sums(("stored on (UTC)",), [((one.stored_on.isoformat(),), one) for one in account.days])
     if account.bills:
@@ -284,50 +236,73 @@ def _print_account(account: _Account) -> None:
 
 
 def _print_sums(names: Sequence[str], sums: "Sequence[tuple[tuple[str, ...], KindSum | DaySum]]") -> None:
-    rows = [(*named, f"{one.items:,}", f"{one.tokens:,}", _in_bytes(one.content_bytes)) for named, one in sums]
+    rows = [(*named, f"{one.items:,}", f"{one.tokens:,}", byte_size(one.content_bytes)) for named, one in sums]
     print_table((*names, "items", "tokens", "size"), rows, right=("items", "tokens", "size"))
 
 
-def _print_bills(bills: Sequence[_Bill], sessions: int) -> None:
+def _print_bills(bills: Sequence[_Bill], session_count: int) -> None:
     from ..light_model import LightModelBill
 
+    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "of messages", "age")
+    stats = [bill.replay.stats for bill in bills]
     rows = [
         (
             bill.info.session_id,
             bill.agent,
-            bill.replay.stats.views,
-            f"{bill.replay.stats.view_tokens_total:,}",
-            f"{bill.replay.stats.raw_tokens_total:,}",
-            f"{bill.replay.stats.relative_cost:.2f}",
-            f"{bill.replay.stats.relative_view_cost:.2f}",
+            one.views,
+            f"{one.view_tokens_total:,}",
+            f"{one.raw_tokens_total:,}",
+            f"{one.relative_cost:.2f}",
+            f"{one.relative_view_cost:.2f}",
             age(bill.info.last_activity_at),
         )
-        for bill in bills
+        for bill, one in zip(bills, stats, strict=True)
     ]
-    columns = ("session", "agent", "calls", "sent", "keeping all", "cost", "of messages", "age")
-    right = ("calls", "sent", "keeping all", "cost", "of messages", "age")
-    print_table(columns, rows, right=right, cut=("session", "agent"))
-    stats = [bill.replay.stats for bill in bills]
-    of_all = f"the last {len({bill.info.session_id for bill in bills})} of {counted(sessions, 'session')}"
+    print_table(columns, rows, right=columns[2:], cut=("session", "agent"))
     cost, raw_cost = sum(one.cost for one in stats), sum(one.raw_cost for one in stats)
     view_cost, raw_view_cost = sum(one.view_cost for one in stats), sum(one.raw_view_cost for one in stats)
     relative = "no model call"
     if raw_cost and raw_view_cost:
-        relative = (
-            f"cost {cost / raw_cost:.2f} of keeping everything, {view_cost / raw_view_cost:.2f} of messages alone"
-        )
+        share, view_share = cost / raw_cost, view_cost / raw_view_cost
+        relative = f"cost {share:.2f} of keeping everything, {view_share:.2f} of messages alone"
+    of_all = f"the last {len({bill.info.session_id for bill in bills})} of {counted(session_count, 'session')}"
     typer.echo(f"\n{of_all}: {sum(one.saved_tokens for one in stats):,} tokens saved, {relative}")
     light_model = sum((one.light_model for one in stats), LightModelBill())
     typer.echo(f"light model: {light_model}{_APART if light_model.total.calls else ''}")
 
 
-def _share(part: int, whole: int) -> str:
-    return f", {part / whole:.0%}" if whole else ""
+# --- all users
 
 
-def _in_bytes(size: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1000  # pyright: ignore[reportAssignmentType]
-    return f"{size:,.1f} GB"
+def users(
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the users of a store, and how much there is of each.
+
+    Only the owner of the database may list them: its address is --url, or MEMORY_CONTEXT_OWNER_URL.
+    """
+
+    async def work(store: "MemoryStore") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        async for user in store.every_user():
+            if len(found) > limit:
+                break
+            kinds, extent = await store.user_stats.kinds(user), await store.user_stats.extent(user)
+            items, tokens = sum(kind.items for kind in kinds), sum(kind.tokens for kind in kinds)
+            found.append({"user_id": user, "items": items, "token_count": tokens, **asdict(extent)})
+        return found
+
+    found = run(work, url)
+    shown = found[:limit]
+    if as_json:
+        print_json(shown)
+    elif not shown:
+        say("nobody has anything stored yet")
+    else:
+        columns = ("user", "items", "tokens", "sessions", "messages", "chat")
+        rows = [[f"{value:,}" if isinstance(value, int) else value for value in one.values()] for one in shown]
+        print_table(columns, rows, right=columns[1:])
+    if len(found) > limit:
+        say(f"there are more than {limit}: --limit shows more")

@@ -1,7 +1,7 @@
-"""`export` and `import`: everything of a user, or of a session, as a file, and back.
+"""`export` and `import`: everything of a user or a session as a file, and back.
 
-Promise: a file that is there under its name is whole; until then it is written beside it, as `<name>.part`. Only its
-owner can read either, since what is in it is in plain text.
+A file appears under its name when it is whole, `<name>.part` until then. Only its owner can read either: it is plain
+text.
 """
 
 import gzip
@@ -17,19 +17,8 @@ from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from .console import (
-    Failure,
-    JsonOption,
-    UrlOption,
-    UserOption,
-    counted,
-    not_empty,
-    print_json,
-    progress_bar,
-    run,
-    say,
-    user_of,
-)
+from .console import Failure, counted, print_json, progress_bar, say
+from .lookup import JsonOption, UrlOption, UserOption, find_user, not_empty, run
 
 if TYPE_CHECKING:
     from ..store import ImportReport, MemoryStore
@@ -37,8 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["export", "import_"]
 
 _STREAM = "-"
-_HEADER_BYTES = 1_000_000  # what is no export may have no lines at all
+_HEADER_BYTES = 1_000_000  # a file that is not an export may be one long line
+_PIECE_BYTES = 1_000_000
 _GZIP = b"\x1f\x8b"
+_ORIGINS = {
+    "signed": "origins are kept: this installation signed the file",
+    "trusted": "origins are kept: --trust-origins",
+    "lowered": "origins are lowered: this installation did not sign the file for this user; see --trust-origins",
+}
 
 
 def export(
@@ -53,35 +48,27 @@ def export(
 ) -> None:
     """Write everything of a user, or of one session, to a file.
 
-    JSON Lines: items with their content, what was forgotten, sessions, what was said in them, what a chat page showed,
-    and the audit trail, as they are at one moment, whatever is written meanwhile. What search uses is not in it: it is
-    made again after an import.
+    JSON Lines of one moment: items with their content, tombstones, sessions with their transcripts and chats, and the
+    audit trail. The search index is not in it: it is made again after an import.
     """
 
     async def work(store: "MemoryStore") -> None:
-        whose = await user_of(store, user)
+        name = await find_user(store, user)
         with progress_bar("exporting", hide=file == _STREAM and sys.stdout.isatty()) as show:
-            pieces = store.admin.export_lines(whose, session, progress=show)
+            pieces = store.admin.export_lines(name, session, progress=show)
             async with aclosing(pieces):
                 first = await anext(pieces, None)
                 if first is None:
-                    of = f"session {session!r} of user {whose!r}" if session else f"user {whose!r}"
+                    of = f"session {session!r} of user {name!r}" if session else f"user {name!r}"
                     raise Failure(f"nothing is stored of {of}")
-                with _written(file) as out:
+                with _opened_to_write(file) as out:
                     last = await _write(out, first, pieces)
-        say(f"exported {_summed(json.loads(last)['records'])} of {whose!r}")
-        kinds = await store.user_stats.kinds(whose, session_id=session)
+        say(f"exported {_in_words(json.loads(last)['records'])} of {name!r}")
+        kinds = await store.user_stats.kinds(name, session_id=session)
         if secrets := sum(kind.items for kind in kinds if kind.memory_type == "user_secret"):
             say(f"{counted(secrets, 'item')} of type user_secret stayed behind: a file would hold them in plain text")
 
     run(work, url)
-
-
-_ORIGINS = {
-    "signed": "origins are kept: this installation signed the file",
-    "trusted": "origins are kept: --trust-origins",
-    "lowered": "origins are lowered: this installation did not sign the file for this user; see --trust-origins",
-}
 
 
 def import_(
@@ -103,24 +90,23 @@ def import_(
 ) -> None:
     """Take in what export wrote, for the same user or another.
 
-    The whole file is checked first: one that is damaged, or at odds with what is there, changes nothing. What is there
-    stays as it is, so the same file can be imported again, after a break for instance. Do not go on with a session
-    while it is being imported.
+    The whole file is checked first: one that is damaged, or at odds with the store, changes nothing. Rows that are
+    there stay as they are, so a file can be imported again, after an interruption for instance. Do not go on with a
+    session while it is being imported.
 
     A file can be written by anybody. Its preferences and facts are taken for the user's own if this installation
     exported it for the same user and no byte has changed since, or with --trust-origins. Otherwise they are labelled as
     imported and pruned like anything else.
     """
-
-    async def work(store: "MemoryStore") -> "ImportReport":
-        with _readable(file) as path:
-            passes = 2 if check else 3
-            with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
-                read = _Reading(path, show)
-                return await store.admin.import_lines(read.lines, user, only_check=check, trust_origins=trust_origins)
-
     from ..errors import SecretError
     from ..store import TransferError
+
+    async def work(store: "MemoryStore") -> "ImportReport":
+        with _rereadable(file) as path:
+            passes = 2 if check else 3
+            with progress_bar("importing", passes * path.stat().st_size, in_bytes=True) as show:
+                lines = _Reader(path, show).lines
+                return await store.admin.import_lines(lines, user, only_check=check, trust_origins=trust_origins)
 
     name = "stdin" if file == _STREAM else file
     try:
@@ -132,20 +118,28 @@ def import_(
     if as_json:
         counts = {"stored": report.stored, "known": report.known, "kept": report.kept}
         print_json({"user": report.user_id, **counts, "origins": report.origins})
-        return
-    say(f"{'would import' if check else 'imported'} {_summed(report.stored)} for {report.user_id!r}")
+    else:
+        _say_imported(report, check)
+
+
+def _say_imported(report: "ImportReport", only_check: bool) -> None:
+    say(f"{'would import' if only_check else 'imported'} {_in_words(report.stored)} for {report.user_id!r}")
     for counts, what in (
         (report.known, "there already"),
         (report.kept, "left as they are: forgotten or deleted on one side, or another user's"),
     ):
         if any(counts.values()):
-            say(f"{_summed(counts)} {what}")
+            say(f"{_in_words(counts)} {what}")
     if report.stored.get("item"):
         say(_ORIGINS[report.origins])
-    if report.stored.get("item") and not check:
-        say(
-            "search finds the items as soon as they are indexed: by the next process that uses the store, or by reindex"
-        )
+        if not only_check:
+            say("search finds the items once they are indexed: by the next process that uses the store, or by reindex")
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    plurals = {"batch": "batches"}
+    parts = [counted(count, kind, plurals.get(kind, "")) for kind, count in counts.items() if count]
+    return ", ".join(parts) or "nothing"
 
 
 # --- writing
@@ -161,96 +155,85 @@ async def _write(out: IO[bytes], first: bytes, rest: AsyncIterator[bytes]) -> by
 
 
 @contextmanager
-def _written(file: str) -> Generator[IO[bytes], None, None]:
-    """Yield what a file is written to; it has its name once the block has ended well, and is gone if not."""
+def _opened_to_write(file: str) -> Generator[IO[bytes], None, None]:
+    """Yield a stream to write a file; the file gets its name when the block ends well, and is removed otherwise."""
     try:
+        path = Path(file)
         if file == _STREAM:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
-            return
-        path = Path(file)
-        if path.exists() and not path.is_file():  # a device or a pipe has no place beside it
+        elif path.exists() and not path.is_file():  # a device or pipe: no place for a file beside it
             with path.open("wb") as out:
                 yield out
-            return
-        part = path.with_name(f"{path.name}.part")
-        try:
-            was_open_to_others = path.exists() and path.stat().st_mode & 0o077 != 0
-            with _private(part) as raw:
-                if path.suffix == ".gz":
-                    with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6) as packed:
-                        yield cast(IO[bytes], packed)
-                else:
-                    yield raw
-                raw.flush()
-                os.fsync(raw.fileno())
-            part.replace(path)
-            if was_open_to_others:
-                say(f"{file} could be read by others; now only its owner can")
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
+        else:
+            with _replacing(path) as out:
+                yield out
     except BrokenPipeError:
-        if file == _STREAM:  # what is left in its buffer would complain at the end of the process
+        if file == _STREAM:  # the rest of its buffer would complain at the end of the process
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Failure("the export was not read to its end") from None
     except OSError as error:
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _private(path: Path) -> IO[bytes]:
-    """Open a new file that nobody but its owner reads, whatever the umask and whatever lay there before.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    with suppress(FileNotFoundError):
-        path.unlink()  # what an export that was killed left, or somebody else's link
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
-def _summed(counts: Mapping[str, int]) -> str:
-    """Return counts by kind in words."""
-    plurals = {"batch": "batches"}
-    parts = [counted(count, kind, plurals.get(kind, "")) for kind, count in counts.items() if count]
-    return ", ".join(parts) or "nothing"
+@contextmanager
+def _replacing(path: Path) -> Generator[IO[bytes], None, None]:
+    """Yield a stream to a private `.part` file, which replaces the file when the block ends well."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        was_open_to_others = path.exists() and path.stat().st_mode & 0o077 != 0
+        part.unlink(missing_ok=True)  # left by an export that was killed, or somebody else's link
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6) as packed:
+                    yield cast(IO[bytes], packed)
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    if was_open_to_others:
+        say(f"{path} could be read by others; now only its owner can")
 
 
 # --- reading
 
 
 @contextmanager
-def _readable(file: str) -> Generator[Path, None, None]:
-    """Yield a file that can be read twice: what comes from a pipe is put aside first."""
+def _rereadable(file: str) -> Generator[Path, None, None]:
+    """Yield a path that can be read several times: a pipe is copied to a temporary file first."""
     if file != _STREAM and (Path(file).is_file() or not Path(file).exists()):
         yield Path(file)
         return
     with ExitStack() as stack:
         pipe = sys.stdin.buffer if file == _STREAM else stack.enter_context(Path(file).open("rb"))
-        aside = stack.enter_context(tempfile.NamedTemporaryFile(prefix="memory-context-"))
+        copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="memory-context-"))
         piece = pipe.readline(_HEADER_BYTES)
         if not piece.startswith((b"{", _GZIP)):
             raise Failure(f"{file}: this is no export; nothing was imported")
         while piece:
             try:
-                aside.write(piece)
-                aside.flush()
+                copy.write(piece)
+                copy.flush()
             except OSError as error:
+                place = tempfile.gettempdir()
                 raise Failure(
-                    f"what is read cannot be put aside in {tempfile.gettempdir()}: {error.strerror}; "
-                    "name another folder in TMPDIR"
+                    f"the input cannot be copied to {place}: {error.strerror}; name another folder in TMPDIR"
                 ) from error
-            piece = pipe.read(1_000_000)
-        yield Path(aside.name)
+            piece = pipe.read(_PIECE_BYTES)
+        yield Path(copy.name)
 
 
-class _Reading:
-    """Reads a file any number of times, and shows how far it has come in all."""
+class _Reader:
+    """Reads a file any number of times, and reports the bytes read in all."""
 
-    def __init__(self, path: Path, show: Callable[[int], None]) -> None:
+    def __init__(self, path: Path, report: Callable[[int], None]) -> None:
         self._path = path
-        self._show = show
+        self._report = report
         self._done = 0
 
     def lines(self) -> Iterator[bytes]:
@@ -263,6 +246,6 @@ class _Reading:
             text = cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb")) if is_packed else raw
             yield text.readline(_HEADER_BYTES)
             for line in bounded_lines(text, 2):
-                self._show(self._done + raw.tell())
+                self._report(self._done + raw.tell())
                 yield line
             self._done += raw.tell()

@@ -58,7 +58,7 @@ def test_help_names_every_command_once_in_a_group_with_examples(run: Run):
     for name in group.commands:
         assert sum(line.startswith(f"  {name} ") for line in out.splitlines()) == 1, name
         assert run(name, "-h")[0] == 0
-    assert "memory-context show read_file_3tb --pattern 'def .*retry'" in run("show", "-h")[1]
+    assert "memory-context show read_file_3tb --grep 'def .*retry'" in run("show", "-h")[1]
 
 
 def test_examples_name_options_that_exist():

@@ -6,7 +6,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -96,7 +95,7 @@ def test_what_was_forgotten_is_listed_by_itself(command: Command, lived: Lived):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--since", "soon"], "'soon' is no length of time: write for example"),
+        (["--since", "soon"], "'soon' is not a length of time: write for example"),
         (["--forgotten", "--tag", "red"], "only --session and --limit"),
         (["--limit", "0"], "--limit"),
     ],
@@ -156,16 +155,6 @@ def test_a_pipe_gets_the_content_byte_for_byte(capfdbinary: pytest.CaptureFixtur
     assert capfdbinary.readouterr().out == to_utf8(HOSTILE)
 
 
-def test_a_file_gets_the_content_byte_for_byte(command: Command, lived: Lived, tmp_path: Path):
-    """The same bytes as a pipe; a folder that is not there is said to be."""
-    status, out, err = command("show", lived.hostile, "--output", str(tmp_path / "content"))
-    assert (status, out) == (0, "")
-    assert (tmp_path / "content").read_bytes() == to_utf8(HOSTILE)
-    assert f"{len(to_utf8(HOSTILE))} bytes" in err
-    status, _, err = command("show", lived.hostile, "--output", str(tmp_path / "no" / "content"))
-    assert (status, err) == (1, f"memory-context: {tmp_path}/no/content cannot be written: No such file or directory\n")
-
-
 def test_a_terminal_gets_signs_that_command_it_as_their_codes(in_terminal: Command, lived: Lived):
     """Lines stay lines."""
     _, out, _ = in_terminal("show", lived.hostile)
@@ -177,14 +166,14 @@ def test_a_terminal_gets_signs_that_command_it_as_their_codes(in_terminal: Comma
 @pytest.mark.parametrize(
     ("options", "first", "onward"),
     [
-        (["-n", "2"], "owls finding 0", "owls finding 2"),
-        (["--transform", "last_n", "-n", "1"], "owls finding 299", "owls finding 298"),
-        (["--start-line", "5", "--end-line", "6"], "owls finding 4", "owls finding 6"),
-        (
-            ["--pattern", "it's|finding 3.: ", "-C", "0", "--max-matches", "1"],
-            "31: owls finding 30",
-            "32: owls finding 31",
-        ),
+        (["--head", "2"], "owls finding 0", "owls finding 2"),
+        (["--head", "30t"], "owls finding 0", "owls finding 3"),
+        (["--tail", "1"], "owls finding 299", "owls finding 298"),
+        (["--lines", "5:6"], "owls finding 4", "owls finding 6"),
+        (["--lines", ":2"], "owls finding 0", "owls finding 2"),
+        (["--chars", "1:20"], "owls finding 0", ""),
+        (["--grep", "it's|finding 3.: ", "--matches", "1"], "29- owls finding 28", "30- owls finding 29"),
+        (["--grep", "OWLS FINDING 3:"], "", "2- owls finding 1"),
     ],
 )
 def test_a_part_is_shown_and_how_to_read_on(
@@ -203,14 +192,21 @@ def test_a_part_is_shown_and_how_to_read_on(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--transform", "filtered"], "give for example --transform filtered --pattern 'error|warning'"),
-        (["--pattern", "("], "the pattern '(' is unusable"),
-        (["-n", "0"], "first_n needs n of at least 1, not 0"),
-        (["--start-line", "9999"], "the content has 300 lines"),
-        (["--transform", "full", "-n", "1"], "full takes no parameters"),
+        (["--grep", "("], "the pattern '(' is unusable"),
+        (["--grep", "owls", "--matches", "900:"], "give --matches between 1 and 300"),
+        (["--head", "0"], "--head 0 is not a number: write 20 for lines, or 200t for tokens"),
+        (["--lines", "9999"], "the content has 300 lines; give --lines between 1 and 300"),
+        (["--lines", "9:5"], "--lines 9:5 is not a range: write for example 5:20, 5: or :20"),
+        (["--chars", ":"], "--chars : is not a range"),
+        (["--json-path", "$.a"], "the content is not JSON"),
+        (["--head", "1", "--lines", "5"], "give one of --lines, --head"),
+        (["--matches", "5:"], "--matches goes with --grep or --json-path"),
+        (["--summary", "9"], "--summary"),
     ],
 )
-def test_a_transform_that_cannot_be_is_told_in_options(command: Command, lived: Lived, options: list[str], told: str):
+def test_show_refuses_an_unusable_part_in_its_own_options(
+    command: Command, lived: Lived, options: list[str], told: str
+):
     """Not in the arguments of a tool."""
     status, out, err = command("show", lived.keys[0], *options)
     assert (status, out) == (2, "")
@@ -240,7 +236,7 @@ def test_a_command_that_reads_on_is_made_of_any_pattern_at_once(pattern: str):
     """Also of one with many quotes and a bracket that is never closed, which is left as it is."""
     call = f"retrieve_memory(memory_key={json.dumps('k')}, pattern={json.dumps(pattern)}, first_match=2)"
     told = show._in_options(f"[more: {call}]")
-    assert shlex.split(told[1:-1])[1:] == ["memory-context", "show", "k", "--pattern", pattern, "--first-match", "2"]
+    assert shlex.split(told[1:-1])[1:] == ["memory-context", "show", "k", "--grep", pattern, "--matches", "2:21"]
     unclosed = "retrieve_memory(" + '"a" ' * 40 + "("
     assert show._in_options(unclosed) == unclosed
 

@@ -1,12 +1,10 @@
-"""`stats`, `explain`, `demo`: the bill of a session and what its model saw, made again from the archive."""
+"""`stats`, `explain`: the bill of a session and what its model saw, made again from the archive."""
 
 import asyncio
 import json
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
@@ -148,26 +146,6 @@ def test_stats_of_a_user_say_what_is_stored_and_saved(command: Command, lived: L
     assert account["billed_sessions"][0]["saved_tokens"] > 0
 
 
-@pytest.mark.parametrize(("name", "begins"), [("chart.png", b"\x89PNG"), ("chart.svg", b"<?xml")])
-def test_a_chart_is_drawn(command: Command, tmp_path: Path, name: str, begins: bytes):
-    """Of a session; without one of the session used last."""
-    session = [SESSION] if name.endswith("png") else []
-    status, _, err = command("stats", *session, "--chart", str(tmp_path / name))
-    assert status == 0
-    assert f"{tmp_path / name}: session '{SESSION}'" in err
-    assert (tmp_path / name).read_bytes().startswith(begins)
-
-
-def test_a_chart_that_cannot_be_drawn_says_why(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Before anything is read."""
-    status, out, err = command("stats", SESSION, "--chart", str(tmp_path / "chart.txt"))
-    assert (status, out) == (2, "")
-    assert "a chart is a .png or .svg file" in err
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    status, _, err = command("stats", SESSION, "--chart", str(tmp_path / "chart.png"))
-    assert (status, err) == (1, "memory-context: charts need matplotlib: pip install 'memory-context[charts]'\n")
-
-
 # --- the view
 
 
@@ -252,24 +230,3 @@ def test_a_missing_batch_is_told_and_the_rest_is_shown(
     assert "model calls   1" in out
     assert "Note: batches 2 are not counted: they are damaged, or come after what is missing." in err
     assert "[2 messages of this session are missing here" in command("explain", "s", "--now", "--full")[1]
-
-
-# --- the demo
-
-
-def test_the_demo_runs_from_the_checkout_with_its_options(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """Its exit status is the command's; a library that is missing is named with what brings it."""
-    import samples.demo.run as run
-    from memory_context.cli import execute
-
-    asked: list[list[str]] = []
-    monkeypatch.setattr(run, "main", lambda arguments: asked.append(arguments) or 3)
-    monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
-    assert execute(["demo", "--token-budget", "6000", "--out", str(tmp_path)]) == 3
-    assert asked == [["--token-budget", "6000", "--out", str(tmp_path)]]
-    assert execute(["demo", "--out", str(tmp_path / "nowhere")]) == 2
-    monkeypatch.setitem(sys.modules, "samples.demo.run", None)
-    assert execute(["demo"]) == 1
-    assert "pip install 'memory-context[samples]'" in capsys.readouterr().err

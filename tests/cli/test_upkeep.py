@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_context import MemoryStore, embeddings
-from memory_context.cli import console, maintenance
+from memory_context.cli import lookup, maintenance
 from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage, NewMemory
 from memory_context.store.location import KEEP_ENV
@@ -149,7 +149,7 @@ def test_command_keeps_the_server_warm_where_it_may(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("os.getppid", lambda: parent)
-    console._keep_server_warm()
+    lookup._keep_server_warm()
     assert os.environ[KEEP_ENV] == kept
 
 
@@ -288,7 +288,7 @@ def test_prune_takes_conversations_on_request_only(run: Run, database_url: str, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--older-than", "soon"], "'soon' is no length of time"),
+        (["--older-than", "soon"], "'soon' is not a length of time"),
         (["--older-than", "90d", "--type", "user_fact"], "user_fact"),
         ([], "--older-than"),
     ],

@@ -1,17 +1,15 @@
-"""The table of commands is what the commands are, and their help is there at once."""
+"""The table of commands and the help."""
 
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
 from typer.main import get_command
 
 from memory_context.cli import app
-from memory_context.cli.reference import BEGIN, END, command_table, main, written
 from memory_context.cli.sessions import sessions_app
 
+from ..command_table import PAGE, command_table, with_table
 from ..conftest import REPOSITORY
 
 HEAVY = (
@@ -28,17 +26,17 @@ HEAVY = (
 )
 
 
-def test_the_page_of_commands_has_the_commands_there_are():
-    """`python -m memory_context.cli.reference --write docs/command-line.md` brings it up to date."""
-    page = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
-    assert written(page) == page
+def test_page_of_commands_names_the_commands_there_are():
+    """`make commands` brings it up to date."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page) == page
 
 
 def test_every_command_has_a_row_and_a_sentence():
     """Groups by their parts; no cell breaks the table."""
     rows = [line for line in command_table().splitlines() if line.startswith("| `")][1:]
     names = [re.match(r"\| `([a-z]+(?: [a-z]+)?)", row)[1].strip() for row in rows]  # type: ignore[index]
-    assert {"list", "show", "search", "forget", "stats", "explain", "demo", "sessions list", "serve"} <= set(names)
+    assert {"list", "show", "search", "forget", "stats", "explain", "sessions list", "serve"} <= set(names)
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"\| `[^|]+` \| [A-Z][^|]+\. \| [^|]* \|", row) for row in rows)
 
@@ -48,17 +46,6 @@ def test_no_command_is_cut_in_the_list_of_commands():
     commands = {**get_command(app).commands, **get_command(sessions_app).commands}  # type: ignore[attr-defined]
     said = {name: command.help.split("\n\n")[0].replace("\n", " ") for name, command in commands.items()}
     assert {name: text for name, text in said.items() if len(text) > 60} == {}
-
-
-def test_a_table_takes_the_place_of_the_old_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """What is around it stays; a file without marks stays as it is."""
-    path = tmp_path / "README.md"
-    path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    assert main(["--write", str(path)]) == 0
-    assert path.read_text() == f"before\n{BEGIN}\n{command_table()}\n{END}\nafter\n"
-    path.write_text("nothing\n")
-    assert main(["--write", str(path)]) == 1
-    assert (path.read_text(), "are not there" in capsys.readouterr().err) == ("nothing\n", True)
 
 
 def test_help_imports_nothing_that_takes_time():
