@@ -68,7 +68,7 @@ FUNCTION_WORDS = text.ENGLISH_STOP_WORDS | _words("""
     anything around asap back behind below didn doesn don done down every everything get gets got instead isn let might
     must near nothing now ok one onto per please since someone something soon still thanks till today tomorrow toward us
     via within without won yes yet
-""")
+""")  # stop words, and words of requests that say as little
 QUESTION_WORDS = _words("what wat whats when where which who whom whose why how")
 YES_OR_NO = _words("is are was were does do did has have any")
 WISHES = _words("need want like let just can could would")
