@@ -20,7 +20,7 @@ from autogen_core.models import (
 )
 from pydantic import BaseModel, TypeAdapter
 
-from .escaping import escape_json, unescape_json
+from .utf8 import escape_json, unescape_json
 
 __all__ = [
     "Address",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from .escaping import sayable
+from .utf8 import sayable
 
 __all__ = ["html_table"]
 

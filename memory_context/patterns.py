@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import re2  # pyright: ignore[reportMissingTypeStubs] - google-re2 ships none; the protocols below say what is used
 
 from .errors import TransformError
-from .escaping import to_utf8
+from .utf8 import to_utf8
 
 __all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPattern"]
 

@@ -11,7 +11,7 @@ from base64 import b32encode
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from .escaping import to_utf8
+from .utf8 import to_utf8
 
 __all__ = [
     "DESCRIPTION_LIMIT",

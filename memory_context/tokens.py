@@ -18,8 +18,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from .escaping import pieces_of
 from .runtime import in_thread_if_large
+from .utf8 import pieces_of
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

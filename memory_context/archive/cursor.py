@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from ..escaping import escape, unescape
 from ..store import ChatMessage
 from ..transcript import Transcript, count_saved_decisions, last_clear
+from ..utf8 import escape, unescape
 
 __all__ = ["ArchiveCursor", "BatchCursor"]
 

@@ -25,8 +25,8 @@ from chainlit.user import PersistedUser, User
 from memory_context.context import load_parts
 from memory_context.credentials import masked
 from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
-from memory_context.escaping import to_utf8
 from memory_context.store import ElementContent, MemoryStore, UIUser, within
+from memory_context.utf8 import to_utf8
 
 from .current_user import acting_user, chat_session, remember_acting
 from .dicts import (

@@ -206,7 +206,7 @@ async def _events_of(memory: "AgentMemory", key: str) -> "list[AuditEvent]":
 
 
 def _print_content(item: "MemoryItem", as_json: bool) -> None:
-    from ..escaping import to_utf8
+    from ..utf8 import to_utf8
 
     text, footer = item.content, ""
     if not item.is_whole:

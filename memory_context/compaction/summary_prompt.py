@@ -8,10 +8,10 @@ source is refused. And a summary loses no error, outcome, name or figure that ma
 import hashlib
 import re
 
-from ..escaping import to_utf8
 from ..references import one_line
 from ..text import query_terms, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
+from ..utf8 import to_utf8
 from .compactor import Hint, Result
 from .excerpt import excerpt, render_passages
 from .names import reads_as_order

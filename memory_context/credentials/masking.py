@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..escaping import to_utf8
+from ..utf8 import to_utf8
 from .assignments import named_credentials
 from .formats import formatted_credentials
 

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..escaping import to_utf8
 from ..references import shorten
 from ..store import Chunk, chunks_of
 from ..text import query_terms, relevance, terms_of
 from ..tokens import TokenCounter, cut_to_tokens
+from ..utf8 import to_utf8
 
 __all__ = ["LEAST_PIECE_TOKENS", "RetrievedText", "best_passages", "render_retrieved"]
 

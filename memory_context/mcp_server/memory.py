@@ -19,7 +19,6 @@ from pydantic import AnyUrl
 from ..access import UsageError
 from ..archive.resume import load_session
 from ..errors import ItemNotFoundError, SecretError
-from ..escaping import to_utf8
 from ..identifiers import SessionKey, checked_identifier
 from ..memory import AgentMemory, MemoryCriteria, MemoryItem
 from ..policy import ContextPolicy
@@ -27,6 +26,7 @@ from ..references import one_line, shorten
 from ..store import SECRET_TYPE, MemoryStore, SessionInfo
 from ..tokens import TokenCounter, default_token_counter
 from ..transcript import Transcript
+from ..utf8 import to_utf8
 from ..view import history_text
 
 __all__ = ["MemoryHost", "ServedMemory", "complete", "list_resources", "read_resource", "resource_templates"]

@@ -17,10 +17,10 @@ from pydantic_core import PydanticSerializationError
 
 from ..access import UsageError
 from ..errors import ItemNotFoundError, MemoryContextError, StoreError
-from ..escaping import sayable
 from ..references import one_line
 from ..store import within
 from ..tools import Confirm, ForgetProposal
+from ..utf8 import sayable
 from .memory import ServedMemory, complete, list_resources, read_resource, resource_templates
 from .tools import ServedTools
 

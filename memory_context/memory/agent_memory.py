@@ -13,7 +13,6 @@ from typing import Any, get_args
 
 from ..credentials import masked
 from ..errors import ConflictError, ItemNotFoundError
-from ..escaping import to_utf8
 from ..identifiers import checked_identifier
 from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..runtime import in_thread_if_large
@@ -29,6 +28,7 @@ from ..store import (
 )
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from ..transforms import FULL, MemoryTransform, cut
+from ..utf8 import to_utf8
 from .audit import AuditEvent, AuditTrail
 from .items import (
     MAX_CONTENT_BYTES,

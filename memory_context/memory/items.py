@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..escaping import to_utf8
 from ..references import KEY_PATTERN, MemoryRef, memory_key_for, one_line
 from ..store import NewMemory, Origin, caveat, refuse_secret
+from ..utf8 import to_utf8
 
 __all__ = [
     "KNOWN_TYPES",

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from ..credentials import masked
-from ..escaping import to_utf8
 from ..notebooks import html_table
 from ..references import MemoryRef
 from ..runtime import in_thread_if_large
 from ..store import Candidate, MemoryCriteria, MemoryStore, PassagePlace, QueryProfile, ReadScope, StoredPassage
 from ..text import query_terms, query_words, telling_terms, terms_of
+from ..utf8 import to_utf8
 from .items import MemoryItem, item_of
 from .rank import BM25_K1, Ranked, inverse_frequency, rank
 

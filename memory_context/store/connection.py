@@ -24,6 +24,7 @@ from psycopg.rows import DictRow, dict_row
 from memory_context.errors import StoreError, StoreUnavailableError
 from memory_context.runtime import Timer, attempt
 
+from .codec import ADAPTERS
 from .limits import extend
 
 __all__ = [
@@ -120,7 +121,7 @@ class Connection(AsyncConnection[DictRow]):
         """Stay silent: a program may end, or drop its event loop, without closing the store."""
 
 
-async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap | None = None) -> Connection:
+async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap = ADAPTERS) -> Connection:
     """Open a connection within so many seconds, which also count for what is run on it (see `Connection.allow`).
 
     It behaves the same behind PgBouncer. There a server connection serves many clients: no prepared statements, no
@@ -130,7 +131,7 @@ async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersM
     Args:
         params: What libpq takes.
         seconds: How long.
-        adapters: How Python's types become those of this database; None for the driver's own.
+        adapters: How Python's types become those of this database.
 
     Raises:
         psycopg.Error: It could not be opened.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from memory_context.escaping import escape, unescape
 from memory_context.identifiers import checked_identifier
 from memory_context.runtime import in_thread_if_large
 
@@ -177,8 +176,8 @@ async def params_for(batch: NewBatch) -> dict[str, Any]:
         "batch_sha256": digest,
         "message_count": batch.message_count,
         "begins_anew": batch.begins_anew,
-        "memory_keys": [escape(key) for key in batch.memory_keys],
-        "message_ids": [escape(one) for one in batch.chat_ids],
+        "memory_keys": list(batch.memory_keys),
+        "message_ids": list(batch.chat_ids),
         "started_at": _in_utc("started_at", batch.started_at),
         "ended_at": _in_utc("ended_at", batch.ended_at),
     }
@@ -211,8 +210,8 @@ def chat_params(chat: Sequence[ChatMessage]) -> dict[str, Any]:
 def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
     """Return the chat message of a row."""
     return ChatMessage(
-        unescape(row["id"]),
-        unescape(row["text"]),
+        row["id"],
+        row["text"],
         row["sender"],
         datetime.fromisoformat(row["sent_at"]),
         is_verified=not row["is_unverified"],
@@ -222,10 +221,10 @@ def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
 def session_from_row(row: Mapping[str, Any]) -> SessionInfo:
     """Return what a row tells of a session."""
     return SessionInfo(
-        session_id=unescape(row["session_id"]),
-        agent_id=unescape(row["agent_id"]),
-        title=unescape(row["title"]),
-        summary=unescape(row["summary"]),
+        session_id=row["session_id"],
+        agent_id=row["agent_id"],
+        title=row["title"],
+        summary=row["summary"],
         message_count=row["message_count"],
         chat_count=row["chat_count"],
         created_at=row["created_at"].astimezone(timezone.utc),
@@ -243,7 +242,7 @@ def checked_place(limit: int, before: tuple[datetime, str] | None) -> dict[str, 
         raise ValueError(f"limit={limit!r}: use at least 1")
     if before is None:
         return {"limit": limit, "before_at": None, "before_id": ""}
-    return {"limit": limit, "before_at": _in_utc("before", before[0]), "before_id": escape(before[1])}
+    return {"limit": limit, "before_at": _in_utc("before", before[0]), "before_id": before[1]}
 
 
 def _batch_from_row(row: Mapping[str, Any]) -> StoredBatch:
@@ -254,8 +253,8 @@ def _batch_from_row(row: Mapping[str, Any]) -> StoredBatch:
         body=body,
         message_count=row["message_count"],
         begins_anew=row["begins_anew"],
-        memory_keys=tuple(unescape(key) for key in row["memory_keys"]),
-        chat_ids=tuple(unescape(one) for one in row["message_ids"]),
+        memory_keys=tuple(row["memory_keys"]),
+        chat_ids=tuple(row["message_ids"]),
         started_at=row["start_timestamp"].astimezone(timezone.utc),
         ended_at=row["end_timestamp"].astimezone(timezone.utc),
         sha256=stored.hex(),

@@ -16,7 +16,6 @@ import psycopg
 from psycopg.rows import DictRow
 
 from memory_context.errors import SessionGoneError, StoreError
-from memory_context.escaping import escape, unescape
 from memory_context.identifiers import SessionKey, checked_identifier
 
 from .conversation_rows import (
@@ -101,9 +100,9 @@ class ConversationArchive:
         checked_identifier("session_id", key.session_id)
         place = _place(key, branch)
         named = {
-            "title": escape(title) if title else None,
+            "title": title or None,
             "title_is_final": title_is_final,
-            "summary": None if summary is None else escape(summary),
+            "summary": summary,
         }
         statements = [Statement(_QUERIES["touch_session"], {**place, **named})]
         if batch is not None:
@@ -121,7 +120,7 @@ class ConversationArchive:
         return Appended(
             outcome="stored" if batch is None else done[0][0]["outcome"],
             head=head["head"],
-            stored_chat_ids=tuple(unescape(one) for one in done[-1][0]["stored_ids"]) if chat else (),
+            stored_chat_ids=tuple(done[-1][0]["stored_ids"]) if chat else (),
         )
 
     async def read(self, key: SessionKey, *, branch: str = "") -> Archived:
@@ -137,24 +136,24 @@ class ConversationArchive:
         )
         if not sessions:  # unknown, or being deleted
             batches, branches, head = [], [], {"head": -1}
-        others = (unescape(row["branch"]) for row in branches)
+        others = (row["branch"] for row in branches)
         return Archived(
             batches=await batches_from_rows(batches),
             head=head["head"],
             branches=tuple(other for other in others if other != branch),
-            later_items=tuple((unescape(row["memory_key"]), int(row["message"])) for row in later),
+            later_items=tuple((row["memory_key"], int(row["message"])) for row in later),
             session=session_from_row(sessions[0]) if sessions else None,
         )
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo | None:
         """Return what is known of a session; None if it is unknown or was deleted."""
-        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_session"], params))
         return session_from_row(rows[0]) if rows else None
 
     async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
         """Return when a session was deleted, in UTC; None if it was not, or never was."""
-        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
         return rows[0]["deleted_at"].astimezone(timezone.utc) if rows else None
 
@@ -169,7 +168,7 @@ class ConversationArchive:
             before: `last_activity_at` and id of the last session of the page before; None for the first page.
             only_chats: Only those with chat messages.
         """
-        params = {"user_id": escape(user_id), "only_chats": only_chats, **checked_place(limit, before)}
+        params = {"user_id": user_id, "only_chats": only_chats, **checked_place(limit, before)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
         return [session_from_row(row) for row in rows]
 
@@ -185,8 +184,8 @@ class ConversationArchive:
             before: `timestamp` and id of the first message of the page after; None for the newest page.
         """
         params = {
-            "user_id": escape(user_id),
-            "session_id": escape(session_id),
+            "user_id": user_id,
+            "session_id": session_id,
             **checked_place(limit, before),
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_chat_page"], params))
@@ -195,12 +194,12 @@ class ConversationArchive:
     async def known_chat_ids(self, user_id: str, session_id: str, ids: Iterable[str]) -> set[str]:
         """Return those of these ids under which the session has a chat message."""
         params = {
-            "user_id": escape(user_id),
-            "session_id": escape(session_id),
-            "message_ids": [escape(one) for one in ids],
+            "user_id": user_id,
+            "session_id": session_id,
+            "message_ids": list(ids),
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_known_chat_ids"], params))
-        return {unescape(row["id"]) for row in rows}
+        return {row["id"] for row in rows}
 
     async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
@@ -221,7 +220,7 @@ class ConversationArchive:
         """
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # or they would be written after the deletion
-        params = {"user_id": escape(user_id), "session_id": escape(session_id), "limit": BATCH_ITEMS}
+        params = {"user_id": user_id, "session_id": session_id, "limit": BATCH_ITEMS}
         deletions, counts = deletable_rows(user_id, session_id)
         statements = [
             *(Statement(_QUERIES[name], params) for name in _DELETE),
@@ -253,8 +252,8 @@ class ConversationArchive:
 
 def _place(key: SessionKey, branch: str) -> dict[str, Any]:
     return {
-        "user_id": escape(key.user_id),
-        "session_id": escape(key.session_id),
-        "agent_id": escape(key.agent_id),
-        "branch": escape(branch),
+        "user_id": key.user_id,
+        "session_id": key.session_id,
+        "agent_id": key.agent_id,
+        "branch": branch,
     }

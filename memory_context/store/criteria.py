@@ -5,8 +5,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
-from memory_context.escaping import escape
-
 __all__ = ["MemoryCriteria", "MemoryOrder", "criteria_params"]
 
 MemoryOrder = Literal["created", "used", "size"]
@@ -90,20 +88,14 @@ def criteria_params(criteria: MemoryCriteria, related_keys: list[str]) -> dict[s
         related_keys: The keys that the item of `criteria.related_to` was linked to when it was stored.
     """
 
-    def several(values: tuple[str, ...]) -> list[str] | None:
-        return [escape(value) for value in values] or None
-
-    def one(value: str | None) -> str | None:
-        return None if value is None else escape(value)
-
     return {
-        "types": several(criteria.types),
-        "sources": several(criteria.sources),
-        "tags": several(criteria.tags),
+        "types": list(criteria.types) or None,
+        "sources": list(criteria.sources) or None,
+        "tags": list(criteria.tags) or None,
         "created_after": criteria.created_after,
         "created_before": criteria.created_before,
-        "agent_id": one(criteria.agent_id),
-        "session_id": one(criteria.session_id),
-        "related_to": one(criteria.related_to),
+        "agent_id": criteria.agent_id,
+        "session_id": criteria.session_id,
+        "related_to": criteria.related_to,
         "related_keys": related_keys,
     }

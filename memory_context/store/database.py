@@ -18,9 +18,9 @@ from psycopg.rows import DictRow
 from psycopg.types import TypeInfo
 
 from memory_context.errors import SchemaError, StoreError, StoreUnavailableError
-from memory_context.escaping import escape, unescape
 from memory_context.runtime import Background, attempt
 
+from .codec import ADAPTERS
 from .connection import Connection, dedicated, driver_errors
 from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import OWNER_URL_ENV, Location, read_url
@@ -72,7 +72,7 @@ class Database:
         self.write_transactions = 0
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
-        self._adapters: AdaptersMap | None = None
+        self._adapters = ADAPTERS
         self._preparing = Background[tuple[dict[str, str], AdaptersMap]]("memory_context preparation")
         # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
@@ -179,7 +179,7 @@ class Database:
         }
         opening = [Statement(_TRANSACTIONS[begin]), Statement(_TRANSACTIONS["limit_waits"], settings)]
         if user_id is not None:
-            opening.append(Statement(_TRANSACTIONS["act_as"], {"user_id": escape(user_id)}))
+            opening.append(Statement(_TRANSACTIONS["act_as"], {"user_id": user_id}))
         try:
             with driver_errors(self.location.describe()):
                 everything = [*opening, *statements, Statement(_TRANSACTIONS["commit"])]
@@ -257,7 +257,7 @@ async def _vector_adapters(connection: Connection) -> AdaptersMap:
 
     Once per database: for each connection it would take a round trip.
     """
-    adapters = AdaptersMap(psycopg.adapters)
+    adapters = AdaptersMap(ADAPTERS)
     row = await (await connection.execute(_SCHEMA["fetch_vector_type"])).fetchone()
     if row is not None:
         register_halfvec_info(cast(Any, adapters), TypeInfo("halfvec", row["oid"], row["array_oid"]))
@@ -322,7 +322,7 @@ async def every_user(database: Database) -> AsyncIterator[str]:
                 except psycopg.errors.InsufficientPrivilege as error:
                     raise StoreError(_may_not_list(connection.info.user, location.describe())) from error
         for row in rows:
-            yield unescape(row["user_id"])
+            yield row["user_id"]
         if len(rows) < _USERS_PER_PAGE:
             return
         after = rows[-1]["user_id"]
@@ -335,7 +335,7 @@ async def only_user(database: Database) -> tuple[int, str | None]:
         StoreError: The database failed.
     """
     ((found,),) = await database.read(None, Statement(_USERS["fetch_only_user"]))
-    return found["users"], None if found["user_id"] is None else unescape(found["user_id"])
+    return found["users"], found["user_id"]
 
 
 def _may_not_list(login: str, where: str) -> str:

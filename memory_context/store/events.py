@@ -18,7 +18,6 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.escaping import escape, unescape, unescape_json
 from memory_context.outages import outages_of
 from memory_context.runtime import Flusher, Unwritten
 
@@ -219,8 +218,8 @@ class EventLog:
             StoreError: The database refused or cannot be reached.
         """
         params = {
-            "user_id": escape(user_id),
-            "session_id": escape(session_id),
+            "user_id": user_id,
+            "session_id": session_id,
             **scope_params(scope),
             "limit": limit,
             "after_at": None if after is None else after[0],
@@ -233,13 +232,13 @@ class EventLog:
                 id=row["event_id"],
                 at=row["happened_at"].astimezone(timezone.utc),
                 kind=row["kind"],
-                keys=tuple(unescape(key) for key in row["memory_keys"]),
-                detail=unescape(row["detail"]),
-                agent_id=unescape(row["agent_id"]),
-                session_id=unescape(row["session_id"]),
-                source=unescape(row["source"]),
+                keys=tuple(row["memory_keys"]),
+                detail=row["detail"],
+                agent_id=row["agent_id"],
+                session_id=row["session_id"],
+                source=row["source"],
                 token_count=row["token_count"],
-                metadata=unescape_json(row["content_metadata"] or {}),
+                metadata=row["content_metadata"] or {},
                 is_forgotten=row["is_forgotten"],
             )
             for row in rows
@@ -320,13 +319,13 @@ def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Sta
     written = Statement(
         _QUERIES["insert_events"],
         {
-            "user_id": escape(user_id),
+            "user_id": user_id,
             "event_ids": [one.id for one in batch],
-            "event_agent_ids": [escape(event.agent_id) for event in events],
-            "event_session_ids": [escape(event.session_id) for event in events],
+            "event_agent_ids": [event.agent_id for event in events],
+            "event_session_ids": [event.session_id for event in events],
             "event_kinds": [event.kind for event in events],
-            "event_keys": [" ".join(escape(key) for key in event.keys) for event in events],
-            "event_details": [escape(event.detail) for event in events],
+            "event_keys": [" ".join(event.keys) for event in events],
+            "event_details": [event.detail for event in events],
             "event_are_private": [event.is_private for event in events],
             "event_ages_seconds": ages,
         },
@@ -334,8 +333,8 @@ def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Sta
     if not used:
         return [written]
     params = {
-        "user_id": escape(user_id),
-        "used_keys": [escape(key) for key in used],
+        "user_id": user_id,
+        "used_keys": list(used),
         "used_ages_seconds": list(used.values()),
     }
     return [written, Statement(_QUERIES["update_last_used"], params)]

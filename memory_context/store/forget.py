@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from psycopg.rows import DictRow
 
-from memory_context.escaping import escape, unescape
-
 from .database import Database
 from .limits import TransactionKind
 from .pool import Statement
@@ -81,10 +79,10 @@ async def forget_memories(
     Many go in several transactions; what is interrupted can be run again.
     """
     params: dict[str, object] = {
-        "user_id": escape(user_id),
-        "agent_id": escape(agent_id),
-        "session_id": escape(session_id),
-        "memory_key": None if memory_key is None else escape(memory_key),
+        "user_id": user_id,
+        "agent_id": agent_id,
+        "session_id": session_id,
+        "memory_key": memory_key,
     }
     kind: TransactionKind = "batch" if memory_key is None else "call"
     (rows,) = await database.read(user_id, Statement(_ITEMS["select_own_ids"], params))
@@ -92,7 +90,7 @@ async def forget_memories(
     tally = Tally(progress, len(rows))
     for items in _batches(rows):
         *_, forgotten, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
-        keys += [unescape(row["memory_key"]) for row in forgotten]
+        keys += [row["memory_key"] for row in forgotten]
         tally.add(len(items))
     return keys
 
@@ -104,7 +102,7 @@ def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
         user_id: Whose items.
         items: Their ids, with those of their contents, which go if no other item has them.
     """
-    params: dict[str, object] = {"user_id": escape(user_id), **_ids(items)}
+    params: dict[str, object] = {"user_id": user_id, **_ids(items)}
     steps = (*_LOCK, "lock_memories", *_UNFIND, "update_memories_forgotten", "delete_orphaned_contents")
     return _statements(steps, params)
 
@@ -121,7 +119,7 @@ def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement
     """
     from .tables import ITEMS, TABLES  # with the models of an export's lines, which take long to load
 
-    params = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
+    params = {"user_id": user_id, "session_id": session_id}
     deleted = [table for table in TABLES if table.name != ITEMS.name and not table.has_tombstones]
     return (
         [Statement(table.statement("delete_rows"), params) for table in deleted],
@@ -151,7 +149,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
     """
     from .tables import ITEMS, TABLES  # late, see deletable_rows
 
-    params: dict[str, object] = {"user_id": escape(user_id), "limit": BATCH_ITEMS}
+    params: dict[str, object] = {"user_id": user_id, "limit": BATCH_ITEMS}
     deletions, counts = deletable_rows(user_id, None)
     scope = {**params, "session_id": None}
     left = [Statement(table.statement("count_rows"), scope) for table in TABLES if table.name != ITEMS.name]

@@ -10,7 +10,6 @@ import psycopg
 from psycopg.rows import DictRow
 
 from memory_context.errors import ConflictError, ItemDamagedError, StoreError
-from memory_context.escaping import escape, unescape
 from memory_context.runtime import in_thread_if_large
 
 from .criteria import MemoryCriteria, criteria_params
@@ -80,12 +79,12 @@ async def insert_memories(database: Database, user_id: str, memories: Sequence[N
     # without the content: the time that a transaction gets is counted from what its statements carry
     items = [{**row, "content": None, "content_raw": None} for row in rows]
     statements += [Statement(_QUERIES["upsert_memory"], items[index]) for index in order]
-    statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": escape(user_id)}))
+    statements.append(Statement(_QUERIES["upsert_pending_user"], {"user_id": user_id}))
     *stored, _ = (await _write_twice(database, user_id, statements))[len(contents) :]
     keys = [""] * len(rows)
     is_new = False
     for index, (row,) in zip(order, stored, strict=True):
-        keys[index] = unescape(row["memory_key"])
+        keys[index] = row["memory_key"]
         is_new |= row["is_new"]
     return Stored(keys, is_new)
 
@@ -94,8 +93,8 @@ async def update_model_summary(
     database: Database, user_id: str, memory_key: str, summary: str, description: str
 ) -> bool:
     """Keep what a model said of an item, and what it is called; whether the item is there."""
-    params = {"user_id": escape(user_id), "memory_key": escape(memory_key), "model_summary": escape(summary)}
-    params["summary"] = escape(description)
+    params = {"user_id": user_id, "memory_key": memory_key, "model_summary": summary}
+    params["summary"] = description
     (rows,) = await database.write(user_id, Statement(_QUERIES["update_model_summary"], params))
     return bool(rows)
 
@@ -105,11 +104,11 @@ async def share_memory(
 ) -> bool:
     """Let an agent read one item of exactly this agent and session; whether it is there."""
     params = {
-        "user_id": escape(user_id),
-        "memory_key": escape(memory_key),
-        "agent_id": escape(agent_id),
-        "session_id": escape(session_id),
-        "with_agent": escape(with_agent),
+        "user_id": user_id,
+        "memory_key": memory_key,
+        "agent_id": agent_id,
+        "session_id": session_id,
+        "with_agent": with_agent,
     }
     (rows,) = await database.write(user_id, Statement(_QUERIES["update_shared_with"], params))
     return bool(rows)
@@ -135,7 +134,7 @@ _KEYS_COMPARED = 1000  # some 10 ms of comparing
 
 async def fetch_memory(database: Database, user_id: str, memory_key: str, scope: ReadScope) -> StoredMemory | None:
     """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
-    params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
+    params = {"user_id": user_id, "memory_key": memory_key, **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_memory"], params), kind="content")
     if not rows:
         return None
@@ -147,16 +146,16 @@ async def fetch_memory(database: Database, user_id: str, memory_key: str, scope:
 
 async def fetch_whereabouts(database: Database, user_id: str, memory_key: str) -> Whereabouts | None:
     """Return whose the item behind a key is, in whatever scope."""
-    params = {"user_id": escape(user_id), "memory_key": escape(memory_key)}
+    params = {"user_id": user_id, "memory_key": memory_key}
     (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_whereabouts"], params))
     return whereabouts_from_row(rows[0]) if rows else None
 
 
 async def fetch_model_summary(database: Database, user_id: str, memory_key: str, scope: ReadScope) -> str | None:
     """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
-    params = {"user_id": escape(user_id), "memory_key": escape(memory_key), **scope_params(scope)}
+    params = {"user_id": user_id, "memory_key": memory_key, **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["fetch_model_summary"], params))
-    return unescape(rows[0]["model_summary"]) if rows else None
+    return rows[0]["model_summary"] if rows else None
 
 
 async def fetch_contents(
@@ -165,12 +164,12 @@ async def fetch_contents(
     """Return the contents of those of these keys that exist in this scope; what is damaged is left out and logged."""
     if not memory_keys:
         return {}
-    params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys], **scope_params(scope)}
+    params = {"user_id": user_id, "memory_keys": list(memory_keys), **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_contents"], params), kind="content")
     contents: dict[str, str] = {}
     for row in rows:
         try:
-            contents[unescape(row["memory_key"])] = await _checked(row)
+            contents[row["memory_key"]] = await _checked(row)
         except ItemDamagedError as error:  # the others are not to be missed for it
             _logger.error("%s", error)
     return contents
@@ -178,7 +177,7 @@ async def fetch_contents(
 
 async def _checked(row: Mapping[str, Any]) -> str:
     """Return the content of a row, if it is what was stored; a large one is hashed in a thread."""
-    key, content_sha256 = unescape(row["memory_key"]), row["content_sha256"]
+    key, content_sha256 = row["memory_key"], row["content_sha256"]
     size = len(row["content"] or row["content_raw"] or "") / 5  # hashing takes less than reading
     return await in_thread_if_large(size, checked_content, key, row, content_sha256)
 
@@ -187,9 +186,9 @@ async def select_keys(
     database: Database, user_id: str, like: str | None, scope: ReadScope, limit: int | None
 ) -> list[str]:
     """Return keys of items that were not forgotten, the newest first; or those that resemble one, the nearest first."""
-    params = {"user_id": escape(user_id), "limit": limit if like is None else _KEYS_COMPARED, **scope_params(scope)}
+    params = {"user_id": user_id, "limit": limit if like is None else _KEYS_COMPARED, **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_keys"], params))
-    keys = [unescape(row["memory_key"]) for row in rows]
+    keys = [row["memory_key"] for row in rows]
     return keys if like is None else get_close_matches(like, keys, n=limit or len(keys) or 1)
 
 
@@ -203,7 +202,7 @@ async def select_memories(
     params = {
         **criteria_params(criteria, await related_keys(database, user_id, criteria, scope)),
         **scope_params(scope),
-        "user_id": escape(user_id),
+        "user_id": user_id,
         "order_by": criteria.order_by,
         "oldest_first": criteria.oldest_first,
         "limit": criteria.limit,

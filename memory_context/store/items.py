@@ -13,7 +13,6 @@ shown. Rows in clear, of development versions, stay readable by their keys, and 
 """
 
 import hashlib
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal, cast, get_args
 
 from memory_context.errors import ItemDamagedError, SecretError
-from memory_context.escaping import escape, escape_json, from_utf8, is_plain, to_utf8, unescape, unescape_json
+from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
     "SECRET_TYPE",
@@ -146,23 +145,23 @@ class Whereabouts:
 def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
     """Return the parameters of `upsert_memory`."""
     data = to_utf8(memory.content)
-    plain = is_plain(memory.content)
+    plain = is_plain(memory.content) and ESCAPE not in memory.content
     return {
-        "user_id": escape(user_id),
-        "memory_key": escape(memory.memory_key),
-        "agent_id": escape(memory.agent_id),
-        "session_id": escape(memory.session_id),
-        "memory_type": escape(memory.memory_type),
-        "source": escape(memory.source),
-        "summary": escape(memory.summary),
+        "user_id": user_id,
+        "memory_key": memory.memory_key,
+        "agent_id": memory.agent_id,
+        "session_id": memory.session_id,
+        "memory_type": memory.memory_type,
+        "source": memory.source,
+        "summary": memory.summary,
         "content": memory.content if plain else None,
         "content_raw": None if plain else data,
         "content_bytes": len(data),
         "token_count": memory.token_count,
         "content_sha256": hashlib.sha256(data).digest(),
-        "tags": [escape(tag) for tag in memory.tags],
-        "related_to": [escape(key) for key in memory.related_to],
-        "metadata": json.dumps(escape_json(dict(memory.metadata))),
+        "tags": list(memory.tags),
+        "related_to": list(memory.related_to),
+        "metadata": dict(memory.metadata),
         "is_private": memory.is_private,
         "origin": memory.origin,
     }
@@ -171,32 +170,32 @@ def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
 def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
     """Return the item of a row; its content is empty where the row has none."""
     return StoredMemory(
-        memory_key=unescape(row["memory_key"]),
+        memory_key=row["memory_key"],
         content=content_of(row),
-        summary=unescape(row["summary"]),
+        summary=row["summary"],
         token_count=row["token_count"],
-        memory_type=unescape(row["memory_type"]),
-        source=unescape(row["source"]),
-        agent_id=unescape(row["agent_id"]),
-        session_id=unescape(row["session_id"]),
-        tags=tuple(unescape(tag) for tag in row["tags"]),
-        related_to=tuple(unescape(key) for key in row["related_to"]),
-        metadata=unescape_json(row["content_metadata"]),
+        memory_type=row["memory_type"],
+        source=row["source"],
+        agent_id=row["agent_id"],
+        session_id=row["session_id"],
+        tags=tuple(row["tags"]),
+        related_to=tuple(row["related_to"]),
+        metadata=row["content_metadata"],
         is_private=row["is_private"],
         origin=row["origin"],
         content_bytes=row["content_bytes"],
         created_at=row["created_at"].astimezone(timezone.utc),
         updated_at=row["updated_at"].astimezone(timezone.utc),
         is_active=row["is_active"],
-        other_keys=tuple(unescape(key) for key in row.get("other_keys", ())),
+        other_keys=tuple(row.get("other_keys", ())),
     )
 
 
 def whereabouts_from_row(row: Mapping[str, Any]) -> Whereabouts:
     """Return whose the item of a row is."""
     return Whereabouts(
-        agent_id=unescape(row["agent_id"]),
-        session_id=unescape(row["session_id"]),
+        agent_id=row["agent_id"],
+        session_id=row["session_id"],
         is_private=row["is_private"],
         is_active=row["is_active"],
         updated_at=row["updated_at"].astimezone(timezone.utc),
@@ -217,7 +216,7 @@ def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
     """
     if row["shown_sha256"] is None or hashlib.sha256(data).digest() == bytes(row["shown_sha256"]):
         return True
-    _logger.error("%s", _DAMAGED.format(unescape(row["memory_key"])))
+    _logger.error("%s", _DAMAGED.format(row["memory_key"]))
     return False
 
 
@@ -266,13 +265,13 @@ class ReadScope:
 
 def scope_params(scope: ReadScope) -> dict[str, Any]:
     """Return the parameters of the statements that read items."""
-    agent_id, session_id = escape(scope.agent_id), escape(scope.session_id)
+    agent_id, session_id = scope.agent_id, scope.session_id
     return {
         "reader_agent": agent_id,
         "reader_session": session_id,
         "within_agent": None if scope.reach == "user" else agent_id,
         "within_session": session_id if scope.reach == "session" else None,
-        "only_keys": None if scope.keys is None else [escape(key) for key in scope.keys],
+        "only_keys": None if scope.keys is None else list(scope.keys),
     }
 
 

@@ -33,6 +33,7 @@ from psycopg.rows import DictRow
 
 from memory_context.errors import StoreUnavailableError
 
+from .codec import ADAPTERS
 from .connection import Connection, DeadlineError, connect
 from .sql import load_queries
 
@@ -101,7 +102,7 @@ class ConnectionPool:
     """
 
     def __init__(self, size: int, slot_seconds: float) -> None:
-        self.adapters: AdaptersMap | None = None
+        self.adapters: AdaptersMap = ADAPTERS
         self._slots = asyncio.Semaphore(size)
         self._slot_seconds = slot_seconds
         self._open: set[Connection] = set()

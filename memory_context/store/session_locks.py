@@ -22,9 +22,9 @@ import psycopg
 from psycopg.rows import DictRow
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
-from memory_context.escaping import to_utf8
 from memory_context.identifiers import SessionKey
 from memory_context.runtime import Background, Timer
+from memory_context.utf8 import to_utf8
 
 from .connection import Connection, connect, driver_errors
 from .database import Database

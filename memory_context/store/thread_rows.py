@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from memory_context.escaping import escape, unescape
-
-from .codec import canonical_json, read_canonical
+from .codec import canonical_json
 
 __all__ = [
     "ElementContent",
@@ -156,16 +154,16 @@ class WholeThread:
 
 def ui_user_from_row(user_id: str, row: Mapping[str, Any]) -> UIUser:
     """Return the user of a row."""
-    return UIUser(user_id, read_canonical(row["metadata"]), row["created_at"].astimezone(timezone.utc))
+    return UIUser(user_id, row["metadata"], row["created_at"].astimezone(timezone.utc))
 
 
 def thread_from_row(row: Mapping[str, Any]) -> Thread:
     """Return the thread of a row."""
     return Thread(
-        thread_id=unescape(row["thread_id"]),
-        name=_unescaped(row["name"]),
-        tags=None if row["tags"] is None else tuple(unescape(tag) for tag in row["tags"]),
-        metadata=read_canonical(row["metadata"]),
+        thread_id=row["thread_id"],
+        name=row["name"],
+        tags=None if row["tags"] is None else tuple(row["tags"]),
+        metadata=row["metadata"],
         created_at=row["created_at"].astimezone(timezone.utc),
         last_activity_at=row["last_activity_at"].astimezone(timezone.utc),
     )
@@ -180,11 +178,11 @@ def step_params(user_id: str, step: ThreadStep, is_update: bool) -> dict[str, An
     if step.created_at is not None and step.created_at.utcoffset() is None:
         raise ValueError(f"created_at={step.created_at!r} has no timezone: use datetime.now(timezone.utc)")
     return {
-        "user_id": escape(user_id),
-        "thread_id": escape(step.thread_id),
-        "step_id": escape(step.step_id),
-        "input": None if step.input is None else escape(step.input),
-        "output": None if step.output is None else escape(step.output),
+        "user_id": user_id,
+        "thread_id": step.thread_id,
+        "step_id": step.step_id,
+        "input": step.input,
+        "output": step.output,
         "fields": canonical_json(step.fields),
         "is_update": is_update,
         "created_at": step.created_at,
@@ -195,13 +193,13 @@ def step_from_row(row: Mapping[str, Any]) -> ThreadStep:
     """Return the step of a row."""
     feedback = None
     if row["feedback_id"] is not None:
-        feedback = Feedback(unescape(row["feedback_id"]), row["feedback_value"], _unescaped(row["feedback_comment"]))
+        feedback = Feedback(row["feedback_id"], row["feedback_value"], row["feedback_comment"])
     return ThreadStep(
-        step_id=unescape(row["step_id"]),
-        thread_id=unescape(row["thread_id"]),
-        fields=read_canonical(row["fields"]),
-        input=_unescaped(row["input"]),
-        output=_unescaped(row["output"]),
+        step_id=row["step_id"],
+        thread_id=row["thread_id"],
+        fields=row["fields"],
+        input=row["input"],
+        output=row["output"],
         created_at=row["created_at"].astimezone(timezone.utc),
         feedback=feedback,
     )
@@ -214,10 +212,10 @@ def element_params(user_id: str, element: ThreadElement, content: bytes | None, 
         ValueError: Its fields are not JSON-native.
     """
     return {
-        "user_id": escape(user_id),
-        "thread_id": escape(element.thread_id),
-        "element_id": escape(element.element_id),
-        "step_id": escape(element.step_id),
+        "user_id": user_id,
+        "thread_id": element.thread_id,
+        "element_id": element.element_id,
+        "step_id": element.step_id,
         "fields": canonical_json(element.fields),
         "content": content,
         "keeps_content": keeps_content,
@@ -227,10 +225,10 @@ def element_params(user_id: str, element: ThreadElement, content: bytes | None, 
 def element_from_row(row: Mapping[str, Any]) -> ThreadElement:
     """Return the element of a row."""
     return ThreadElement(
-        element_id=unescape(row["element_id"]),
-        thread_id=unescape(row["thread_id"]),
-        step_id=unescape(row["step_id"]),
-        fields=read_canonical(row["fields"]),
+        element_id=row["element_id"],
+        thread_id=row["thread_id"],
+        step_id=row["step_id"],
+        fields=row["fields"],
         has_content=row["has_content"],
     )
 
@@ -240,8 +238,4 @@ def content_from_row(rows: Sequence[Mapping[str, Any]]) -> ElementContent | None
     if not rows:
         return None
     (row,) = rows
-    return ElementContent(bytes(row["content"]), read_canonical(row["fields"]), row["size_bytes"])
-
-
-def _unescaped(text: str | None) -> str | None:
-    return None if text is None else unescape(text)
+    return ElementContent(bytes(row["content"]), row["fields"], row["size_bytes"])

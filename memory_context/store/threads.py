@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from memory_context.escaping import escape, unescape
 from memory_context.identifiers import checked_identifier
 
 from .codec import canonical_json
@@ -58,7 +57,7 @@ class ThreadStore:
 
     async def user(self, user_id: str) -> UIUser | None:
         """Return what is known of a user who logged in; None for one who never did."""
-        params = {"user_id": escape(checked_identifier("user_id", user_id))}
+        params = {"user_id": checked_identifier("user_id", user_id)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_ui_user"], params))
         return ui_user_from_row(user_id, rows[0]) if rows else None
 
@@ -70,7 +69,7 @@ class ThreadStore:
             StoreError: The database refused or cannot be reached.
         """
         params = {
-            "user_id": escape(checked_identifier("user_id", user_id)),
+            "user_id": checked_identifier("user_id", user_id),
             "metadata": canonical_json(metadata),
         }
         (row,), _ = await self._database.write(
@@ -82,9 +81,9 @@ class ThreadStore:
 
     async def owner(self, thread_id: str) -> str | None:
         """Return whose a thread is; None if nobody has it, or it was deleted."""
-        statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": escape(thread_id)})
+        statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": thread_id})
         ((row,),) = await self._database.read(None, statement)
-        return None if row["user_id"] is None else unescape(row["user_id"])
+        return row["user_id"]
 
     async def update_thread(
         self,
@@ -111,17 +110,17 @@ class ThreadStore:
         given = metadata or {}
         params = {
             **_place(user_id, thread_id),
-            "name": None if name is None else escape(name),
-            "tags": None if tags is None else [escape(tag) for tag in tags],
+            "name": name,
+            "tags": None if tags is None else list(tags),
             "metadata": canonical_json({key: value for key, value in given.items() if value is not None}),
-            "removed_keys": [escape(key) for key, value in given.items() if value is None],
+            "removed_keys": [key for key, value in given.items() if value is None],
         }
         _, updated = await self._write(user_id, params, "insert_thread", "update_thread")
         return bool(updated)
 
     async def thread(self, user_id: str, thread_id: str) -> WholeThread | None:
         """Return a thread with its steps and elements, in one round trip; None if this user has none of this id."""
-        params = {"user_id": escape(user_id), "thread_id": escape(thread_id)}
+        params = {"user_id": user_id, "thread_id": thread_id}
         names = ("fetch_thread", "select_steps", "select_elements")
         threads, steps, elements = await self._read(user_id, params, *names)
         if not threads:
@@ -154,8 +153,8 @@ class ThreadStore:
             ValueError: The limit is under 1, or the time has no timezone.
         """
         params = {
-            "user_id": escape(user_id),
-            "pattern": f"%{_escape_wildcards(escape(search))}%" if search else None,
+            "user_id": user_id,
+            "pattern": f"%{_escape_wildcards(search)}%" if search else None,
             "feedback_value": feedback_value,
             **checked_place(limit, before),
         }
@@ -194,11 +193,11 @@ class ThreadStore:
 
     async def delete_step(self, user_id: str, step_id: str) -> None:
         """Delete a step, with its elements and its rating."""
-        await self._write(user_id, {"user_id": escape(user_id), "step_id": escape(step_id)}, "delete_step")
+        await self._write(user_id, {"user_id": user_id, "step_id": step_id}, "delete_step")
 
     async def favorite_steps(self, user_id: str) -> list[ThreadStep]:
         """Return the newest 200 steps whose metadata say that they are favorites, the newest first."""
-        params = {"user_id": escape(user_id), "limit": _FAVORITES}
+        params = {"user_id": user_id, "limit": _FAVORITES}
         (rows,) = await self._read(user_id, params, "select_favorite_steps")
         return [step_from_row(row) for row in rows]
 
@@ -215,19 +214,19 @@ class ThreadStore:
             feedback_id: None for the one it has, or a new one.
         """
         params = {
-            "user_id": escape(user_id),
-            "step_id": escape(step_id),
-            "feedback_id": escape(feedback_id) if feedback_id else None,
+            "user_id": user_id,
+            "step_id": step_id,
+            "feedback_id": feedback_id if feedback_id else None,
             "new_feedback_id": str(uuid4()),
             "feedback_value": value,
-            "feedback_comment": None if comment is None else escape(comment),
+            "feedback_comment": comment,
         }
         (rows,) = await self._write(user_id, params, "update_feedback")
-        return unescape(rows[0]["feedback_id"]) if rows else None
+        return rows[0]["feedback_id"] if rows else None
 
     async def delete_rating(self, user_id: str, feedback_id: str) -> bool:
         """Take a rating back; whether this user had given one of this id."""
-        params = {"user_id": escape(user_id), "feedback_id": escape(feedback_id)}
+        params = {"user_id": user_id, "feedback_id": feedback_id}
         (rows,) = await self._write(user_id, params, "delete_feedback")
         return bool(rows)
 
@@ -280,7 +279,7 @@ class ThreadStore:
 
     async def delete_element(self, user_id: str, element_id: str) -> None:
         """Delete an element."""
-        params = {"user_id": escape(user_id), "element_id": escape(element_id)}
+        params = {"user_id": user_id, "element_id": element_id}
         await self._write(user_id, params, "delete_element")
 
     async def _read(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:
@@ -295,12 +294,12 @@ def _escape_wildcards(text: str) -> str:
 
 
 def _element(user_id: str, thread_id: str, element_id: str) -> dict[str, Any]:
-    return {"user_id": escape(user_id), "thread_id": escape(thread_id), "element_id": escape(element_id)}
+    return {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
 
 
 def _place(user_id: str, thread_id: str) -> dict[str, Any]:
     """Return where something is written, once it is known that the ids can be."""
     return {
-        "user_id": escape(checked_identifier("user_id", user_id)),
-        "thread_id": escape(checked_identifier("thread_id", thread_id)),
+        "user_id": checked_identifier("user_id", user_id),
+        "thread_id": checked_identifier("thread_id", thread_id),
     }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from ..escaping import to_utf8
 from ..patterns import LinePattern
+from ..utf8 import to_utf8
 
 __all__ = [
     "DEFINITION",

@@ -24,12 +24,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from ..escaping import sayable
 from ..memory import AgentMemory
 from ..policy import ContextPolicy
 from ..references import one_line
 from ..tokens import TokenCounter
 from ..transcript import Transcript
+from ..utf8 import sayable
 from .hosts import attach_tool, find_hosts
 from .repeats import NOTE_TOKENS, Answer, find_previous_answers, with_repeat_notice
 

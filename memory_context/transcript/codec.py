@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..escaping import escape_json, unescape_json
 from ..light_model import LightModelBill
 from ..messages import Address, message_from_json, message_to_json, with_texts
+from ..utf8 import escape_json, unescape_json
 from .entries import (
     CompactedTextChosen,
     Decision,

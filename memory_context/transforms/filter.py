@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..errors import TransformError
-from ..escaping import to_utf8
 from ..patterns import LinePattern, OutOfTimeError
+from ..utf8 import to_utf8
 
 __all__ = ["FilterResult", "find_matches"]
 

@@ -10,7 +10,7 @@ SELECT memory_context.store_content(
 -- Store an item of a content that is there, and for a new one the job to index it.
 SELECT stored_key AS memory_key, is_new FROM memory_context.store_memory(
     %(user_id)s, %(memory_key)s, %(agent_id)s, %(session_id)s, %(memory_type)s, %(source)s, %(origin)s, %(summary)s,
-    %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s::jsonb, %(is_private)s
+    %(content_bytes)s, %(token_count)s, %(content_sha256)b, %(tags)s, %(related_to)s, %(metadata)s, %(is_private)s
 );
 
 -- name: upsert_pending_user :exec

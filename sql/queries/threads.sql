@@ -7,14 +7,14 @@ SELECT memory_context.ui_thread_owner(%(thread_id)s) AS user_id;
 
 -- name: fetch_ui_user :one
 -- What is known of a user who logged in.
-SELECT metadata::text AS metadata, created_at FROM memory_context.ui_users WHERE user_id = %(user_id)s;
+SELECT metadata, created_at FROM memory_context.ui_users WHERE user_id = %(user_id)s;
 
 -- name: upsert_ui_user :one
 -- Note who logged in, and what is known of them now.
 INSERT INTO memory_context.ui_users AS known (user_id, metadata)
 VALUES (%(user_id)s, %(metadata)s::jsonb)
 ON CONFLICT ON CONSTRAINT ui_users_pkey DO UPDATE SET metadata = EXCLUDED.metadata
-RETURNING metadata::text AS metadata, created_at;
+RETURNING metadata, created_at;
 
 -- name: insert_known_user :exec
 -- Put a user on the list of users. The row is locked even if it is there: whoever erases the user waits.
@@ -46,14 +46,14 @@ RETURNING thread_id;
 
 -- name: fetch_thread :one
 -- A thread that was not deleted.
-SELECT thread_id, name, tags, metadata::text AS metadata, created_at, last_activity_at
+SELECT thread_id, name, tags, metadata, created_at, last_activity_at
 FROM memory_context.ui_threads
 WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s AND deleted_at IS NULL;
 
 -- name: select_threads :many
 -- A page of a user's threads, those used last first: all of them, or those with some text in their name or in a step, or
 -- with a rated step.
-SELECT thread_id, name, tags, metadata::text AS metadata, created_at, last_activity_at
+SELECT thread_id, name, tags, metadata, created_at, last_activity_at
 FROM memory_context.ui_threads AS thread
 WHERE user_id = %(user_id)s
     AND deleted_at IS NULL
@@ -119,7 +119,7 @@ RETURNING step_id;
 -- name: select_steps :many
 -- What was shown in a thread, in its order.
 SELECT
-    step_id, thread_id, input, output, fields::text AS fields, created_at, feedback_id, feedback_value, feedback_comment
+    step_id, thread_id, input, output, fields, created_at, feedback_id, feedback_value, feedback_comment
 FROM memory_context.ui_steps
 WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s
 ORDER BY created_at, position;
@@ -127,7 +127,7 @@ ORDER BY created_at, position;
 -- name: select_favorite_steps :many
 -- The steps that a user marked, the newest first.
 SELECT
-    step_id, thread_id, input, output, fields::text AS fields, created_at, feedback_id, feedback_value, feedback_comment
+    step_id, thread_id, input, output, fields, created_at, feedback_id, feedback_value, feedback_comment
 FROM memory_context.ui_steps
 WHERE user_id = %(user_id)s
     AND fields #> '{metadata,favorite}' = 'true'
@@ -183,21 +183,21 @@ RETURNING element_id;
 
 -- name: select_elements :many
 -- What was shown beside the steps of a thread, without the content.
-SELECT element_id, thread_id, step_id, fields::text AS fields, content IS NOT NULL AS has_content
+SELECT element_id, thread_id, step_id, fields, content IS NOT NULL AS has_content
 FROM memory_context.ui_elements
 WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s
 ORDER BY position;
 
 -- name: fetch_element :one
 -- An element without its content.
-SELECT element_id, thread_id, step_id, fields::text AS fields, content IS NOT NULL AS has_content
+SELECT element_id, thread_id, step_id, fields, content IS NOT NULL AS has_content
 FROM memory_context.ui_elements
 WHERE user_id = %(user_id)s AND thread_id = %(thread_id)s AND element_id = %(element_id)s;
 
 -- name: fetch_element_content :one
 -- What an element shows: so many bytes from one on, or to the end. They are read without the rest.
 SELECT
-    fields::text AS fields,
+    fields,
     octet_length(content) AS size_bytes,
     substring(content FROM %(start)s::integer + 1 FOR coalesce(%(length)s::integer, octet_length(content))) AS content
 FROM memory_context.ui_elements

@@ -12,7 +12,7 @@ import pytest
 from memory_context import AgentMemory, MemoryStore
 from memory_context.cli import execute, show
 from memory_context.cli.console import print_table
-from memory_context.escaping import to_utf8
+from memory_context.utf8 import to_utf8
 
 from ..agents.scripted import report
 from ..conftest import Server

@@ -22,12 +22,12 @@ from psycopg import sql
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import ConflictError, StoreUnavailableError
-from memory_context.escaping import escape, to_utf8, unescape, unescape_json
 from memory_context.store import NewMemory, TransferError
 from memory_context.store.codec import canonical_json
 from memory_context.store.database import Database
 from memory_context.store.threads import ThreadElement, ThreadStep
 from memory_context.store.transfer import exporter, importer, records
+from memory_context.utf8 import escape, to_utf8, unescape, unescape_json
 
 from .conftest import Run, contents
 from .lived import HOSTILE, SESSION, Lived

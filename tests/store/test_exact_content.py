@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_context import escaping, tokens
+from memory_context import tokens, utf8
 from memory_context.store import MemoryStore, NewMemory, ReadScope
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included
@@ -99,16 +99,16 @@ async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: st
 def test_texts_taken_in_pieces_convert_like_whole_ones(text: str):
     """Long texts are converted piece by piece, so that no call holds the interpreter for long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(escaping, "PIECE_CHARACTERS", 5)
-        pieces = list(escaping.pieces_of(text))
+        patch.setattr(utf8, "PIECE_CHARACTERS", 5)
+        pieces = list(utf8.pieces_of(text))
         assert "".join(pieces) == text
         assert max(map(len, pieces)) <= 6
         data = text.encode("utf-8", "surrogatepass")
-        assert escaping.to_utf8(text) == data
-        assert escaping.from_utf8(data) == text
-        assert escaping.unescape(escaping.escape(text)) == text
-        assert escaping.is_plain(text) == (not set(text) & set("\0\ud83d\udc00"))
+        assert utf8.to_utf8(text) == data
+        assert utf8.from_utf8(data) == text
+        assert utf8.unescape(utf8.escape(text)) == text
+        assert utf8.is_plain(text) == (not set(text) & set("\0\ud83d\udc00"))
         paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         assert tokens._without_surrogates(text) == paired  # pyright: ignore[reportPrivateUsage]
         for cut in range(len(data)):
-            assert data[:cut].startswith(escaping.to_utf8(escaping.from_utf8(data[:cut])))
+            assert data[:cut].startswith(utf8.to_utf8(utf8.from_utf8(data[:cut])))

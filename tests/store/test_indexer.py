@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from memory_context.embeddings import Purpose
 from memory_context.errors import EmbeddingError, StoreUnavailableError
-from memory_context.escaping import unescape
 from memory_context.memory import AgentMemory
 from memory_context.store import MemoryCriteria, MemoryStore, NewMemory
 from memory_context.store.search import embed, indexer, postings
 from memory_context.store.search.chunks import INDEXED_CHARACTERS
 from memory_context.store.search.indexer import IndexReport
 from memory_context.text import query_terms
+from memory_context.utf8 import unescape
 from tests.conftest import Server, StartPython, database_of
 from tests.context.steps import a_turn_of_the_loop
 from tests.embeddings.fakes import FakeEmbedder

@@ -23,9 +23,9 @@ from autogen_core.models import (
 from memory_context import AgentMemory, MemoryContext, MemoryCriteria, MemoryItem, MemoryStore, PostgresMemory
 from memory_context.cli import execute as command
 from memory_context.errors import StoreError
-from memory_context.escaping import to_utf8
 from memory_context.store import TransferError
 from memory_context.store.pool import Statement
+from memory_context.utf8 import to_utf8
 from samples.chainlit_web.panels import _listed
 from tests.cli.test_transfer import item, written
 from tests.conftest import Server, database_of

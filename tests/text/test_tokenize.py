@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_context.escaping import is_plain
 from memory_context.text import TERM_LIMIT_CHARACTERS, query_terms, terms_of
 from memory_context.text.tokenize import QUERY_LIMIT_TERMS
+from memory_context.utf8 import is_plain
 
 any_text = st.text(st.characters(exclude_categories=())) | st.text("aB1_./-:@'\x00\ud800 é漢字\u0301", max_size=200)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ...escaping import to_utf8
 from ...text import Passage
+from ...utf8 import to_utf8
 from ..analysis import Reading
 from ..compactor import Result
 from .calls import Call, call_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from memory_context.errors import StoreError, StoreUnavailableError
-from memory_context.escaping import to_utf8
 from memory_context.identifiers import SessionKey
 from memory_context.runtime import attempt
+from memory_context.utf8 import to_utf8
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from memory_context.escaping import escape_json, from_utf8, to_utf8, unescape_json
 from memory_context.identifiers import SessionKey
+from memory_context.utf8 import from_utf8, to_utf8
 
 from .server import RedisServer, name_of
 
@@ -82,8 +82,8 @@ class RedisStates:
 
 
 def _pack(state: Mapping[str, Any]) -> bytes:
-    return zlib.compress(to_utf8(json.dumps(escape_json(dict(state)), ensure_ascii=False, separators=(",", ":"))))
+    return zlib.compress(to_utf8(json.dumps(dict(state), ensure_ascii=False, separators=(",", ":"))))
 
 
 def _unpack(packed: bytes) -> dict[str, Any]:
-    return unescape_json(json.loads(from_utf8(zlib.decompress(packed))))
+    return json.loads(from_utf8(zlib.decompress(packed)))

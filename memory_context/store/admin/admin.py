@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 from memory_context.errors import SchemaError
-from memory_context.escaping import escape
 
 from ..database import Database, every_user, prepare
 from ..pool import Statement
@@ -100,7 +99,7 @@ class StoreAdmin:
         """
         retried = 0
         async for user_id in every_user(self._database):
-            params = {"user_id": escape(user_id)}
+            params = {"user_id": user_id}
             retry = Statement(_STATUS["update_jobs_retried"], params)
             rows, _ = await self._database.write(
                 user_id, retry, Statement(_ITEMS["upsert_pending_user"], params), kind="batch"

@@ -16,8 +16,6 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.escaping import escape
-
 from ..database import Database, every_user
 from ..items import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..pool import Statement
@@ -142,7 +140,7 @@ class _Pruning:
 
     async def count(self, user_id: str) -> None:
         """Add up what pruning would take of a user, sessions included."""
-        params = {**self._same, "user_id": escape(user_id)}
+        params = {**self._same, "user_id": user_id}
         counts = [Statement(table.statement("count_old_rows"), params) for table in self._aged]
         (found,), *rows = await self._database.read(user_id, Statement(_QUERIES["count_prunable"], params), *counts)
         self.rows.update({table.record: row["rows"] for table, (row,) in zip(self._aged, rows, strict=True)})
@@ -156,7 +154,7 @@ class _Pruning:
         """Forget a user's old items, page by page; those that are kept are passed over."""
         params = {
             **self._same,
-            "user_id": escape(user_id),
+            "user_id": user_id,
             "after_at": None,
             "after_memory_id": 0,
             "limit": BATCH_ITEMS,
@@ -197,7 +195,7 @@ class _Pruning:
 
     async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
         """Run a deletion until it finds nothing; yield what each batch returned."""
-        deletion = Statement(query, {**self._same, "user_id": escape(user_id), "limit": BATCH_SESSIONS})
+        deletion = Statement(query, {**self._same, "user_id": user_id, "limit": BATCH_SESSIONS})
         while gone := (await self._database.write(user_id, deletion, kind="batch"))[0]:
             yield gone
             self.tell()

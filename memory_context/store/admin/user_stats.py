@@ -10,8 +10,6 @@ from datetime import date, datetime, timezone
 
 from psycopg.rows import DictRow
 
-from memory_context.escaping import escape, unescape
-
 from ..database import Database, only_user
 from ..forget import forgetting
 from ..items import SECRET_TYPE, ReadScope, scope_params
@@ -187,21 +185,21 @@ class UserStats:
 
     async def scope(self, user_id: str) -> ReadScope:
         """Return the scope of the user: it reads all of their items that there are now, also what agents keep apart."""
-        params = {"user_id": escape(user_id)}
+        params = {"user_id": user_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys_beside_private"], params))
-        return ReadScope(keys=tuple(unescape(row["memory_key"]) for row in rows)) if rows else ReadScope()
+        return ReadScope(keys=tuple(row["memory_key"] for row in rows)) if rows else ReadScope()
 
     async def forgotten(self, user_id: str, *, session_id: str | None = None, limit: int = 50) -> list[Tombstone]:
         """Return what is left of forgotten items, those forgotten last first."""
-        params = {"user_id": escape(user_id), "session_id": _or_none(session_id), "limit": limit}
+        params = {"user_id": user_id, "session_id": session_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_forgotten"], params))
         return [
             Tombstone(
-                unescape(row["memory_key"]),
-                unescape(row["memory_type"]),
-                unescape(row["source"]),
-                unescape(row["agent_id"]),
-                unescape(row["session_id"]),
+                row["memory_key"],
+                row["memory_type"],
+                row["source"],
+                row["agent_id"],
+                row["session_id"],
                 row["created_at"].astimezone(timezone.utc),
                 row["updated_at"].astimezone(timezone.utc),
             )
@@ -210,15 +208,15 @@ class UserStats:
 
     async def keys_beginning(self, user_id: str, beginning: str, limit: int) -> list[str]:
         """Return the keys of the user's items that begin with a text, in their order."""
-        params = {"user_id": escape(user_id), "beginning": escape(beginning), "limit": limit}
+        params = {"user_id": user_id, "beginning": beginning, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_keys_beginning"], params))
-        return [unescape(row["memory_key"]) for row in rows]
+        return [row["memory_key"] for row in rows]
 
     async def sessions_beginning(self, user_id: str, beginning: str, limit: int) -> list[str]:
         """Return the ids of the user's sessions that begin with a text, in their order."""
-        params = {"user_id": escape(user_id), "beginning": escape(beginning), "limit": limit}
+        params = {"user_id": user_id, "beginning": beginning, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions_beginning"], params))
-        return [unescape(row["session_id"]) for row in rows]
+        return [row["session_id"] for row in rows]
 
     async def keys_of_contents(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
         """Return the keys of all items that `forget` would take: those named and others with the same content.
@@ -226,7 +224,7 @@ class UserStats:
         Raises:
             StoreError: The database failed.
         """
-        return [unescape(row["memory_key"]) for row in await self._same_contents(user_id, memory_keys)]
+        return [row["memory_key"] for row in await self._same_contents(user_id, memory_keys)]
 
     async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
         """Forget what is behind keys: these items and all others with the same content; return their keys.
@@ -253,8 +251,8 @@ class UserStats:
         Raises:
             StoreError: The database failed.
         """
-        keys = [escape(key) for key in memory_keys]
-        params = {"user_id": escape(user_id), "memory_keys": keys, "is_shared": is_shared, **scope_params(by)}
+        keys = list(memory_keys)
+        params = {"user_id": user_id, "memory_keys": keys, "is_shared": is_shared, **scope_params(by)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_forgettable"], params))
         return [_forgettable(row) for row in rows]
 
@@ -271,21 +269,21 @@ class UserStats:
         if not rows:
             return []
         *_, gone, _ = await self._database.write(user_id, *forgetting(user_id, rows))
-        return [unescape(row["memory_key"]) for row in gone]
+        return [row["memory_key"] for row in gone]
 
     async def _same_contents(self, user_id: str, memory_keys: Sequence[str]) -> list[DictRow]:
-        params = {"user_id": escape(user_id), "memory_keys": [escape(key) for key in memory_keys]}
+        params = {"user_id": user_id, "memory_keys": list(memory_keys)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_ids_of_contents"], params))
         return rows
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
         """Return how much is stored of each type and source, of one session or of all; what takes most first."""
-        params = {"user_id": escape(user_id), "session_id": _or_none(session_id)}
+        params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["sum_items_by_kind"], params))
         return [
             KindSum(
-                unescape(row["memory_type"]),
-                unescape(row["source"]),
+                row["memory_type"],
+                row["source"],
                 row["items"],
                 row["content_bytes"],
                 row["tokens"],
@@ -296,30 +294,30 @@ class UserStats:
 
     async def days(self, user_id: str, limit: int) -> list[DaySum]:
         """Return how much was stored on each of the newest days on which anything was, the newest first."""
-        params = {"user_id": escape(user_id), "limit": limit}
+        params = {"user_id": user_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["sum_items_by_day"], params))
         return [DaySum(row["stored_on"], row["items"], row["content_bytes"], row["tokens"]) for row in rows]
 
     async def extent(self, user_id: str) -> UserExtent:
         """Return how many sessions a user has, and how much was said in them."""
-        params = {"user_id": escape(user_id)}
+        params = {"user_id": user_id}
         ((row,),) = await self._database.read(user_id, Statement(_QUERIES["fetch_user_extent"], params))
         return UserExtent(row["sessions"], row["messages"], row["chats"])
 
     async def session_extent(self, user_id: str, session_id: str) -> SessionExtent:
         """Return what goes with a session when it is deleted, beside what was said in it."""
-        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        params = {"user_id": user_id, "session_id": session_id}
         ((row,),) = await self._database.read(user_id, Statement(_QUERIES["fetch_session_extent"], params))
         return SessionExtent(row["subagent_sessions"], row["items"], row["tokens"])
 
     async def transcripts(self, user_id: str, session_id: str) -> list[TranscriptInfo]:
         """Return whose transcripts a session has, line by line; the one that was archived in last, first."""
-        params = {"user_id": escape(user_id), "session_id": escape(session_id)}
+        params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_transcripts"], params))
         return [
             TranscriptInfo(
-                unescape(row["agent_id"]),
-                unescape(row["branch"]),
+                row["agent_id"],
+                row["branch"],
                 row["batches"],
                 row["messages"],
                 row["archived_at"].astimezone(timezone.utc),
@@ -329,16 +327,16 @@ class UserStats:
 
     async def event_counts(self, user_id: str, session_id: str, agent_id: str) -> dict[str, int]:
         """Return how often each kind of thing happened to items in a session by an agent's doing."""
-        params = {"user_id": escape(user_id), "session_id": escape(session_id), "agent_id": escape(agent_id)}
+        params = {"user_id": user_id, "session_id": session_id, "agent_id": agent_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["count_events"], params))
         return {row["kind"]: row["events"] for row in rows}
 
 
 def _forgettable(row: DictRow) -> Forgettable:
-    memory_type = unescape(row["memory_type"])
+    memory_type = row["memory_type"]
     return Forgettable(
-        memory_key=unescape(row["memory_key"]),
-        description="a secret: not shown" if memory_type == SECRET_TYPE else unescape(row["summary"]),
+        memory_key=row["memory_key"],
+        description="a secret: not shown" if memory_type == SECRET_TYPE else row["summary"],
         memory_type=memory_type,
         token_count=row["token_count"],
         content_bytes=row["content_bytes"],
@@ -346,7 +344,3 @@ def _forgettable(row: DictRow) -> Forgettable:
         is_writable=row["is_writable"],
         version=(row["id"], row["content_id"], row["updated_at"]),
     )
-
-
-def _or_none(text: str | None) -> str | None:
-    return None if text is None else escape(text)

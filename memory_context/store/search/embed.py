@@ -12,7 +12,6 @@ from pgvector import HalfVector
 
 from memory_context.credentials import masked
 from memory_context.embeddings import Embedder, embed_checked
-from memory_context.escaping import escape, unescape
 
 from ..database import Database, every_user
 from ..forget import ProgressCallback
@@ -46,11 +45,11 @@ async def write_embeddings(
         StoreError: The database failed.
     """
     mask = masked if masks_credentials else str  # once more: it may have been indexed without masks
-    texts = await asyncio.to_thread(lambda: [mask(unescape(chunk["text"])) for chunk in chunks])
+    texts = await asyncio.to_thread(lambda: [mask(chunk["text"]) for chunk in chunks])
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
     params = {
-        "user_id": escape(user_id),
+        "user_id": user_id,
         "embedding_model": model,
         "chunk_content_ids": [chunk["content_id"] for chunk, _ in made],
         "chunk_numbers": [chunk["chunk_number"] for chunk, _ in made],
@@ -73,7 +72,7 @@ async def reindex(database: Database, indexer: "Indexer", embedder: Embedder, pr
     users: list[str] = []
     async for user_id in every_user(database):
         model = await indexer.ensure_model(user_id, embedder)
-        params = {"user_id": escape(user_id), "embedding_model": model}
+        params = {"user_id": user_id, "embedding_model": model}
         ((counts,),) = await database.read(user_id, Statement(_QUERIES["fetch_embedding_counts"], params), kind="batch")
         total += counts["chunks"]
         done += counts["embedded"]
@@ -86,7 +85,7 @@ async def reindex(database: Database, indexer: "Indexer", embedder: Embedder, pr
         while True:
             model = await indexer.ensure_model(user_id, embedder)
             params = {
-                "user_id": escape(user_id),
+                "user_id": user_id,
                 "embedding_model": model,
                 "after_content_id": after[0],
                 "after_chunk_number": after[1],

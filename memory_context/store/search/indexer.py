@@ -19,7 +19,6 @@ from typing import Any
 
 from memory_context.embeddings import Embedder, EmbeddingError, embed_checked
 from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
-from memory_context.escaping import escape, unescape
 from memory_context.outages import outages_of
 from memory_context.runtime import PerLoop
 
@@ -138,9 +137,9 @@ class Indexer:
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
         """Return the keys of items that were set aside, and what went wrong."""
-        params = {"user_id": escape(user_id), "limit": limit}
+        params = {"user_id": user_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_set_aside"], params))
-        return [(unescape(row["memory_key"]), row["last_error"] or "") for row in rows]
+        return [(row["memory_key"], row["last_error"] or "") for row in rows]
 
     async def ensure_model(self, user_id: str, embedder: Embedder) -> str:
         """Return the name of an embedder's model, once there is an index for it."""
@@ -173,7 +172,7 @@ class Indexer:
         while done := await self._do_batch(user_id, work):
             if progress is not None:
                 progress(done)
-        params = {"user_id": escape(user_id)}
+        params = {"user_id": user_id}
         await self._database.write(
             user_id,
             Statement(_QUERIES["lock_user"], params),
@@ -200,7 +199,7 @@ class Indexer:
 
     async def _claim(self, user_id: str, claim: str) -> list[_Row]:
         params = {
-            "user_id": escape(user_id),
+            "user_id": user_id,
             "claim": claim,
             "limit": BATCH_ITEMS,
             "bytes_limit": BATCH_BYTES,
@@ -215,7 +214,7 @@ class Indexer:
         """Give back the claims of batches that were broken off."""
         broken_off = self._users.here().broken_off
         for claim, (user_id, was_failing) in list(broken_off.items()):
-            params = {"user_id": escape(user_id), "claim": claim, "attempts_not_counted": int(not was_failing)}
+            params = {"user_id": user_id, "claim": claim, "attempts_not_counted": int(not was_failing)}
             await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params), kind="batch")
             broken_off.pop(claim, None)
 
@@ -225,14 +224,14 @@ class Indexer:
             params = {"after": after, "limit": _USERS_PER_PAGE, "with_set_aside": with_set_aside}
             (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params), kind="batch")
             for row in rows:
-                yield unescape(row["user_id"])
+                yield row["user_id"]
             if len(rows) < _USERS_PER_PAGE:
                 return
             after = rows[-1]["user_id"]
 
     async def _counts(self, user_id: str) -> _Row:
         (rows,) = await self._database.read(
-            user_id, Statement(_QUERIES["fetch_job_counts"], {"user_id": escape(user_id)}), kind="batch"
+            user_id, Statement(_QUERIES["fetch_job_counts"], {"user_id": user_id}), kind="batch"
         )
         return rows[0]
 
@@ -244,7 +243,7 @@ class _Work:
         self._indexer = indexer
         self._database = database
         self._user_id = user_id
-        self._same: dict[str, Any] = {"user_id": escape(user_id)}
+        self._same: dict[str, Any] = {"user_id": user_id}
         self._content_ids: dict[int, int] = {}
         self._lease_ends = 0.0
         self._embedder_error: EmbeddingError | None = None  # why it is not asked again for the rest of these jobs
@@ -355,7 +354,7 @@ class _Work:
         params = {
             **self._same,
             "memory_ids": list(memory_ids),
-            "error": escape(f"{type(error).__name__}: {error}"[:1000]),
+            "error": f"{type(error).__name__}: {error}"[:1000],
             "longest_wait_seconds": LONGEST_WAIT_SECONDS,
             "attempts_limit": ATTEMPTS_LIMIT,
         }

@@ -15,9 +15,9 @@ from pgvector import HalfVector
 
 from memory_context.credentials import masked
 from memory_context.embeddings import EmbeddingError, embed_checked
-from memory_context.escaping import escape, unescape
 from memory_context.outages import outages_of
 
+from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
 from ..items import ReadScope, StoredMemory, content_of, is_as_stored, memory_from_row, scope_params
@@ -135,7 +135,7 @@ class PassageSearch:
         is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
             **filters,
-            "user_id": escape(user_id),
+            "user_id": user_id,
             "terms": list(terms),
             "limit": CANDIDATES,
             "per_item": PASSAGES_AN_ITEM,
@@ -209,19 +209,19 @@ class PassageSearch:
         """Return passages by their places, each with an item that meets criteria; those of none are left out."""
         if not places:
             return {}
-        params = {"user_id": escape(user_id), **await self._filter_params(user_id, criteria, scope)}
+        params = {"user_id": user_id, **await self._filter_params(user_id, criteria, scope)}
         (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
         return {
             (row["content_id"], row["chunk_number"]): StoredPassage(
                 memory_from_row(row),
-                unescape(row["text"]),
+                row["text"],
                 row["start_char"],
                 row["end_char"],
                 row["start_line"],
                 row["end_line"],
             )
             for row in rows
-            if is_as_stored(row["text"].encode(), row)
+            if is_as_stored(stored_form(row["text"]), row)
         }
 
     async def unindexed(
@@ -248,13 +248,13 @@ class PassageSearch:
         sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
         params = {
             **await self._filter_params(user_id, criteria, scope),
-            "user_id": escape(user_id),
+            "user_id": user_id,
             "characters_limit": _UNINDEXED_CHARACTERS,
             "bytes_limit": _UNINDEXED_BYTES,
             "characters_before": _BEFORE_A_WORD,
-            "written": [escape(word) for word in sought],
-            "folded": [escape(word.casefold()) for word in sought],
-            "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", escape(word)) + "%" for word in words if word],
+            "written": sought,
+            "folded": [word.casefold() for word in sought],
+            "patterns": ["%" + _LIKE_SIGNS.sub(r"\\\g<0>", word) + "%" for word in words if word],
             "limit": limit,
         }
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_unindexed"], params))
@@ -269,7 +269,7 @@ class PassageSearch:
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search: later ones learn it on their way
-            params = {"user_id": escape(user_id), **scope_params(ReadScope())}
+            params = {"user_id": user_id, **scope_params(ReadScope())}
             statement = Statement(_QUERIES["fetch_statistics"], params)
             (rows,) = await self._database.read(user_id, statement)
             self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
@@ -297,7 +297,7 @@ async def related_keys(database: Database, user_id: str, criteria: MemoryCriteri
     """Return what the item of `criteria.related_to` was linked to, as the statements that filter take it."""
     if criteria.related_to is None:
         return []
-    params = {"user_id": escape(user_id), "memory_key": escape(criteria.related_to), **scope_params(scope)}
+    params = {"user_id": user_id, "memory_key": criteria.related_to, **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_related_keys"], params))
     return [row["memory_key"] for row in rows]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from memory_context.credentials import masked_in_place, without_padding
 from memory_context.errors import ItemDamagedError
-from memory_context.escaping import escape, unescape
 from memory_context.text import terms_of
 
 from ..items import content_of
@@ -87,14 +86,14 @@ def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
         ItemDamagedError: A content is not what was stored.
     """
     items: list[tuple[int, IndexedItem]] = []
-    first_passages = {job["content_id"]: unescape(job["first_text"]) for job in jobs if job["first_text"] is not None}
+    first_passages = {job["content_id"]: job["first_text"] for job in jobs if job["first_text"] is not None}
     for job in jobs:
         memory_id, content_id = job["memory_id"], job["content_id"]
-        names = [unescape(text) for text in (job["memory_key"], job["summary"], job["source"], *job["tags"])]
+        names = [job["memory_key"], job["summary"], job["source"], *job["tags"]]
         if content_id in first_passages:
             item = index_names(memory_id, first_passages[content_id], names, masks_credentials=masks)
         elif job["is_damaged"]:
-            key = unescape(job["memory_key"])
+            key = job["memory_key"]
             raise ItemDamagedError(f"item {key!r} is damaged in the database: it is not indexed")
         else:
             item = index_item(memory_id, content_of(job), names, masks_credentials=masks)
@@ -130,8 +129,8 @@ def _text_params(items: Sequence[tuple[int, IndexedItem]]) -> dict[str, Any]:
         "end_chars": _integers(chunk.end_char for _, _, chunk in chunks),
         "start_lines": _integers(chunk.start_line for _, _, chunk in chunks),
         "end_lines": _integers(chunk.end_line for _, _, chunk in chunks),
-        "texts": strings_literal(escape(chunk.text) for _, _, chunk in chunks),
-        "masked_texts": strings_literal(escape(text) for _, item in indexed for text in item.masked_texts),
+        "texts": strings_literal(chunk.text for _, _, chunk in chunks),
+        "masked_texts": strings_literal(text for _, item in indexed for text in item.masked_texts),
         "term_memory_ids": _integers(item.memory_id for _, item in indexed for _ in item.postings),
         "term_content_ids": _integers(content_id for content_id, item in indexed for _ in item.postings),
         "terms": strings_literal(term for _, item in indexed for term in item.postings),

@@ -16,7 +16,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from memory_context.escaping import escape, to_utf8, unescape
+from memory_context.utf8 import escape, escape_json, to_utf8, unescape
 
 from ..connection import Connection, dedicated, driver_errors
 from ..database import Database
@@ -49,7 +49,7 @@ async def export_lines(
     with driver_errors(where):
         async with dedicated(login, database.limits.opening_seconds) as connection:
             connection.allow(database.limits.batch_seconds)
-            scope = {"user_id": escape(user_id), "session_id": None if session_id is None else escape(session_id)}
+            scope = {"user_id": user_id, "session_id": session_id}
             await _execute(connection, _TRANSACTIONS["begin_snapshot"])
             await _execute(connection, _TRANSACTIONS["act_as"], scope)
             await _execute(connection, _QUERIES["set_transfer_scope"])
@@ -104,8 +104,8 @@ def _header(scope: dict[str, Any]) -> bytes:
             "version": FORMAT_VERSION,
             "library": version("memory-context"),
             "schema_version": load_migrations()[-1].version,
-            "user": scope["user_id"],
-            "session": scope["session_id"],
+            "user": escape(scope["user_id"]),
+            "session": escape_json(scope["session_id"]),
             "exported_at": datetime.now(timezone.utc).isoformat(),
         }
     )

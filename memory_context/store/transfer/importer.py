@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any, Literal, cast
 
 from memory_context.errors import ConflictError
-from memory_context.escaping import escape, is_plain, to_utf8, unescape
+from memory_context.utf8 import ESCAPE, is_plain, to_utf8, unescape
 
 from ..database import Database
 from ..items import imported_origin
@@ -145,7 +145,7 @@ async def _is_signed(database: Database, user_id: str, read: ReadLines) -> bool:
     if found is None:
         return False
     file_sha256, signature = found
-    params = {"user_id": escape(user_id), "file_sha256": file_sha256}
+    params = {"user_id": user_id, "file_sha256": file_sha256}
     ((row,),) = await database.read(user_id, Statement(_QUERIES["fetch_export_signature"], params))
     return hmac.compare_digest(bytes(row["signature"]).hex(), signature)
 
@@ -250,12 +250,12 @@ async def _compare(database: Database, user_id: str, table: Table, lines: Sequen
     given = [
         {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
-    params = {"user_id": escape(user_id), "records": json.dumps(given)}
+    params = {"user_id": user_id, "records": json.dumps(given)}
     (rows,) = await database.read(user_id, Statement(table.statement("compare_rows"), params), kind="batch")
     found: dict[int, tuple[str, str]] = {}
     for row in rows:
         if found.get(row["place"], ("",))[0] != "taken":
-            found[row["place"]] = (row["outcome"], unescape(row.get("other_key", "")))
+            found[row["place"]] = (row["outcome"], row.get("other_key", ""))
     return found
 
 
@@ -277,7 +277,7 @@ def _conflicts(lines: Sequence[Line], found: Mapping[int, tuple[str, str]]) -> l
 
 async def _store(database: Database, user_id: str, table: Table, lines: Sequence[Line]) -> int:
     """Store what is not there of some lines, in one transaction; return how many those were."""
-    params = {"user_id": escape(user_id)} | await asyncio.to_thread(_params_of, table, lines)
+    params = {"user_id": user_id} | await asyncio.to_thread(_params_of, table, lines)
     finish = Statement(_ITEMS["upsert_pending_user"], params)
     listed = Statement(_THREADS["insert_known_user"], params)
     before = [Statement(_QUERIES[name], params) for name in table.before_insert]
@@ -305,7 +305,7 @@ def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
         given = line.fields["content"], line.fields.get("content_base64")
         content = None if given == (None, None) else item_content(*given)
         data = b"" if content is None else to_utf8(content)
-        is_text = content is None or is_plain(content)
+        is_text = content is None or (is_plain(content) and ESCAPE not in content)
         contents.append(content if is_text else None)
         raw.append(None if is_text else data)
         sizes.append(len(data))

@@ -4,7 +4,7 @@
     {"record":"item","memory_key":"run_shell_k3f9x2",…}            a line a row
     {"record":"end","records":{"item":1}}                          without it the file is cut off
 
-A field is named like its column. Text is escaped as the columns are (`memory_context.escaping`): NUL and lone
+A field is named like its column. Text is escaped as the columns are (`memory_context.utf8`): NUL and lone
 surrogates are U+001A and four hexadecimal digits. JSON has escapes of its own for them, but readers refuse them,
 replace them, or make one character of two halves that were apart. All else is JSON as everywhere; the file is ASCII.
 What is derived (passages, terms, embeddings) does not travel: it is made again.
@@ -22,7 +22,7 @@ from typing import Any, NoReturn, cast
 from pydantic import ValidationError
 
 from memory_context.errors import SecretError
-from memory_context.escaping import is_plain
+from memory_context.utf8 import is_plain
 
 from ..items import SECRET_TYPE
 from ..tables import ITEMS, TABLES, Table

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from memory_context.escaping import to_utf8, unescape, unescape_json
 from memory_context.identifiers import checked_identifier
 from memory_context.references import KEY_PATTERN
+from memory_context.utf8 import to_utf8, unescape, unescape_json
 
 from ..codec import canonical_json
 from ..items import Origin
