@@ -1,13 +1,12 @@
+from .compactor_input import CompactorInput
+from .facts import FactSelector
 from .offloader import Offloader, restore_texts
-from .recording import SummaryRecorder
-from .retaining import Retainer
-from .summaries import Summariser, SummaryReady
+from .summaries import Summariser
 
 __all__ = [
+    "CompactorInput",
+    "FactSelector",
     "Offloader",
-    "Retainer",
     "Summariser",
-    "SummaryReady",
-    "SummaryRecorder",
     "restore_texts",
 ]

@@ -1,7 +1,7 @@
-"""Which parts leave the context, and how: measured, compacted, stored in one transaction, and only then referred to.
+"""Moves large parts into the store: measured, compacted, stored in one transaction, and only then referred to.
 
-`settle` brings every entry that is not yet settled as far as it can go. It never fails and never waits longer than
-the policy says: what cannot be stored now stays inline and is tried again with a later message.
+`settle` brings every waiting entry as far as it can. It never fails and waits no longer than the policy allows: parts that
+cannot be stored now stay inline and are tried again with a later message.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Sequence
 
-from ..compaction import Compactors, Hint, Result
+from ..compaction import Compactors
 from ..errors import MemoryContextError, StoreError, StoreUnavailableError
 from ..memory import AgentMemory, is_too_large
 from ..messages import images_of, overhead_texts, texts_of
@@ -19,10 +19,9 @@ from ..policy import ContextPolicy
 from ..runtime import Background, Breaker, in_thread_if_large
 from ..tokens import TokenCounter, count_off_loop
 from ..transcript import Entry, Part, PartId, PartOffloaded, PartsCompacted, RepeatFound, Transcript
-from .hints import told_of
-from .known import KnownText
-from .parts import Packer, Piece
-from .repeats import may_repeat, repeated, sources_before
+from .compactor_input import CompactorInput
+from .packing import PackedItem, Packer
+from .repeats import find_repeated, may_repeat, sources_before
 from .summaries import Summariser
 
 __all__ = ["Offloader", "restore_texts"]
@@ -33,7 +32,7 @@ _RESTORE_SECONDS = 5.0
 _STORING = "storing content"
 _WRITE_SECONDS = 10.0  # more than a store that is closed waits
 
-_Packed = tuple[Entry, Part, list[Piece]]
+_Packed = tuple[Entry, Part, list[PackedItem]]
 
 
 class Offloader:
@@ -44,7 +43,8 @@ class Offloader:
         memory: Where items go.
         policy: Thresholds, limits, waits.
         counter: Counts tokens.
-        compactors: Say what survives of a result.
+        compactors: Choose what stays of a result.
+        inputs: Reads what compactors are given; None for a reader of its own.
         summariser: Has large results summarised once they are stored; None for never.
 
     Attributes:
@@ -61,28 +61,30 @@ class Offloader:
         policy: ContextPolicy,
         counter: TokenCounter,
         compactors: Compactors,
+        inputs: CompactorInput | None = None,
         summariser: Summariser | None = None,
     ) -> None:
-        self._summariser = summariser
         self._transcript = transcript
         self._memory = memory
         self._policy = policy
         self._counter = counter
         self._compactors = compactors
-        self._known = KnownText(transcript, policy)
+        self._inputs = inputs or CompactorInput(transcript, policy, counter)
+        self._summariser = summariser
         self._packer = Packer(policy, counter, compactors)
-        self._unmeasured: list[Entry] = [entry for entry in transcript.entries() if entry.parts is None]
         self._inline_for_good: set[PartId] = set()
-        self._waiting: dict[int, Entry] = {
-            entry.position: entry for entry in transcript.entries() if self._large_parts(entry)
-        }
+        self._unmeasured: list[Entry] = []
+        self._waiting: dict[int, Entry] = {}
         self._storing = Background[bool]("memory_context offload")
         self._breaker = Breaker(policy.store_retry_seconds)
         self._outages = outages_of(memory.memory_store)
         self.transactions, self.agent_has_tools = 0, False
         self._buffers = memory.memory_store.unwritten
-        if self._waiting:
-            self._buffers.hold(self)
+        for entry in transcript.entries():
+            if entry.parts is None:
+                self._unmeasured.append(entry)
+            else:
+                self._wait_for_store(entry)
 
     @property
     def is_store_away(self) -> bool:
@@ -94,7 +96,7 @@ class Offloader:
         self._unmeasured.append(entry)
 
     async def settle(self) -> None:
-        """Measure what is not measured and store what is large; waits at most `store_timeout_seconds` for the store."""
+        """Measure new entries and store large parts; waits at most `store_timeout_seconds` for the store."""
         await self.measure()
         if self._waiting and not self.is_store_away:
             await self._store_within(self._policy.store_timeout_seconds)
@@ -106,7 +108,7 @@ class Offloader:
         return f"session {self._memory.session_id!r}: content of {count:,} messages" if count else ""
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Store what is waiting, even if the store failed a moment ago.
+        """Store all that waits, even if the store failed a moment ago.
 
         Raises:
             StoreUnavailableError: It could not be stored; it waits on.
@@ -123,21 +125,20 @@ class Offloader:
 
     @property
     def extra_seconds(self) -> float:
-        """How much longer storing may take, since what waits is large."""
-        parts = ((entry, part) for entry in self._waiting.values() for part in self._large_parts(entry))
-        size = sum(len(entry.text(part.address) or "") for entry, part in parts)
+        """How much longer storing may take because the waiting parts are large."""
+        size = sum(len(text) for entry in self._waiting.values() for _, text in self._large_parts(entry))
         return size / self._memory.memory_store.limits.bytes_per_second
 
     def forget(self) -> None:
-        """Leave what waits to whoever goes on with its messages."""
+        """Leave the waiting parts to whoever continues with their messages."""
         self._waiting.clear()
         self._buffers.release(self)
 
     async def flush(self, timeout_seconds: float) -> float:
-        """Try to store what is waiting even if the store failed a moment ago.
+        """Try to store all that waits even if the store failed a moment ago.
 
         Returns:
-            How much longer that was allowed to take, in seconds, since what waits is large.
+            How much longer that was allowed to take, in seconds, because the waiting parts are large.
         """
         await self.measure()
         extra_seconds = self.extra_seconds
@@ -154,14 +155,15 @@ class Offloader:
     # --- measuring
 
     async def measure(self) -> None:
-        """Count the tokens of entries that came since; needs no store."""
+        """Count the tokens of new entries; needs no store."""
         while self._unmeasured:
             entry = self._unmeasured[0]
             parts = await self._measured(entry)
             if self._unmeasured and self._unmeasured[0] is entry:  # another task may have come first
                 self._unmeasured.pop(0)
                 entry.measure(parts)
-                self._take_on(entry)
+                self._recognise_lookups(entry)
+                self._wait_for_store(entry)
 
     async def _measured(self, entry: Entry) -> list[Part]:
         message = entry.message
@@ -173,29 +175,31 @@ class Offloader:
             beside = sum(self._counter.count(name) for name in overhead.get(address, ()))
             is_result = address.kind == "result" or (entry.carries_result and address.kind == "text")
             parts.append(Part(address, tokens, beside, is_result))
-        parts += [Part(address, self._policy.image_tokens) for address in images_of(message)]
-        return parts
+        return parts + [Part(address, self._policy.image_tokens) for address in images_of(message)]
 
-    def _take_on(self, entry: Entry) -> None:
-        """Let an entry wait for the store, unless its large parts are looks at what is stored already."""
-        for part in self._large_parts(entry):
-            lookup = self._memory.find_answer(entry.text(part.address) or "")
-            if lookup is not None:
+    def _recognise_lookups(self, entry: Entry) -> None:
+        """Record which large parts are answers of memory tools: they are stored already."""
+        for part, text in self._large_parts(entry):
+            if (lookup := self._memory.find_lookup(text)) is not None:
                 stored = self._packer.stored((), lookup.label)
                 self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
+
+    def _wait_for_store(self, entry: Entry) -> None:
         if self._large_parts(entry):
             self._waiting[entry.position] = entry
             self._buffers.hold(self)
 
-    def _large_parts(self, entry: Entry) -> list[Part]:
+    def _large_parts(self, entry: Entry) -> list[tuple[Part, str]]:
+        """Return the parts of an entry that are to be stored, with their texts."""
         return [
-            part
+            (part, text)
             for part in entry.measured
             if part.tokens > self._policy.offload_threshold_tokens
             and part.stored is None
             and part.address.kind != "image"
             and (entry.position, part.address) not in self._inline_for_good
             and (entry.position, part.address) not in self._transcript.state.repeated
+            and (text := entry.text(part.address)) is not None
         ]
 
     # --- storing
@@ -219,9 +223,9 @@ class Offloader:
                 return
 
     async def _try_to_store(self) -> bool:
-        """Store what waits and record it; False if the store failed, which is logged."""
+        """Store all that waits and record it; False if the store failed, which is logged."""
         entries = list(self._waiting.values())
-        await self._leave_repeats(entries)
+        await self._record_repeats(entries)
         packed = await self._packed(entries)
         try:
             try:
@@ -243,19 +247,19 @@ class Offloader:
             self._buffers.release(self)
         return True
 
-    async def _leave_repeats(self, entries: Sequence[Entry]) -> None:
-        """Record which large texts repeat what is stored; they are not stored again."""
+    async def _record_repeats(self, entries: Sequence[Entry]) -> None:
+        """Record which large texts repeat stored ones; they are not stored again."""
         work = [
             (entry, part, text, sources)
             for entry in entries
-            for part in self._large_parts(entry)
-            if may_repeat(entry, part, self._policy)
-            and (text := entry.text(part.address)) is not None
-            and (sources := sources_before(self._transcript, entry.position))
+            for part, text in self._large_parts(entry)
+            if may_repeat(entry, part, self._policy) and (sources := sources_before(self._transcript, entry.position))
         ]
+        if not work:
+            return
 
         def compare_all() -> list[list[str] | None]:
-            return [repeated(text, sources) for _, _, text, sources in work]
+            return [find_repeated(text, sources) for _, _, text, sources in work]
 
         size = sum(len(text) + sum(len(one.text) for one in sources) for _, _, text, sources in work)
         found = await in_thread_if_large(size, compare_all)
@@ -264,22 +268,24 @@ class Offloader:
                 self._transcript.decide(RepeatFound(entry.position, part.address, tuple(keys)))
 
     async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
-        """Pack every large part; off the event loop when that takes long. What cannot be packed stays inline."""
+        """Pack every large part; off the event loop when that takes long. Parts that cannot be packed stay inline."""
+        names_key = self._names_keys
         work = [
-            (entry, part, text, self._told(entry, part, text))
+            (entry, part, text, self._inputs.read(entry, part, text, is_answered=False, names_key=names_key))
+            if part.is_result
+            else (entry, part, text, None)
             for entry in entries
-            for part in self._large_parts(entry)
-            if (text := entry.text(part.address)) is not None
+            for part, text in self._large_parts(entry)
         ]
 
         def pack_all() -> list[_Packed]:  # it may run in a thread, so it does not look at the transcript
             packed: list[_Packed] = []
-            for entry, part, text, told in work:
+            for entry, part, text, given in work:
                 try:
                     if is_too_large(text):
                         raise ValueError(f"{len(text):,} characters are too large to be stored")
-                    if pieces := self._packer.pack(entry, part, text, told):
-                        packed.append((entry, part, pieces))
+                    if items := self._packer.pack(entry, part, text, given):
+                        packed.append((entry, part, items))
                 except Exception as error:  # one odd content must not keep the others from being stored
                     self._keep_inline(entry, part, error)
             return packed
@@ -287,46 +293,38 @@ class Offloader:
         size = math.inf if self._compactors.may_wait else sum(len(text) for _, _, text, _ in work)
         return await in_thread_if_large(size, pack_all)
 
-    def _told(self, entry: Entry, part: Part, text: str) -> tuple[Result, Hint] | None:
-        """Return what the compactor is told of a result; None for any other part."""
-        if not part.is_result:
-            return None
-        work, names_key = (self._transcript, entry, part, text, self._policy, self._counter), self._names_keys
-        return told_of(*work, is_answered=False, known=self._known, names_key=names_key)
-
     async def _store(self, packed: Sequence[_Packed]) -> None:
         """Store packed parts in one transaction and record it.
 
         Raises:
             StoreError: Nothing was stored.
         """
-        drafts = [piece.draft for _, _, pieces in packed for piece in pieces]
+        drafts = [item.draft for _, _, items in packed for item in items]
         if not drafts:
             return
         refs = iter(await self._memory.store_all(drafts))
         self.transactions += 1
-        for entry, part, pieces in packed:
-            kept = self._packer.keep(entry, part, [(piece, next(refs)) for piece in pieces])
-            named = await self._packer.named(entry, part, kept, pieces[0].content) if self._names_keys else kept
-            if entry.position < self._transcript.state.shown:
-                named = kept  # a view showed it without, and the prompt cache has that
-            self._transcript.decide(PartOffloaded(entry.position, part.address, named))
-            self._have_summarised(entry, part, pieces[0].content)
+        for entry, part, items in packed:
+            own = [next(refs) for _ in items]
+            stored = await self._packer.keep(entry, part, items, own, names_key=self._names_keys)
+            if stored.headline and entry.position < self._transcript.state.shown:
+                # a view showed it without, and the prompt cache has that
+                stored = await self._packer.keep(entry, part, items, own, names_key=False)
+            self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
+            self._summarise(entry, part, items[0].draft.content)
 
     @property
     def _names_keys(self) -> bool:
         return self._policy.names_first_view(self.agent_has_tools)
 
-    def _have_summarised(self, entry: Entry, part: Part, text: str) -> None:
+    def _summarise(self, entry: Entry, part: Part, text: str) -> None:
         if self._summariser is None or part.stored is None or not self._summariser.wants(part):
             return
         try:
             is_answered = entry.position < self._transcript.state.consumed
-            result, hint = told_of(
-                self._transcript, entry, part, text, self._policy, self._counter, is_answered=is_answered, known=None
-            )
-            self._summariser.consider(entry, part, result, hint, part.stored.refs[0].key)
-        except Exception as error:  # what the compactor kept stays
+            given = self._inputs.read(entry, part, text, is_answered=is_answered)
+            self._summariser.consider(entry, part, *given, part.stored.refs[0].key)
+        except Exception as error:  # the compactor's choice stays
             _logger.warning("message %d is not summarised: %s", entry.position + 1, error)
 
     async def _store_one_by_one(self, packed: Sequence[_Packed]) -> None:
@@ -343,7 +341,7 @@ class Offloader:
                 raise
             except StoreError as error:
                 refused.append((one, error))
-            except Exception as error:  # whatever it is, the agent goes on with the content inline
+            except Exception as error:  # the agent goes on with the content inline
                 self._keep_inline(one[0], one[1], error)
         if refused and len(refused) == len(packed):
             raise refused[0][1]
@@ -356,7 +354,7 @@ class Offloader:
 
 
 async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: float = _RESTORE_SECONDS) -> None:
-    """Fetch, after a load, the texts that views still need; what is shown whole and cannot be had is compacted."""
+    """Fetch, after a load, the texts that views still need; whole parts that cannot be fetched are compacted."""
     state = transcript.state
     missing = [
         (entry, part)

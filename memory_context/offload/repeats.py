@@ -14,7 +14,7 @@ from ..messages import source_of
 from ..policy import ContextPolicy
 from ..transcript import Entry, Part, Transcript
 
-__all__ = ["Source", "may_repeat", "repeated", "sources_before"]
+__all__ = ["Source", "find_repeated", "may_repeat", "sources_before"]
 
 REPEATED_SHARE = 0.8
 """Of a text, in runs of words, that stands in its sources; what quotes less has something to say of its own."""
@@ -59,7 +59,7 @@ def sources_before(transcript: Transcript, position: int) -> list[Source]:
     return sources
 
 
-def repeated(text: str, sources: Sequence[Source]) -> list[str] | None:
+def find_repeated(text: str, sources: Sequence[Source]) -> list[str] | None:
     """Return the keys of what a text repeats, as far as they are known; None if it has enough to say of its own.
 
     Args:

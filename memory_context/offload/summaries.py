@@ -1,18 +1,18 @@
-"""Summaries of large results by the light model, made in the background.
+"""Summaries of large results, made by the light model in the background and shown when the view changes anyway.
 
-    consider (once stored) ─▶ waiting ─▶ asked, one at a time ─▶ mended ─▶ take (ready to be shown)
+    consider (once stored) ─▶ waiting ─▶ asked, one at a time ─▶ checked ─▶ ready ─▶ recorded
                                                                     └──▶ written beside the item
 
-Promises: nothing here raises into the agent or holds up a message; what the model does not answer, or answers badly,
-leaves the compactor's choice as it is; a summary is checked against its source before anybody sees it. The content of
-what waits is kept in the process until its summary is made, within a limit for all of it.
+Nothing here raises into the agent or holds up a message. A summary is checked against its source before it is shown; a bad
+answer leaves the compactor's choice. A part that is compacted already keeps its text until something before it changes,
+since showing a summary earlier would cost more than it saves.
 """
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -33,54 +33,50 @@ from ..credentials import masked, masked_in_place, without_padding
 from ..errors import LightModelError, StoreError
 from ..light_model import LightModel
 from ..memory import AgentMemory
-from ..messages import Address
 from ..policy import ContextPolicy
 from ..runtime import Background
-from ..transcript import Entry, Part, PartId
+from ..tokens import TokenCounter
+from ..transcript import (
+    CompactedTextChosen,
+    Entry,
+    ExpansionWithdrawn,
+    HistoryFolded,
+    Part,
+    PartId,
+    PartsCompacted,
+    Transcript,
+)
 
-__all__ = ["Summariser", "SummaryReady"]
+__all__ = ["Summariser"]
 
 _logger = logging.getLogger("memory_context")
 
 MOST_WAITING = 16
 MOST_CHARACTERS = 16_000_000
-"""Of all contents that wait; what has no room is not summarised."""
+"""Of all contents that wait; further ones are not summarised."""
 REFUSALS_ALLOWED = 3
-"""Answers in a row that are no summary; then the model is asked no more: it cannot do it."""
+"""Unusable answers in a row; after them the model is not asked any more."""
 _CLOSE_SECONDS = 1.0
 _STORE_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class SummaryReady:
-    """A summary that can be shown in place of what a compactor kept.
-
-    Attributes:
-        position: The entry of the part.
-        address: The part.
-        text: The summary, mended; at most `summary_limit_tokens`.
-        tokens: Tokens of it.
-        description: What its item is called, if no view has shown its placeholder yet.
-    """
-
-    position: int
-    address: Address
-    text: str
-    tokens: int
-    description: str
-
-
 class SummaryAnswer(BaseModel):
-    """What the light model answers."""
+    """The light model's answer."""
 
     model_config = ConfigDict(extra="ignore")
 
     summary: str
 
 
+@dataclass(frozen=True)
+class _Summary:
+    text: str
+    tokens: int
+
+
 @dataclass(eq=False)
 class _Job:
-    """A content to be summarised, and the parts that have it."""
+    """A content to be summarised, and the parts that hold it."""
 
     key: str
     result: Result
@@ -90,16 +86,15 @@ class _Job:
 
 
 class Summariser:
-    """Has large results of one transcript summarised.
+    """Has large results of one transcript summarised, and records the summaries as what their parts are compacted to.
 
     Args:
-        memory: Where the items are; their summaries are written beside them.
-        policy: What is large, and how long a summary may be.
+        transcript: The transcript; decisions are recorded in it.
+        memory: Where the items are; summaries are written beside them.
+        policy: What is large, how long a summary may be, whether results wait for it.
+        counter: Counts tokens.
         light_model: Summarises; None for never.
         decisions: The guard of the same client's decisions: while its breaker is open, nothing is asked here either.
-
-    Attributes:
-        is_unnamed: Whether no view has shown the placeholder of a part: the summary then says what its item is called.
 
     Raises:
         ValueError: The policy's prompt cannot be used.
@@ -107,30 +102,34 @@ class Summariser:
 
     def __init__(
         self,
+        transcript: Transcript,
         memory: AgentMemory,
         policy: ContextPolicy,
+        counter: TokenCounter,
         light_model: LightModel | None,
         decisions: LightModel | None = None,
     ) -> None:
         if policy.compaction.summary_prompt is not None:
             check_summary_prompt(policy.compaction.summary_prompt)
+        self._transcript = transcript
         self._memory = memory
         self._policy = policy.compaction
+        self._counter = counter
         self._light_model = light_model
         self._decisions = decisions
         self._waiting: deque[_Job] = deque()
         self._asking = Background[None]("memory_context summary")
-        self._job: _Job | None = None  # under way
+        self._job: _Job | None = None  # in progress
         self._deadlines: dict[PartId, float] = {}
-        self._made: dict[str, tuple[str, int]] = {}  # by key: the same content again is not summarised again
-        self._ready: list[SummaryReady] = []
+        self._made: dict[str, _Summary] = {}  # by key: the same content again is not summarised again
+        self._ready: list[tuple[PartId, _Summary]] = []
         self._unsaved: dict[str, tuple[str, str]] = {}
-        self.is_unnamed: Callable[[PartId], bool] = lambda place: False
+        self._decisions_read = len(transcript.log)
         self._refusals = 0
         self._warned: set[str] = set()
 
     def wants(self, part: Part) -> bool:
-        """Whether a part is to be summarised: a large result, where the policy has a model summarise."""
+        """Return whether a part is to be summarised: a large result, where the policy has a model summarise."""
         policy = self._policy
         return (
             self._light_model is not None
@@ -147,14 +146,14 @@ class Summariser:
             entry: Its entry.
             part: Its part.
             result: The result.
-            hint: What the agent is about.
+            hint: The agent's work.
             memory_key: The item it was stored as.
         """
         place = (entry.position, part.address)
         if not self.wants(part) or place in self._deadlines:
             return
         if memory_key in self._made:
-            self._offer([place], *self._made[memory_key])
+            self._ready.append((place, self._made[memory_key]))
             return
         job = next((job for job in self._jobs() if job.key == memory_key and not job.is_done), None)
         if job is None:
@@ -165,20 +164,14 @@ class Summariser:
             self._waiting.append(job)
         job.places.append(place)
         self._deadlines[place] = time.monotonic() + self._policy.summary_timeout_seconds
-        self._go_on()
+        self._start_next()
 
-    def is_pending(self, position: int, address: Address) -> bool:
-        """Whether a summary of this part is under way and has been for less than `summary_timeout_seconds`."""
-        return time.monotonic() < self._deadlines.get((position, address), 0.0)
-
-    def take(self) -> list[SummaryReady]:
-        """Return the summaries that were finished since the last call."""
-        self._go_on()  # what was broken off with its event loop
-        ready, self._ready = self._ready, []
-        return ready
+    def is_held(self, part: PartId) -> bool:
+        """Return whether a part is not to be compacted yet, since results wait for summaries and its is still due."""
+        return self._policy.mode == "model" and time.monotonic() < self._deadlines.get(part, 0.0)
 
     async def close(self) -> None:
-        """Wait a little for what is being asked, give up the rest, and write what is not written yet."""
+        """Wait a little for the question in progress, give up the rest, and write what is not written yet."""
         self._waiting.clear()
         await self._asking.wait(_CLOSE_SECONDS)
         self.forget()
@@ -187,11 +180,81 @@ class Summariser:
                 await asyncio.wait_for(self._save(), _CLOSE_SECONDS)
 
     def forget(self) -> None:
-        """Give up what waits and what is under way."""
+        """Give up everything that waits or is in progress."""
         self._asking.cancel()
         self._job = None
         self._waiting.clear()
         self._deadlines.clear()
+
+    # --- recording
+
+    def record(self) -> bool:
+        """Record the summaries whose time has come.
+
+        Called before the changes of a view are decided, for parts that are about to be compacted, and afterwards, for
+        those behind what was changed.
+
+        Returns:
+            Whether one replaces the text of a part that is compacted already.
+        """
+        self._start_next()  # whatever broke off with its event loop
+        changed_from, state = self._changed_from(), self._transcript.state
+        ready, self._ready = self._ready, []
+        is_shown = False
+        for place, summary in ready:
+            if place[0] < state.start or state.is_folded(place[0]):
+                continue  # no view shows it any more
+            if state.retained.get(place) == "age":
+                continue  # its room was given to newer ones
+            if place in state.compacted and place[0] >= changed_from:
+                is_shown = True
+                self._retain(place, summary)
+            elif place in state.answered_whole:
+                self._retain(place, summary)
+            else:
+                self._ready.append((place, summary))
+        return is_shown
+
+    def _retain(self, place: PartId, summary: _Summary) -> None:
+        stored = self._transcript[place[0]].part(place[1]).stored
+        if stored is None:
+            return
+        name = first_sentence(summary.text)
+        before, placeholder, _ = stored.compacted.partition(stored.refs[0].render())
+        description = name if self._is_unnamed(place) else ""
+        if description:
+            placeholder = replace(stored.refs[0], description=description).render()
+        rest = summary.text.removeprefix(description).lstrip()  # the placeholder has that sentence
+        text = f"{before}{placeholder}\n{rest}".rstrip()  # before it stands whether the call succeeded
+        self._transcript.decide(CompactedTextChosen(*place, text, self._counter.count(text), "model", description))
+
+    def _is_unnamed(self, place: PartId) -> bool:
+        """Return whether no view has shown the placeholder of a part: it stands whole, or no view has shown it yet."""
+        position, address = place
+        state = self._transcript.state
+        if position < state.start or state.is_folded(position) or place in state.compacted:
+            return False
+        part = self._transcript[position].part(address)
+        return part.stored is not None and not 0 < part.stored.excerpt_tokens < part.tokens
+
+    def _changed_from(self) -> int:
+        """Return the first place that changes since the last call moved; the end if none did.
+
+        A planned compaction and a fold count as moving everything: they are rare, and summaries are to be seen.
+        """
+        decisions = [decision for _, decision in self._transcript.log[self._decisions_read :]]
+        self._decisions_read = len(self._transcript.log)
+        places = [self._transcript.end]
+        for decision in decisions:
+            if isinstance(decision, HistoryFolded) or (
+                isinstance(decision, PartsCompacted) and decision.reason != "consumed"
+            ):
+                return self._transcript.state.start
+            if isinstance(decision, PartsCompacted):  # of the newest results, at the end of what is cached
+                places += [position for position, _ in decision.parts]
+            elif isinstance(decision, ExpansionWithdrawn):
+                places += [position for position, _ in decision.places]
+        return min(places)
 
     # --- in the background
 
@@ -202,27 +265,29 @@ class Summariser:
     def _jobs(self) -> Iterable[_Job]:
         return (*([self._job] if self._job else []), *self._waiting)
 
-    def _go_on(self) -> None:
-        """Begin what waits, one at a time; first of all what broke off when its event loop ended."""
+    def _start_next(self) -> None:
+        """Start the next job if none runs; first of all one that broke off when its event loop ended."""
+        if self._job is None and not self._waiting:
+            return
         try:
-            is_asking = self._asking.running() is not None
+            if self._asking.running() is not None:
+                return
         except RuntimeError:  # no event loop runs here
             return
-        if not is_asking:
-            if (job := self._job) is not None:
-                self._job = None
-                if not job.is_done:
-                    self._waiting.appendleft(job)
-                else:
-                    self._close_places(job)
-            if self._waiting:
-                self._job = self._waiting.popleft()
-                self._asking.start(self._ask_all)
+        if (job := self._job) is not None:
+            self._job = None
+            if not job.is_done:
+                self._waiting.appendleft(job)
+            else:
+                self._close_places(job)
+        if self._waiting:
+            self._job = self._waiting.popleft()
+            self._asking.start(self._ask_all)
 
     async def _ask_all(self) -> None:
         while (job := self._job) is not None:
             await self._work(job)
-            if self._job is not job:  # was given up
+            if self._job is not job:  # it was given up
                 return
             self._close_places(job)
             self._job = self._waiting.popleft() if self._waiting else None
@@ -232,63 +297,58 @@ class Summariser:
             self._deadlines.pop(place, None)
 
     async def _work(self, job: _Job) -> None:
-        """Summarise a content; whatever goes wrong, what the compactor kept stays."""
+        """Summarise a content; on any failure the compactor's choice stays."""
+        summary = None
         try:
             summary = await self._summarised(job)
-        except LightModelError:  # its guard has said so
-            summary = None
+        except LightModelError:  # its guard has logged it
+            pass
         except Exception as error:
             self._warn("a result is not summarised: %s", error)
-            summary = None
         job.is_done = True
         if summary is None:
             return
-        text, tokens = summary
         self._made[job.key] = summary
-        is_unnamed = all(self.is_unnamed(place) for place in job.places)
-        self._unsaved[job.key] = text, first_sentence(text) if is_unnamed else ""
-        self._offer(job.places, text, tokens)
+        is_unnamed = all(self._is_unnamed(place) for place in job.places)
+        self._unsaved[job.key] = summary.text, first_sentence(summary.text) if is_unnamed else ""
+        self._ready += [(place, summary) for place in job.places]
         self._close_places(job)
         await self._save()
 
-    async def _summarised(self, job: _Job) -> tuple[str, int] | None:
-        """Return the summary of a content and its tokens; None if the model's answer is none.
+    async def _summarised(self, job: _Job) -> _Summary | None:
+        """Return the summary of a content; None if the model's answer is unusable.
 
         Raises:
             LightModelError: There is no answer.
         """
         if self._light_model is None or not self._is_asking():
             return None
-        limit, counter = self._policy.summary_limit_tokens, job.hint.counter
-
-        def messages() -> list[LLMMessage]:
-            if job.hint.masks_credentials:  # once it is in a thread, since the content may be long
-                job.result = replace(job.result, content=masked_in_place(job.result.content))
-                job.hint = replace(job.hint, task=masked(job.hint.task), said=masked(job.hint.said))
-            asked = summary_prompt(job.result, job.hint, int(limit * SUMMARY_SHARE), self._policy.summary_prompt)
-            return [SystemMessage(content=INSTRUCTIONS), UserMessage(content=asked, source="memory")]
-
-        def checked(summary: str) -> tuple[str, int] | None:
-            spoken_of = f"{job.hint.task}\n{job.hint.said}\n{job.hint.answer}"
-            summary = masked(summary) if job.hint.masks_credentials else summary
-            text = mended(summary, job.result.content, limit, counter, spoken_of=spoken_of)
-            text = None if text is None else without_padding(text)
-            return None if text is None else (text, counter.count(text))
-
-        # in threads, since both count and look through many thousand tokens
-        answer = await self._light_model.ask(await asyncio.to_thread(messages), SummaryAnswer)
-        made = await asyncio.to_thread(checked, answer.summary)
-        self._refusals = 0 if made else self._refusals + 1
-        if made is None:
+        # in threads, since both count and search many thousand tokens
+        answer = await self._light_model.ask(await asyncio.to_thread(self._messages, job), SummaryAnswer)
+        summary = await asyncio.to_thread(self._checked, job, answer.summary)
+        self._refusals = 0 if summary else self._refusals + 1
+        if summary is None:
             self._warn("the light model's answer is no summary of %s; what the compactor kept stays", job.key)
-        return made
+        return summary
 
-    def _offer(self, places: Iterable[PartId], text: str, tokens: int) -> None:
-        name = first_sentence(text)
-        self._ready += [SummaryReady(position, address, text, tokens, name) for position, address in places]
+    def _messages(self, job: _Job) -> list[LLMMessage]:
+        if job.hint.masks_credentials:
+            job.result = replace(job.result, content=masked_in_place(job.result.content))
+            job.hint = replace(job.hint, task=masked(job.hint.task), said=masked(job.hint.said))
+        limit_tokens = int(self._policy.summary_limit_tokens * SUMMARY_SHARE)
+        asked = summary_prompt(job.result, job.hint, limit_tokens, self._policy.summary_prompt)
+        return [SystemMessage(content=INSTRUCTIONS), UserMessage(content=asked, source="memory")]
+
+    def _checked(self, job: _Job, summary: str) -> _Summary | None:
+        hint, counter = job.hint, job.hint.counter
+        spoken_of = f"{hint.task}\n{hint.said}\n{hint.answer}"
+        summary = masked(summary) if hint.masks_credentials else summary
+        text = mended(summary, job.result.content, self._policy.summary_limit_tokens, counter, spoken_of=spoken_of)
+        text = None if text is None else without_padding(text)
+        return None if text is None else _Summary(text, counter.count(text))
 
     async def _save(self) -> None:
-        """Write summaries beside their items; those that cannot be go with the next one, or by `close`."""
+        """Write summaries beside their items; those that cannot be written go with the next one, or by `close`."""
         store = self._memory.memory_store
         for key, (text, description) in list(self._unsaved.items()):
             writing = store.update_model_summary(self._memory.user_id, key, text, description)

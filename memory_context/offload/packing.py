@@ -1,0 +1,234 @@
+"""Turns large parts into items to store, and stored items into what the process keeps of a part."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from autogen_core.models import AssistantMessage, UserMessage
+
+from ..compaction import Compacted, Compactors, Hint, Result, render_passages
+from ..credentials import masked
+from ..memory import Draft
+from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
+from ..policy import ContextPolicy
+from ..references import QUOTATION, MemoryRef, shorten
+from ..store import Origin
+from ..tokens import TokenCounter, count_off_loop
+from ..transcript import Entry, Part, StoredPart
+
+__all__ = ["PackedItem", "Packer", "compacted_text", "result_type"]
+
+_STATUS_LIMIT = 300
+_ARGUMENTS_CHARACTERS = 2_000  # of a call, in the metadata of its result
+_BEGINNING_CHARACTERS = 4_000  # of a text, in which credentials are looked for before a description is cut from it
+
+_SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
+"""Said inside shortened arguments: models copy what they see there, and would write placeholders into files."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SHELL = frozenset(("bash", "cmd", "command", "commands", "console", "exec", "powershell", "sh", "shell", "terminal"))
+_WEB = frozenset(("browse", "browser", "crawl", "http", "https", "scrape", "url", "web", "webpage", "website"))
+_PAGE_VERBS, _PAGES = frozenset(("fetch", "get", "open", "read", "visit")), frozenset(("link", "page", "pages", "site"))
+_DATABASE = frozenset(("bigquery", "database", "db", "duckdb", "mysql", "oracle", "postgres", "sql", "sqlite"))
+_COMMAND_ARGUMENTS = frozenset(("cmd", "command", "commands", "script", "shell_command"))
+_URL_ARGUMENTS = frozenset(("href", "link", "uri", "url", "urls"))
+_SQL = re.compile(r"\s*(?:select|with|insert|update|delete|explain|describe|pragma)\s+\S", re.IGNORECASE)
+_READ_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True)
+class PackedItem:
+    """An item to store for a part, and what its compactor kept; a call's arguments give one for each long string.
+
+    Attributes:
+        draft: The item.
+        compacted: What the compactor kept of its content.
+        pointer: JSON pointer of a string in a call's arguments; empty otherwise.
+    """
+
+    draft: Draft
+    compacted: Compacted
+    pointer: str = ""
+
+
+class Packer:
+    """Packs parts as items, and makes of the stored items what the process keeps of a part.
+
+    Args:
+        policy: Thresholds and limits.
+        counter: Counts tokens.
+        compactors: Choose what stays of a result.
+    """
+
+    def __init__(self, policy: ContextPolicy, counter: TokenCounter, compactors: Compactors) -> None:
+        self._policy = policy
+        self._counter = counter
+        self._compactors = compactors
+
+    def pack(self, entry: Entry, part: Part, text: str, given: tuple[Result, Hint] | None) -> list[PackedItem]:
+        """Return the items of a part: none for arguments without a long string.
+
+        Args:
+            entry: Its entry.
+            part: The part.
+            text: The text of the part.
+            given: What the compactor is given of a tool's result; None for any other part.
+        """
+        if part.address.kind == "arguments":
+            return self._pack_arguments(entry, part, text)
+        if given is not None:
+            return [self._pack_result(entry, part, *given)]
+        source = source_of(entry.message) or "system"
+        is_thought = part.address.kind == "thought"
+        what = f"{'thought' if is_thought else 'message'} of {source}"
+        if is_thought and isinstance(entry.message, AssistantMessage):
+            source = f"{source}_thought"
+        return [self._pack_text(entry, part, text, what, source, part.tokens)]
+
+    async def keep(
+        self, entry: Entry, part: Part, packed: Sequence[PackedItem], refs: Sequence[MemoryRef], *, names_key: bool
+    ) -> StoredPart:
+        """Return what is kept of a part whose items are committed under these references.
+
+        Args:
+            entry: Its entry.
+            part: The part.
+            packed: Its items.
+            refs: Their references.
+            names_key: Whether a result that is shown whole names its key in a line above it.
+        """
+        if part.address.kind == "arguments":
+            short = {one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)}
+            return self.stored(refs, replace_strings(entry.text(part.address) or "{}", short))
+        content, kept, ref = packed[0].draft.content, packed[0].compacted, refs[0]
+        compacted = compacted_text(kept, ref)
+        if kept.excerpt is None:
+            stored = self.stored(refs, compacted)
+            if names_key and part.is_result and self._policy.first_view_of(entry.tool_of(part.address)) != "placeholder":
+                named = replace(stored, headline=ref.headline())
+                (tokens,) = await count_off_loop(self._counter, [named.below_headline(content)])
+                return replace(named, excerpt_tokens=tokens)
+            is_document = part.is_result and part.tokens > self._policy.result_limit_tokens
+            return replace(stored, excerpt_tokens=part.tokens) if is_document else stored
+        if not kept.excerpt:
+            return self.stored(refs, compacted, excerpt=compacted)
+        passages = _excerpt_text(content, kept, ref)
+        share = f"Excerpt, {self._counter.count(passages):,} of its {part.tokens:,} tokens:"
+        return self.stored(refs, compacted, f"{compacted}\n{share}\n{passages}")
+
+    def stored(self, refs: Sequence[MemoryRef], compacted: str, excerpt: str | None = None) -> StoredPart:
+        """Return a record with its texts counted."""
+        excerpt_tokens = 0 if excerpt is None else self._counter.count(excerpt)
+        return StoredPart(tuple(refs), compacted, self._counter.count(compacted), excerpt, excerpt_tokens)
+
+    def _pack_arguments(self, entry: Entry, part: Part, text: str) -> list[PackedItem]:
+        name = calls_of(entry.message)[part.address.index].name
+        threshold = self._policy.offload_threshold_tokens
+        packed: list[PackedItem] = []
+        for pointer, value in long_strings(text, least_characters=threshold):
+            if self._counter.is_over(value, threshold):
+                what, source = f"argument {pointer[1:]} of a {name} call", f"{name}_{pointer.rpartition('/')[2]}"
+                packed.append(self._pack_text(entry, part, value, what, source, self._counter.count(value), pointer))
+        return packed
+
+    def _pack_text(
+        self, entry: Entry, part: Part, text: str, what: str, source: str, tokens: int, pointer: str = ""
+    ) -> PackedItem:
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        description = f"{what}, {size}, begins: {self._beginning(text)[:80].strip()}"
+        metadata = _audit(entry, part) | ({"pointer": pointer} if pointer else {})
+        draft = Draft(text, description, tokens, "custom", source, metadata=metadata, origin=self._origin(entry))
+        return PackedItem(draft, Compacted("", description, ""), pointer)
+
+    def _pack_result(self, entry: Entry, part: Part, result: Result, hint: Hint) -> PackedItem:
+        kept = self._compactors.compact(result, hint)
+        type_ = "command_output" if entry.carries_result else result_type(result.source, result.arguments)
+        metadata = _audit(entry, part, result.is_error)
+        if result.duration_seconds is not None:
+            arguments = shorten(self._beginning(result.arguments), _ARGUMENTS_CHARACTERS)
+            metadata |= {"tool": result.source, "arguments": arguments}
+            metadata |= {"duration_seconds": round(result.duration_seconds, 3)}
+        source, tokens = result.source, part.tokens
+        draft = Draft(result.content, kept.description, tokens, type_, source, metadata=metadata, origin="tool")
+        return PackedItem(draft, kept)
+
+    def _beginning(self, text: str) -> str:
+        beginning = text[:_BEGINNING_CHARACTERS]
+        return masked(beginning) if self._policy.mask_credentials else beginning
+
+    def _origin(self, entry: Entry) -> Origin:
+        """Return whose words a message holds that carries no result.
+
+        A user message of another source has another agent's words; a system message may come from an AutoGen memory,
+        which puts in whatever it found.
+        """
+        message = entry.message
+        if isinstance(message, UserMessage):
+            return "user_words" if message.source in self._policy.user_sources else "agent"
+        return "agent" if isinstance(message, AssistantMessage) else "tool"
+
+
+def compacted_text(kept: Compacted, ref: MemoryRef) -> str:
+    """Return a consumed result as it is shown: whether it succeeded, its placeholder, and below it the facts.
+
+    Facts are quoted line by line, since they are the result's words, which may be anybody's.
+    """
+    head = f"{shorten(kept.status, _STATUS_LIMIT)} {ref.render()}".strip()
+    lines = [f"> {line}" for line in kept.facts.splitlines() if line.strip()]
+    return "\n".join([head, QUOTATION, *lines]) if lines else head
+
+
+def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:
+    """Return the metadata that names the message and the call."""
+    where: dict[str, object] = {"message": entry.position + 1, "part": part.address.kind}
+    if part.address.kind == "result":
+        where |= {"call_id": results_of(entry.message)[part.address.index].call_id, "is_error": is_error}
+    elif part.address.kind == "arguments":
+        where |= {"call_id": calls_of(entry.message)[part.address.index].id}
+    return where
+
+
+def _excerpt_text(content: str, kept: Compacted, ref: MemoryRef) -> str:
+    def elision(what: str, is_first: bool) -> str:
+        if not is_first:
+            return f"[… {what} …]"
+        unit, _, rest = what.partition(" ")
+        start, _, end = rest.partition(" ")[0].partition("-")
+        name = "char" if unit == "characters" else "line"
+        span = f"start_{name}={start}, end_{name}={end or start}"
+        return f'[… {what} left out: retrieve_memory(memory_key="{ref.key}", transform="excerpt", {span}) …]'
+
+    return render_passages(content, kept.excerpt or (), elision, kept.labels)
+
+
+def result_type(tool: str, arguments: str) -> str:
+    """Return `command_output` for shells, `database_result` for rows, `web_content` for pages, else `action_result`.
+
+    Args:
+        tool: The tool's name.
+        arguments: The call's arguments as JSON.
+    """
+    words = {word.lower() for word in _WORDS.findall(tool)}
+    given = _strings_of(arguments)
+    if words & _SHELL or _COMMAND_ARGUMENTS & given.keys():
+        return "command_output"
+    if words & _DATABASE or any(_SQL.match(value) for value in given.values()):
+        return "database_result"
+    if words & _WEB or _URL_ARGUMENTS & given.keys() or (words & _PAGE_VERBS and words & _PAGES):
+        return "web_content"
+    return "action_result"
+
+
+def _strings_of(arguments: str) -> dict[str, str]:
+    """Return the arguments that are texts, by name in lower case."""
+    try:
+        given: Any = json.loads(arguments) if len(arguments) <= _READ_CHARACTERS else None
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return {}
+    texts = cast(dict[str, Any], given).items()
+    return {name.lower(): value for name, value in texts if isinstance(value, str)}
