@@ -1,8 +1,8 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
     add_message:   transcript.deliver -> archiver.note (write in batches) -> offloader.settle (measure, compact, store)
-                   -> retainer.settle (choose facts) -> budget.plan (decide) -> expander.start (decide, read)
-    get_messages:  expander.apply_decision -> retainer.settle -> offloader.measure -> budget.fit (decide) -> copies
+                   -> facts.choose -> budget.plan (decide) -> expander.start (decide, read)
+    get_messages:  expander.apply_decision -> facts.choose -> offloader.measure -> budget.fit (decide) -> copies
 
 A known session is taken up from its archive at first use. Read this file first: every arrow is one line here.
 Importing it imports none of the parts: they are loaded when the first context is made.
@@ -140,9 +140,12 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         transcript.on_decision = self._agent_memory.trail.note_decision
         compact = (self.policy, self.token_counter, self._compactors)
         models = self._light_models
-        self._summariser = offload.Summariser(self._agent_memory, self.policy, models.summaries, models.decisions)
-        self._offloader = offload.Offloader(transcript, self._agent_memory, *compact, self._summariser)
-        self._retainer = offload.Retainer(transcript, *compact, self._summariser)
+        inputs = offload.CompactorInput(transcript, self.policy, self.token_counter)
+        self._summariser = offload.Summariser(
+            transcript, self._agent_memory, self.policy, self.token_counter, models.summaries, models.decisions
+        )
+        self._offloader = offload.Offloader(transcript, self._agent_memory, *compact, inputs, self._summariser)
+        self._facts = offload.FactSelector(transcript, *compact, inputs, self._summariser)
         self._expander = expansion.Expander(
             transcript,
             self._agent_memory,
@@ -170,9 +173,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._take_in(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._settle()
-            await self._retainer.settle()
+            await self._facts.choose()
             await self._measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
-            self._budget.plan(self._transcript, self._retainer.is_held)
+            self._budget.plan(self._transcript, self._facts.is_held)
             self._expander.start()
 
     def _take_in(self, message: LLMMessage, added_at: datetime | None = None) -> None:
@@ -200,16 +203,16 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.settle()
             await self._expander.apply_decision()
-            await self._retainer.settle()
+            await self._facts.choose()
             await self._prompt_head.look(self._agent_memory, self._transcript.state)
         await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
         self._session.note_history(self.token_counter)
         budget = self._budget
-        view = await budget.fit_off_loop(self._transcript, self._retainer.is_held, self._measure)
+        view = await budget.fit_off_loop(self._transcript, self._facts.is_held, self._measure)
         if budget is not self._budget:
             return await self.get_messages()  # a history came while a long excerpt was made
-        if self._retainer.record():
-            view = self._budget.fit(self._transcript, self._retainer.is_held)
+        if self._summariser.record():
+            view = self._budget.fit(self._transcript, self._facts.is_held)
         self._prompt_head.record(self._transcript)
         if self._transcript.end > self._transcript.state.shown or self._transcript.state.unseen:
             self._transcript.decide(transcript.ViewShown(self._transcript.end))

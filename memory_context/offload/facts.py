@@ -33,8 +33,8 @@ class _Choice:
 class FactSelector:
     """Chooses, once for each result of one transcript, the text that it will be compacted to.
 
-    The agent's answer shows what it cared about. The choice is recorded as a decision; when the part is compacted is for
-    the budget and the prices to decide.
+    The agent's answer shows what it cared about. The choice is recorded as a decision; budget and prices decide when
+    the part is compacted.
 
     Args:
         transcript: The transcript.

@@ -1,7 +1,7 @@
 """Moves large parts into the store: measured, compacted, stored in one transaction, and only then referred to.
 
-`settle` brings every waiting entry as far as it can. It never fails and waits no longer than the policy allows: parts that
-cannot be stored now stay inline and are tried again with a later message.
+`settle` brings every waiting entry as far as it can. It never fails and waits no longer than the policy allows: parts
+that cannot be stored now stay inline and are tried again with a later message.
 """
 
 import asyncio
@@ -162,7 +162,7 @@ class Offloader:
             if self._unmeasured and self._unmeasured[0] is entry:  # another task may have come first
                 self._unmeasured.pop(0)
                 entry.measure(parts)
-                self._recognise_lookups(entry)
+                self._recognise_answers(entry)
                 self._wait_for_store(entry)
 
     async def _measured(self, entry: Entry) -> list[Part]:
@@ -177,11 +177,11 @@ class Offloader:
             parts.append(Part(address, tokens, beside, is_result))
         return parts + [Part(address, self._policy.image_tokens) for address in images_of(message)]
 
-    def _recognise_lookups(self, entry: Entry) -> None:
+    def _recognise_answers(self, entry: Entry) -> None:
         """Record which large parts are answers of memory tools: they are stored already."""
         for part, text in self._large_parts(entry):
-            if (lookup := self._memory.find_lookup(text)) is not None:
-                stored = self._packer.stored((), lookup.label)
+            if (answer := self._memory.find_answer(text)) is not None:
+                stored = self._packer.stored((), answer.label)
                 self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
 
     def _wait_for_store(self, entry: Entry) -> None:

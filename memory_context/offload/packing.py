@@ -100,13 +100,19 @@ class Packer:
             names_key: Whether a result that is shown whole names its key in a line above it.
         """
         if part.address.kind == "arguments":
-            short = {one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)}
+            short = {
+                one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)
+            }
             return self.stored(refs, replace_strings(entry.text(part.address) or "{}", short))
         content, kept, ref = packed[0].draft.content, packed[0].compacted, refs[0]
         compacted = compacted_text(kept, ref)
         if kept.excerpt is None:
             stored = self.stored(refs, compacted)
-            if names_key and part.is_result and self._policy.first_view_of(entry.tool_of(part.address)) != "placeholder":
+            if (
+                names_key
+                and part.is_result
+                and self._policy.first_view_of(entry.tool_of(part.address)) != "placeholder"
+            ):
                 named = replace(stored, headline=ref.headline())
                 (tokens,) = await count_off_loop(self._counter, [named.below_headline(content)])
                 return replace(named, excerpt_tokens=tokens)

@@ -3,9 +3,9 @@
     consider (once stored) ─▶ waiting ─▶ asked, one at a time ─▶ checked ─▶ ready ─▶ recorded
                                                                     └──▶ written beside the item
 
-Nothing here raises into the agent or holds up a message. A summary is checked against its source before it is shown; a bad
-answer leaves the compactor's choice. A part that is compacted already keeps its text until something before it changes,
-since showing a summary earlier would cost more than it saves.
+Nothing here raises into the agent or holds up a message. A summary is checked against its source before it is shown; a
+bad answer leaves the compactor's choice. A part that is compacted already keeps its text until something before it
+changes, since showing a summary earlier would cost more than it saves.
 """
 
 import asyncio

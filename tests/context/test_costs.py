@@ -18,7 +18,7 @@ from autogen_core.models import (
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.messages import Address, texts_of
-from memory_context.offload.known import KnownText
+from memory_context.offload.compactor_input import KnownText
 from memory_context.policy import ArchivePolicy
 from memory_context.tokens import default_token_counter
 from memory_context.transcript import Part, RunningSums, Transcript, load_transcript, save_transcript
@@ -173,7 +173,7 @@ async def test_what_results_need_not_say_is_the_newest_of_what_the_view_says(mon
     assert whole.startswith("Look into every room.\n")
     assert whole.endswith("room 98 is dark")
     for limit in (1, 15, 16, 40, 1000, len(whole) - 1, len(whole), len(whole) + 1):
-        monkeypatch.setattr("memory_context.offload.known._KNOWN_CHARACTERS", limit)
+        monkeypatch.setattr("memory_context.offload.compactor_input._KNOWN_CHARACTERS", limit)
         assert str(KnownText(transcript, context.policy)) == whole[-limit:]
 
 
