@@ -138,25 +138,22 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             mask_credentials=self.policy.mask_credentials,
         )
         transcript.on_decision = self._agent_memory.trail.note_decision
-        compact = (self.policy, self.token_counter, self._compactors)
-        models = self._light_models
-        inputs = offload.CompactorInput(transcript, self.policy, self.token_counter)
-        self._summariser = offload.Summariser(
-            transcript, self._agent_memory, self.policy, self.token_counter, models.summaries, models.decisions
-        )
-        self._offloader = offload.Offloader(transcript, self._agent_memory, *compact, inputs, self._summariser)
-        self._facts = offload.FactSelector(transcript, *compact, inputs, self._summariser)
+        limits, models = (self.policy, self.token_counter), self._light_models
+        inputs = offload.CompactorInput(transcript, *limits)
+        both = models.summaries, models.decisions
+        self._summariser = offload.Summariser(transcript, self._agent_memory, *limits, *both)
+        compact = (*limits, self._compactors, inputs, self._summariser)
+        self._offloader = offload.Offloader(transcript, self._agent_memory, *compact)
+        self._facts = offload.FactSelector(transcript, *compact)
         self._expander = expansion.Expander(
             transcript,
             self._agent_memory,
-            self.policy,
-            self.token_counter,
+            *limits,
             models.decisions,
             lambda key: view.folded_text(transcript, tag, key),
             lambda offloader=self._offloader: offloader.is_store_away,  # not self: a dropped context is gone at once
         )
-        renderer = view.Renderer(self.policy, self.token_counter)
-        self._budget = view.Budget(self.policy, self.token_counter, renderer, tag)
+        self._budget = view.Budget(*limits, view.Renderer(*limits), tag)
         self._meter = UsageMeter(transcript, self.policy)
         self._expander.agent_has_tools = self._offloader.agent_has_tools = bool(self._prompt_head.tools)
 
