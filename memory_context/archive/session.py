@@ -88,7 +88,7 @@ class Session:
             policy.store_retry_seconds,
         )
         self._light_models = light_models
-        light_models.tell(self.record_light_model)
+        light_models.notify(self.record_light_model)
         self._titles = Titles(
             policy.user_sources,
             light_models.titles if archive.titles else None,
@@ -205,7 +205,7 @@ class Session:
         """Do as `leave`, and let nothing run on. Never raises."""
         ends_at = time.monotonic() + seconds
         await self._titles.close()
-        self._light_models.tell(None)  # what is cancelled now ends later
+        self._light_models.notify(None)  # what is cancelled now ends later
         await self.leave(max(ends_at - time.monotonic(), _LEAST_SECONDS))
         await self.archiver.stop()
         self._buffers.release(self)

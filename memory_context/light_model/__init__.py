@@ -1,4 +1,4 @@
-"""One guarded call of a small model, for decisions that have a stand-in, and the bill of those calls."""
+"""Guarded calls of a small model, for decisions that have a stand-in, and the bill of those calls."""
 
 import lazy_loader
 

@@ -1,6 +1,5 @@
 from .answers import ANSWER_LIMIT_CHARACTERS
-from .bill import LightModelBill, LightModelUsage
-from .guards import LightModelGuards
-from .model import LightModel
+from .model import LightModel, LightModelGuards
+from .usage import LightModelBill, LightModelUsage
 
 __all__ = ["ANSWER_LIMIT_CHARACTERS", "LightModel", "LightModelBill", "LightModelGuards", "LightModelUsage"]

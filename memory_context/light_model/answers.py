@@ -1,4 +1,4 @@
-"""Answers of a light model: how one is asked for, and what is read from a client's text or error."""
+"""The form of a light model's answers: how one is asked for, and how it is read from text or from a client's error."""
 
 import json
 import re
@@ -23,22 +23,20 @@ _DECODER = json.JSONDecoder()
 
 
 def response_format(answer_type: type[BaseModel]) -> dict[str, Any]:
-    """Return what asks OpenAI's protocol for a flat type of answer.
+    """Return the `response_format` of OpenAI's protocol for a flat answer type.
 
-    AutoGen's client takes a type as well, but parses the answer then: one that reached its limit is an exception, and
-    pydantic warns of every other one.
+    AutoGen's client takes a type too, but then parses the answer: it raises at the token limit, and pydantic warns.
     """
-    schema = answer_type.model_json_schema()
     fields = {
         name: {key: value for key, value in one.items() if key not in ("default", "title")}
-        for name, one in schema["properties"].items()
+        for name, one in answer_type.model_json_schema()["properties"].items()
     }
     strict = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
     return {"type": "json_schema", "json_schema": {"name": answer_type.__name__, "schema": strict, "strict": True}}
 
 
 def content_at_limit(error: BaseException) -> str | None:
-    """Return the text of an answer that reached its limit, where a client raises that; None for any other error."""
+    """Return the text of an answer that reached its token limit, where a client raises that; None for other errors."""
     choices = getattr(getattr(error, "completion", None), "choices", None)
     first = cast(object, choices[0]) if isinstance(choices, list) and choices else None
     content = getattr(getattr(first, "message", None), "content", None)
@@ -46,18 +44,20 @@ def content_at_limit(error: BaseException) -> str | None:
 
 
 def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT:
-    """Return the one answer in a text; of one that was cut at its limit, as far as it goes.
+    """Return the one answer in a text; `is_cut` also reads an object that breaks off.
 
     Raises:
         LightModelError: There is none, or there are two that differ.
     """
     if len(text) > ANSWER_LIMIT_CHARACTERS:
         raise LightModelError(f"the answer has {len(text):,} characters")
+    text = text.rpartition(_THOUGHT_END)[2]  # of a reasoning model
+    objects = _json_objects(text) or _json_objects(_TRAILING_COMMA.sub(r"\1", text))
     answers: list[AnswerT] = []
-    for value in _json_objects_in(text) or (_cut_object_in(text) if is_cut else []):
+    for value in objects or (_cut_object(text) if is_cut else []):
         try:
             answer = answer_type.model_validate(value)
-        except Exception:  # ValidationError, or what a validator of the type did not expect
+        except Exception:  # ValidationError, or an error that a validator of the type did not expect
             continue
         if answer not in answers:
             answers.append(answer)
@@ -66,35 +66,26 @@ def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT
     return answers[0]
 
 
-def _json_objects_in(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects of a text, in order; linear in its length.
-
-    What a reasoning model thought before its answer is left out. If there is no object, trailing commas are forgiven.
-    """
-    text = text.rpartition(_THOUGHT_END)[2]
-    return _decoded(text) or _decoded(_TRAILING_COMMA.sub(r"\1", text))
-
-
-def _cut_object_in(text: str) -> list[Any]:
-    """Return the JSON object that a text breaks off in, with the string that it breaks off in."""
-    start = text.find("{", text.rfind(_THOUGHT_END) + 1)
-    try:
-        return [from_json(text[start:], allow_partial="trailing-strings")] if start >= 0 else []
-    except ValueError:
-        return []
-
-
-def _decoded(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _json_objects(text: str) -> list[Any]:
+    """Return the outermost JSON objects of a text, in order; linear in its length."""
+    found: list[Any] = []
     start = text.find("{")
     for _ in range(_ATTEMPTS_LIMIT):
         if start < 0:
             break
         try:
             value, end = _DECODER.raw_decode(text, start)
+            found.append(value)
         except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
             end = start + 1
-        else:
-            found.append(value)
         start = text.find("{", end)
     return found
+
+
+def _cut_object(text: str) -> list[Any]:
+    """Return the JSON object that a text breaks off in, up to there."""
+    start = text.find("{")
+    try:
+        return [from_json(text[start:], allow_partial="trailing-strings")] if start >= 0 else []
+    except ValueError:
+        return []

@@ -1,31 +1,29 @@
-"""One guarded call of a small model, for decisions that have a stand-in.
+"""Guarded calls of a small model, for decisions that have a stand-in.
 
 The caller gets a validated answer within the timeout, or `LightModelError`, and then goes on by rules. The client may
-be any `ChatCompletionClient`, so nothing is taken on trust: it may raise, never answer, swallow its cancellation,
-refuse arguments, or answer with prose, with megabytes, or with tool calls. Questions and errors are never logged, as
-prompts are private and the texts of errors may quote them or a secret.
-
-Decisions come first: a small server often has one slot, and an agent waits for its decision. So background questions
-(summaries, titles) reach a client one at a time, never beside a decision, and are cancelled for one and asked again.
+be any `ChatCompletionClient`, so nothing is trusted: it may raise, never answer, ignore its cancellation, refuse
+arguments, or answer with prose, megabytes or tool calls. Questions and errors are never logged: prompts are private,
+and errors may quote them or a secret.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar, cast
-from weakref import WeakMethod
+from weakref import WeakMethod, WeakValueDictionary
 
 from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from pydantic import BaseModel
 
 from ..errors import LightModelError
-from ..runtime import Breaker, attempt
+from ..policy import ContextPolicy
+from ..runtime import Background, Breaker, attempt
 from .answers import content_at_limit, response_format, validated
-from .bill import LightModelUsage
-from .line import Line, line_of
+from .usage import LightModelBill, LightModelUsage
 
-__all__ = ["BACKGROUND_ATTEMPTS", "LightModel"]
+__all__ = ["BACKGROUND_ATTEMPTS", "LightModel", "LightModelGuards"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -36,22 +34,22 @@ BACKGROUND_ATTEMPTS = 5
 
 _CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
 _OPENAI_CLIENTS = "autogen_ext.models.openai"
+_JSON_OVERHEAD_TOKENS = 100
 
 
 class LightModel:
-    """Asks a small model for a decision and takes no longer than the timeout, whatever the client does.
+    """Asks a small model and takes no longer than the timeout, whatever the client does.
 
-    A circuit breaker keeps an outage cheap: a timeout opens it at once, as each costs a wait; other failures open it
-    when `failures_allowed` came in a row. While it is open nothing is asked. The first question after `retry_seconds`
-    is let through: a success closes the breaker, a failure opens it again.
+    A circuit breaker keeps an outage cheap: a timeout opens it at once, other failures when `failures_allowed` came in
+    a row. While it is open nothing is asked. The first question after `retry_seconds` is a trial.
 
     Args:
-        client: Any AutoGen client; structured output, JSON mode or plain text is chosen by its `model_info`.
+        client: Any AutoGen client; `model_info` chooses structured output, JSON mode or plain text.
         timeout_seconds: The longest one question takes, a repetition included.
         retry_seconds: How long the breaker stays open.
         answer_limit_tokens: Cap on the answer (`max_tokens`); a client that refuses the argument is asked without.
         failures_allowed: Failures in a row that open the breaker.
-        is_background: Whether nobody waits for the answers: each question waits for the decisions of the same client.
+        is_background: Nobody waits for the answers; each question waits for the decisions asked of the same client.
 
     Attributes:
         on_use: A method called after each question, answered or not; None for none.
@@ -81,7 +79,7 @@ class LightModel:
         self._answer_limit_tokens = answer_limit_tokens
         self._breaker = Breaker(retry_seconds, failures_allowed=failures_allowed)
         self._is_background = is_background
-        self._line: Line | None = None
+        self._queue: _Queue | None = None
         self._has_warned = False
         self._takes_cap = True
         self._usage = LightModelUsage()
@@ -103,9 +101,9 @@ class LightModel:
         The answer may stand in a code fence or in prose, as long as it is the only JSON object there that validates.
 
         Args:
-            messages: The prompt. It should mention JSON (some clients insist) and describe the answer, as not every
-                client takes a schema. Its length is the caller's concern.
-            answer_type: What the answer must validate as.
+            messages: The prompt, already cut to size. It should mention JSON (some clients insist) and describe the
+                answer, as not every client takes a schema.
+            answer_type: The type to validate as.
 
         Raises:
             LightModelError: No usable answer in time, the breaker is open, or decisions left a background question no
@@ -119,11 +117,8 @@ class LightModel:
             answer = await (self._ask_behind if self._is_background else self._ask_first)(messages, answer_type)
         except _CrowdedOutError:
             raise
-        except _TimeoutExceededError as error:
-            self._fail(error, is_timeout=True)
-            raise
         except LightModelError as error:
-            self._fail(error, is_timeout=False)
+            self._fail(error)
             raise
         finally:
             if (note := self.on_use and self.on_use()) is not None:
@@ -132,39 +127,37 @@ class LightModel:
         self._has_warned = False
         return answer
 
-    def _line_now(self) -> Line:
-        """Return the line at this client in the running event loop; a team runs in one loop after another."""
-        loop = asyncio.get_running_loop()
-        if self._line is None or self._line.loop is not loop:
-            self._line = line_of(self._client, loop)
-        return self._line
-
     async def _ask_first(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        with self._line_now().deciding():
+        with self._queue_here().decision():
             return await self._call(messages, answer_type)
 
     async def _ask_behind(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
         """Ask when no decision and no other background question is at the client, anew if a decision cancels it."""
-        line = self._line_now()
+        queue = self._queue_here()
         for _ in range(BACKGROUND_ATTEMPTS):
-            async with line.background:
-                while not line.is_idle.is_set():
-                    await line.is_idle.wait()
-                call = line.call.start(lambda: self._call(messages, answer_type))
+            async with queue.background:
+                while not queue.is_idle.is_set():
+                    await queue.is_idle.wait()
+                call = queue.call.start(lambda: self._call(messages, answer_type))
                 try:
                     await asyncio.wait((call,))
                 finally:
-                    line.call.cancel()
+                    queue.call.cancel()
                 if not call.cancelled():
                     return call.result()
         raise _CrowdedOutError(f"given up for decisions {BACKGROUND_ATTEMPTS} times")
 
-    async def _call(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        """Return the client's answer.
+    def _queue_here(self) -> "_Queue":
+        """Return the queue at this client in the running event loop; a team runs in one loop after another."""
+        loop = asyncio.get_running_loop()
+        if self._queue is None or self._queue.loop is not loop:
+            key = id(self._client), id(loop)
+            self._queue = _queues.get(key) or _Queue(self._client, loop)
+            _queues[key] = self._queue
+        return self._queue
 
-        Raises:
-            LightModelError: The client raised or did not answer in time, or its answer is unusable.
-        """
+    async def _call(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
+        """Return the client's answer; raise LightModelError if there is no usable one in time."""
         token = CancellationToken()
         task = None
         try:
@@ -176,12 +169,11 @@ class LightModel:
             raise _TimeoutExceededError(f"no answer within {self._timeout_seconds:g} s")
         if task.cancelled():
             raise LightModelError("the client cancelled the call")
-        error = task.exception()
-        if error is None:
+        if error := task.exception():
+            result, content, is_cut = getattr(error, "completion", None), content_at_limit(error), True
+        else:
             result = cast(object, task.result())
             content, is_cut = getattr(result, "content", None), getattr(result, "finish_reason", None) == "length"
-        else:
-            result, content, is_cut = getattr(error, "completion", None), content_at_limit(error), True
         self._count(result)
         if error is not None and content is None:
             raise LightModelError(f"the client raised {type(error).__name__}") from error
@@ -225,27 +217,123 @@ class LightModel:
         return True if info.get("json_output") else None
 
     def _count(self, result: object) -> None:
-        """Count the tokens of a call; some clients report zeros for what they were not told."""
+        """Count the tokens of a call; some clients report zeros when they were told none."""
         usage = cast(object, getattr(result, "usage", None))
         prompt, completion = getattr(usage, "prompt_tokens", 0), getattr(usage, "completion_tokens", 0)
         if isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0:
-            reported = LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
-            self._usage += reported
+            self._usage += LightModelUsage(prompt_tokens=prompt, completion_tokens=completion, unreported_calls=-1)
 
-    def _fail(self, error: LightModelError, *, is_timeout: bool) -> None:
+    def _fail(self, error: LightModelError) -> None:
         self._usage += LightModelUsage(failures=1)
-        self._breaker.failed(at_once=is_timeout)
+        self._breaker.failed(at_once=isinstance(error, _TimeoutExceededError))
         if not self._has_warned:
             self._has_warned = True
             _logger.warning("the light model gave no usable answer (%s); going on by rules", error)
 
 
+class LightModelGuards:
+    """Asks one client several kinds of questions, each behind a breaker of its own.
+
+    A client that is too slow for a summary of twelve thousand tokens may still decide in time.
+
+    Args:
+        client: The light model; None where rules decide.
+        policy: Timeouts and token limits of each kind.
+
+    Attributes:
+        decisions: Asked which references a request needs; None without a client, as the others.
+        summaries: Asked for summaries, in the background.
+        titles: Asked for titles, in the background.
+    """
+
+    def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
+        self.decisions = self.summaries = self.titles = None
+        self._recorded = LightModelBill()
+        if client is None:
+            return
+        self.decisions = LightModel(
+            client,
+            timeout_seconds=policy.expansion.timeout_seconds,
+            retry_seconds=policy.expansion.retry_seconds,
+            answer_limit_tokens=policy.expansion.answer_limit_tokens,
+        )
+        self.summaries, self.titles = (
+            LightModel(
+                client,
+                timeout_seconds=policy.compaction.summary_timeout_seconds,
+                retry_seconds=policy.expansion.retry_seconds,
+                answer_limit_tokens=2 * policy.compaction.summary_limit_tokens + _JSON_OVERHEAD_TOKENS,
+                is_background=True,
+            )
+            for _ in range(2)
+        )
+
+    def notify(self, note: Callable[[], None] | None) -> None:
+        """Have a method called after each question, answered or not, as long as its object lives; None for none."""
+        for guard in (self.decisions, self.summaries, self.titles):
+            if guard is not None:
+                guard.on_use = None if note is None else WeakMethod(note)
+
+    @property
+    def used(self) -> LightModelBill:
+        """Everything since the context was made."""
+        decisions, summaries, titles = (
+            LightModelUsage() if guard is None else guard.usage
+            for guard in (self.decisions, self.summaries, self.titles)
+        )
+        return LightModelBill(decisions, summaries, titles)
+
+    def bill(self, recorded: LightModelBill) -> LightModelBill:
+        """Return a recorded bill with the usage since `take_recorded`."""
+        return recorded + (self.used - self._recorded)
+
+    def take_recorded(self) -> None:
+        """Note that everything so far is recorded."""
+        self._recorded = self.used
+
+
+class _Queue:
+    """The questions at one client in one event loop: decisions at once, background ones one at a time behind them.
+
+    A small server often has one slot, and an agent waits for its decision.
+
+    Attributes:
+        background: Held while a background question is asked or waits for decisions.
+        call: The background question that is asked now.
+        is_idle: Set while no decision is asked.
+    """
+
+    def __init__(self, client: ChatCompletionClient, loop: asyncio.AbstractEventLoop) -> None:
+        self.client, self.loop = client, loop
+        self.background = asyncio.Lock()
+        self.call = Background[Any]("memory_context background question")
+        self.is_idle = asyncio.Event()
+        self.is_idle.set()
+        self._decisions = 0
+
+    @contextmanager
+    def decision(self) -> Generator[None, None, None]:
+        """Keep background questions from the client, and cancel the one that is asked."""
+        self._decisions += 1
+        self.is_idle.clear()
+        self.call.cancel()
+        try:
+            yield
+        finally:
+            self._decisions -= 1
+            if not self._decisions:
+                self.is_idle.set()
+
+
+_queues: "WeakValueDictionary[tuple[int, int], _Queue]" = WeakValueDictionary()  # a queue keeps its ids in use
+
+
 class _TimeoutExceededError(LightModelError):
-    """Told apart, as a timeout opens the breaker at once."""
+    """Opens the breaker at once."""
 
 
 class _CrowdedOutError(LightModelError):
-    """No failure of the client's."""
+    """Not a failure of the client."""
 
 
 def _cancel(token: CancellationToken) -> None:
