@@ -3,7 +3,7 @@ from .analyzers.wrapper import unwrapped
 from .compactor import Compacted, Compactor, Hint, Result
 from .compose import composed, read_anything
 from .documents import is_document
-from .excerpt import Label, Passage, excerpt, render_passages
+from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
 from .registry import CompactFunction, Compactors
 from .summary_prompt import (
     INSTRUCTIONS,
@@ -17,6 +17,8 @@ from .summary_prompt import (
 )
 
 __all__ = [
+    "ELISION_TOKENS",
+    "FIRST_ELISION_TOKENS",
     "INSTRUCTIONS",
     "PROMPT",
     "SUMMARY_SHARE",

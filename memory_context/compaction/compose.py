@@ -218,8 +218,9 @@ def _description(result: Result, reading: Reading, inner: Unwrapped) -> str:
         if len(value) >= _TELLING_CHARACTERS:
             what = what.replace(value, "")
     asked = " ".join(f"{name}={value}" if name else value for name, value in values.items())
-    asked = one_line(asked, _ARGUMENTS_LIMIT) if asked else f"output of {one_line(result.source, 60)}"
-    return f"{asked}, {one_line(what, 160).replace(' ,', ',').strip(' ,')}"
+    asked = one_line(asked, _ARGUMENTS_LIMIT) or (f"output of {one_line(result.source, 60)}" if result.source else "")
+    what = one_line(what, 160).replace(" ,", ",").strip(" ,")
+    return f"{asked}, {what}" if asked else what
 
 
 def _shown_arguments(arguments: str) -> dict[str, str]:

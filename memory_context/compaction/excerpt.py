@@ -12,7 +12,7 @@ from ..references import shorten
 from ..text import Passage, error_lines, line_relevance, words_in
 from ..tokens import TokenCounter, cut_to_tokens
 
-__all__ = ["Label", "Passage", "excerpt", "render_passages"]
+__all__ = ["ELISION_TOKENS", "FIRST_ELISION_TOKENS", "Label", "Passage", "excerpt", "render_passages"]
 
 HEAD_SHARE, TAIL_SHARE = 0.6, 0.4
 """Of the budget, when nothing is known of what matters in between."""

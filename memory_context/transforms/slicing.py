@@ -1,33 +1,48 @@
-"""Showing ranges of a content: by lines where possible, by characters within long lines, and how to go on.
+"""Ranges of a content within a limit: by lines where possible, by characters within long lines, and how to go on.
 
-Whatever is not the whole content ends with a footer, after one "\\n", so what is shown is everything before that.
+Anything but the whole content ends with a footer, after one "\\n".
 """
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..errors import TransformError
 from ..tokens import TokenCounter, cut_to_tokens
 
-__all__ = ["Cut", "Slicer", "call_text"]
+__all__ = ["LEAST_ROOM_TOKENS", "Cut", "Slicer", "call_text"]
 
-_LEAST_ROOM_TOKENS = 16  # beside the footer: always enough for a character, so reading gets on
+LEAST_ROOM_TOKENS = 16
+"""Beside the footer: always enough for a character, so that following the footers reaches the end."""
+_STEP_CHARACTERS = 65_536
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a transform shows of a content.
+    """The text that a transform shows of a content.
 
     Attributes:
         text: The text for the reader.
         is_whole: Whether `text` is exactly the content; otherwise it ends with a footer.
-        label: What is shown, such as "lines 120-180 of", to be followed by a reference.
+        label: The part shown, such as "lines 120-180 of", to be followed by a reference.
     """
 
     text: str
     is_whole: bool
     label: str
+
+
+class _Range(NamedTuple):
+    """A range by whole lines if it is made of such, else by characters; first and last count from 1."""
+
+    noun: str
+    first: int
+    last: int
+    total: int
+
+    def call(self, key: str, first: int, last: int) -> str:
+        unit = self.noun[:4]
+        return call_text(key, "excerpt", {f"start_{unit}": first, f"end_{unit}": last})
 
 
 class Slicer:
@@ -43,11 +58,20 @@ class Slicer:
 
     @property
     def line_count(self) -> int:
+        """The number of lines; a final line break ends the last line."""
         if self._lines is None:
             self._lines = self.content.count("\n") + (not self.content.endswith("\n") and bool(self.content))
         return self._lines
 
+    @property
+    def token_count(self) -> int:
+        """The tokens of the content, counted once."""
+        if self._tokens is None:
+            self._tokens = self.counter.count(self.content)
+        return self._tokens
+
     def lines(self, first: int, last: int | None, keep: Literal["start", "end"] = "start") -> Cut:
+        """Show lines, both ends included; an end of None is the content's."""
         count = self.line_count
         if first > count:
             raise TransformError(f"the content has {count:,} lines; send start_line between 1 and {count}")
@@ -56,26 +80,26 @@ class Slicer:
         return self.range(start, end, keep)
 
     def characters(self, first: int, last: int | None) -> Cut:
+        """Show characters, both ends included; an end of None is the content's."""
         size = len(self.content)
         if first > size:
             raise TransformError(f"the content has {size:,} characters; send start_char between 1 and {size}")
         return self.range(first - 1, size if last is None else min(last, size), by_lines=False)
 
     def tokens(self, n: int, keep: Literal["start", "end"]) -> Cut:
+        """Show the first or last tokens, at least one character."""
         part = cut_to_tokens(self.content, n, self.counter, keep)
         if not part:
             part = self.content[:1] if keep == "start" else self.content[-1:]
         size = len(self.content)
-        if len(part) == size:
-            return self.range(0, size, keep)
-        start, end = self._align(*((0, len(part)) if keep == "start" else (size - len(part), size)), keep)
-        return self.range(start, end, keep)
+        start, end = (0, len(part)) if keep == "start" else (size - len(part), size)
+        return self.range(*(self._align(start, end, keep) if len(part) < size else (start, end)), keep)
 
     def range(self, start: int, end: int, keep: Literal["start", "end"] = "start", by_lines: bool = True) -> Cut:
         """Show the characters from `start` up to `end`, or as much of them as the limit allows."""
-        content, size = self.content, len(self.content)
+        content = self.content
         is_over_limit = self.limit is not None and self.counter.is_over(content[start:end], self.limit)
-        if start == 0 and end == size and not is_over_limit:
+        if start == 0 and end == len(content) and not is_over_limit:
             return Cut(content, True, "all of")
         room: int | None = None
         while True:
@@ -85,51 +109,62 @@ class Slicer:
                 return Cut(text, False, label)
             # The count of the parts and of the whole may differ by a token or two: lower the room until it fits.
             room = self._room(footer) if room is None else room - max(1, room // 50)
-            if room < _LEAST_ROOM_TOKENS:
+            if room < LEAST_ROOM_TOKENS:
                 raise self._no_room(footer)
             part = cut_to_tokens(content[start:end], room, self.counter, keep)
             start, end = (start, start + len(part)) if keep == "start" else (end - len(part), end)
             if by_lines:
                 start, end = self._align(start, end, keep)
 
-    def _room(self, footer: str) -> int:
-        assert self.limit is not None
-        return self.limit - self.counter.count("\n" + footer)
-
-    def _no_room(self, footer: str) -> ValueError:
-        least = self.counter.count("\n" + footer) + 2 * _LEAST_ROOM_TOKENS
-        return ValueError(f"answer_limit_tokens={self.limit!r} has no room for the footer; use at least {least}")
-
     def within_limit(self, text: str, footer: str) -> str:
+        """Return a text with a footer, the text cut if they are over the limit together."""
         whole = f"{text}\n{footer}" if text else footer
         if self.limit is None or not self.counter.is_over(whole, self.limit):
             return whole
         room = self._room(footer)
-        while text and room >= _LEAST_ROOM_TOKENS:
+        while text and room >= LEAST_ROOM_TOKENS:
             whole = f"{cut_to_tokens(text, room, self.counter)}\n{footer}"
             if not self.counter.is_over(whole, self.limit):
                 return whole
             room -= max(1, room // 50)
         raise self._no_room(footer)
 
+    def call_for(self, start: int, end: int) -> str:
+        """Return the tool call that shows the characters from `start` up to `end`."""
+        span = self._span(start, end)
+        return span.call(self.key, span.first, span.last)
+
+    def described(self) -> str:
+        """Return the size of the content in words."""
+        return f"{self.line_count:,} lines ({self.token_count:,} tokens in all)"
+
+    def _room(self, footer: str) -> int:
+        assert self.limit is not None
+        return self.limit - self.counter.count("\n" + footer)
+
+    def _no_room(self, footer: str) -> ValueError:
+        least = self.counter.count("\n" + footer) + 2 * LEAST_ROOM_TOKENS
+        return ValueError(f"answer_limit_tokens={self.limit!r} has no room for the footer; use at least {least}")
+
+    def _span(self, start: int, end: int, by_lines: bool = True) -> _Range:
+        content = self.content
+        if not (by_lines and self._is_line_end(start) and self._is_line_end(end)):
+            return _Range("characters", start + 1, end, len(content))
+        first = content.count("\n", 0, start) + 1
+        last = first + content.count("\n", start, end) - (content[end - 1] == "\n")
+        return _Range("lines", first, last, self.line_count)
+
     def _range_footer(self, start: int, end: int, keep: str, by_lines: bool) -> tuple[str, str]:
-        content, size = self.content, len(self.content)
-        if by_lines and self._is_line_end(start) and self._is_line_end(end):
-            first = content.count("\n", 0, start) + 1
-            last = first + content.count("\n", start, end) - (content[end - 1] == "\n")
-            noun, count, names = "lines", self.line_count, ("start_line", "end_line")
-        else:
-            first, last, noun, count, names = start + 1, end, "characters", size, ("start_char", "end_char")
-        span = last - first + 1
-        shown = f"{noun} {first:,}-{last:,} of {count:,} ({self._token_text()} in all)"
+        span = self._span(start, end, by_lines)
+        noun, first, last, total = span
+        shown = f"{noun} {first:,}-{last:,} of {total:,} ({self.token_count:,} tokens in all)"
         label = f"{noun} {first}-{last} of"
+        length = last - first + 1
         if keep == "end" and first > 1:
-            before = {names[0]: max(first - span, 1), names[1]: first - 1}
-            return f"[{shown}. Before: {call_text(self.key, 'excerpt', before)}]", label
-        if last == count:
+            return f"[{shown}. Before: {span.call(self.key, max(first - length, 1), first - 1)}]", label
+        if last == total:
             return f"[{shown}. That is the end.]", label
-        after = {names[0]: last + 1, names[1]: min(last + span, count)}
-        return f"[{shown}. Next: {call_text(self.key, 'excerpt', after)}]", label
+        return f"[{shown}. Next: {span.call(self.key, last + 1, min(last + length, total))}]", label
 
     def _align(self, start: int, end: int, keep: str) -> tuple[int, int]:
         """Move the cut edge back to the end of a line, if that keeps at least half."""
@@ -145,27 +180,18 @@ class Slicer:
     def _line_start(self, line: int) -> int:
         """Return the offset at which a line begins, without looking at each line before it."""
         offset, missing = 0, line - 1
-        while missing and (count := self.content.count("\n", offset, offset + 65_536)) < missing:
+        while missing and (count := self.content.count("\n", offset, offset + _STEP_CHARACTERS)) < missing:
             missing -= count
-            offset += 65_536
+            offset += _STEP_CHARACTERS
         for _ in range(missing):
             offset = self.content.find("\n", offset) + 1
         return offset
-
-    def described(self) -> str:
-        return f"{self.line_count:,} lines ({self._token_text()} in all)"
-
-    def _token_text(self) -> str:
-        if self._tokens is None:
-            self._tokens = self.counter.count(self.content)
-        return f"{self._tokens:,} tokens"
 
 
 def call_text(key: str, transform: str, params: dict[str, Any]) -> str:
     """Return the tool call that retrieves this item with this transform."""
     arguments = {"memory_key": key, "transform": transform} | params
-    rendered = (f"{name}={_literal(value)}" for name, value in arguments.items())
-    return f"retrieve_memory({', '.join(rendered)})"
+    return f"retrieve_memory({', '.join(f'{name}={_literal(value)}' for name, value in arguments.items())})"
 
 
 def _literal(value: Any) -> str:
