@@ -1,6 +1,6 @@
-"""Texts become vectors: the protocol for your own embedder, the check of its answers, and three embedders.
+"""Embedding of texts: the protocol for embedders, the check of their answers, and three embedders.
 
-Nothing heavy is imported before an embedder is first used: not numpy, not tokenizers, not openai, not fastembed.
+numpy, tokenizers, openai and fastembed are imported by the first use of an embedder.
 """
 
 from ..errors import EmbeddingError

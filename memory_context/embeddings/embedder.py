@@ -1,21 +1,32 @@
-"""What an embedder is, and the one place where its answers are checked.
+"""The protocol of embedders, the check of their answers, and the preparation of texts for models.
 
-Embedders are plug-ins: they answer late, with the wrong number of vectors, with NaN, or not at all. `embed_checked`
-stands between them and the store, so that whatever reaches an index is a unit vector of the right dimension.
+An embedder may answer late, with the wrong number of vectors, with NaN, or never. Only unit vectors of the right
+dimension pass `embed_checked` and reach an index.
 """
 
+import asyncio
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from ..errors import EmbeddingError
 from ..runtime import attempt, in_thread_if_large
-from .inputs import well_formed
 
-__all__ = ["Embedder", "Purpose", "check_embedder", "check_name", "embed_checked"]
+__all__ = [
+    "Batching",
+    "Embedder",
+    "Purpose",
+    "batches",
+    "check_embedder",
+    "check_name",
+    "cut_to_bytes",
+    "embed_checked",
+    "embed_in_threads",
+    "well_formed",
+]
 
 Purpose = Literal["document", "query"]
-"""What a text is embedded for: to be found, or to find. Some models treat the two differently."""
+"""Whether a text is to be found, or to find others; some models treat the two differently."""
 
 _NAME_LIMIT_CHARACTERS = 100
 _DIMENSIONS_LIMIT = 16_000  # of pgvector's type `vector`
@@ -24,39 +35,38 @@ _QUOTED_LIMIT_CHARACTERS = 200
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors whose cosine similarity is the texts' likeness; bring your own by this protocol."""
+    """Turns texts into vectors with the texts' likeness as cosine similarity."""
 
     @property
     def name(self) -> str:
-        """What identifies the vectors, in 1 to 100 printable characters.
+        """Name of the vectors, 1 to 100 printable characters.
 
-        Vectors of different names are never compared, so everything that changes them belongs into it: the model, its
-        version, a prefix, a shortened dimension.
+        Vectors of different names are never compared: include the model, its version, a prefix, a shortened dimension.
         """
         ...
 
     @property
     def dimensions(self) -> int:
-        """How many numbers each vector has: 1 to 16,000."""
+        """Length of each vector: 1 to 16,000."""
         ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Sequence[Sequence[float]]:
-        """Return one vector for each text, in the same order and of any scale; all zeros for a text without meaning.
+        """Return a vector of any scale for each text, in order; all zeros for a text without meaning.
 
-        It is called by `embed_checked`: the texts are valid Unicode without NUL, may be empty and may be long (cut
-        them). It may raise anything. It runs on the event loop, so work that takes long belongs into a thread.
+        The texts are valid Unicode without NUL, may be empty, and may be long (cut them). It may raise anything. It
+        runs on the event loop: do long work in a thread.
         """
         ...
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Do nothing if `embedder` can be used, as far as that shows without asking it for a vector.
+    """Check an embedder without asking it for a vector.
 
     Raises:
         TypeError: It lacks a part of the protocol.
         ValueError: Its name or its dimensions are unusable.
     """
-    if not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+    if not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{embedder!r} is no embedder: it needs `name`, `dimensions` and `async def embed`")
     check_name(embedder.name)
     dimensions = cast(Any, embedder.dimensions)
@@ -65,11 +75,7 @@ def check_embedder(embedder: Embedder) -> None:
 
 
 def check_name(name: str) -> str:
-    """Return the name of an embedder if it is one.
-
-    Raises:
-        ValueError: It is not 1 to 100 printable characters.
-    """
+    """Return a name of 1 to 100 printable characters; raise ValueError for another."""
     if not isinstance(cast(Any, name), str) or not 0 < len(name) <= _NAME_LIMIT_CHARACTERS or not name.isprintable():
         raise ValueError(f"the name of an embedder is 1 to {_NAME_LIMIT_CHARACTERS} printable characters, not {name!r}")
     return name
@@ -78,20 +84,18 @@ def check_name(name: str) -> str:
 async def embed_checked(
     embedder: Embedder, texts: Sequence[str], purpose: Purpose, *, timeout_seconds: float | None = None
 ) -> list[list[float] | None]:
-    """Return one vector of length 1 for each text; None where the embedder sees no meaning.
+    """Return a vector of length 1 for each text; None for a vector of zeros, which has no direction.
 
-    None stands for a vector of zeros, such as that of an empty text: it has no direction, and its cosine distance to
-    anything is NaN in pgvector. Lone surrogates reach the embedder as U+FFFD, NUL as a space. A cancelled or late
-    embedder is cancelled and not waited for.
+    Lone surrogates reach the embedder as U+FFFD, NUL as a space. A late embedder is cancelled and not waited for.
 
     Args:
-        embedder: Anything that follows the protocol.
-        texts: May be empty; then the embedder is not asked.
+        embedder: The embedder; not asked if there is no text.
+        texts: The texts.
         purpose: Whether the texts are to be found or to find.
-        timeout_seconds: How long to wait for the answer; None waits as long as it takes.
+        timeout_seconds: Longest wait; None for any.
 
     Raises:
-        EmbeddingError: The embedder failed, took too long, or its answer is not what was asked for.
+        EmbeddingError: The embedder failed, took too long, or gave an unusable answer.
         ValueError: `texts` is a single str.
     """
     if isinstance(texts, str):
@@ -103,21 +107,16 @@ async def embed_checked(
 
 
 async def _ask(embedder: Embedder, texts: list[str], purpose: Purpose, timeout_seconds: float | None) -> Any:
-    """Return the answer as it came.
-
-    The embedder runs in a task of its own: one that does not let itself be cancelled holds up nobody, and one that was
-    cancelled from within does not look like a cancellation of the caller.
-    """
-
     async def embed() -> Any:
         return await embedder.embed(texts, purpose)
 
+    # a task of its own: an embedder that refuses cancellation delays nobody, one cancelled from within looks failed
     task = await attempt(embed(), timeout_seconds)
     if task is None:
         raise EmbeddingError(f"embedder {embedder.name!r} gave no answer within {timeout_seconds:g} seconds")
     try:
         return task.result()
-    except BaseException as error:  # panics of native libraries are no Exception
+    except BaseException as error:  # panics of native libraries are not an Exception
         reason = " ".join(str(error).split())[:_QUOTED_LIMIT_CHARACTERS]
         what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
         raise EmbeddingError(f"embedder {embedder.name!r} failed: {what}") from error
@@ -147,7 +146,7 @@ def _unit_vector(embedder: Embedder, vector: Any, number: int) -> list[float] | 
 
 def _normalised(numbers: list[float]) -> list[float] | None:
     length = math.hypot(*numbers)
-    if not 1e-150 < length < 1e150:  # near the ends of what a float can say its length is inexact or infinite
+    if not 1e-150 < length < 1e150:  # near the ends of a float's range the length is inexact or infinite
         largest = max(map(abs, numbers))
         if largest == 0:
             return None
@@ -158,3 +157,60 @@ def _normalised(numbers: list[float]) -> list[float] | None:
 
 def _defect(embedder: Embedder, what: str) -> EmbeddingError:
     return EmbeddingError(f"embedder {embedder.name!r} {what}")
+
+
+# --- texts for models
+
+
+class Batching(NamedTuple):
+    """Most characters of a text, and most texts and characters of a batch."""
+
+    text_characters: int
+    texts: int
+    characters: int
+
+
+async def embed_in_threads(
+    embed: Callable[[list[str]], list[list[float]]], texts: Sequence[str], batching: Batching
+) -> list[list[float]]:
+    """Embed the beginnings of texts batch by batch, so that a cancellation soon takes effect."""
+    beginnings = [well_formed(text[: batching.text_characters]) for text in texts]
+    vectors: list[list[float]] = []
+    for batch in batches(beginnings, batching.texts, batching.characters):
+        vectors += await asyncio.to_thread(embed, batch)
+    return vectors
+
+
+def well_formed(text: str) -> str:
+    """Return a text for UTF-8 and C: surrogate pairs are joined, lone ones become U+FFFD, NUL a space."""
+    if "\x00" in text:
+        text = text.replace("\x00", " ")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def cut_to_bytes(text: str, limit_bytes: int) -> str:
+    """Return the longest start of a well-formed text within `limit_bytes` bytes of UTF-8."""
+    start = text[:limit_bytes]
+    if start.isascii():
+        return start
+    return start.encode()[:limit_bytes].decode(errors="ignore")
+
+
+def batches(texts: Sequence[str], most_texts: int, most_characters: int) -> Iterator[list[str]]:
+    """Yield the texts in batches of at most so many texts and characters; a longer text comes alone."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        if batch and (len(batch) == most_texts or characters + len(text) > most_characters):
+            yield batch
+            batch, characters = [], 0
+        batch.append(text)
+        characters += len(text)
+    if batch:
+        yield batch

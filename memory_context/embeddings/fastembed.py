@@ -1,27 +1,23 @@
-"""Better vectors on your own machine: ONNX models through Qdrant's fastembed.
+"""ONNX models on this machine, through Qdrant's fastembed.
 
-fastembed fetches its models from a hub when they are first used and shows a progress bar meanwhile; with
-`specific_model_path` or `local_files_only` it stays off the network.
+fastembed downloads a model on its first use; with `specific_model_path` or `local_files_only` it stays off the network.
 """
 
-import asyncio
 import threading
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol, cast
 
-from .embedder import Purpose, check_name
-from .inputs import batches, well_formed
+from .embedder import Batching, Purpose, check_name, embed_in_threads
 
 __all__ = ["FastEmbedEmbedder"]
 
 _DEFAULT_MODEL = "BAAI/bge-small-en-v1.5"
 _DEFAULT_DIMENSIONS = 384
 
-_LIMIT_CHARACTERS = 32_768  # models cut at 512 to 8,192 tokens, but only after all of a text went through the tokenizer
-_BATCH_TEXTS = 32  # a batch is padded to its longest text
-_BATCH_CHARACTERS = 131_072
+# models cut at 512 to 8,192 tokens, but tokenize all of a text before; a batch is padded to its longest text
+_BATCHING = Batching(text_characters=32_768, texts=32, characters=131_072)
 
 
 class _Vector(Protocol):
@@ -29,23 +25,19 @@ class _Vector(Protocol):
 
 
 class _TextEmbedding(Protocol):
-    """What is used of `fastembed.TextEmbedding`."""
-
     def passage_embed(self, texts: Iterable[str]) -> Iterable[_Vector]: ...
     def query_embed(self, query: Iterable[str]) -> Iterable[_Vector]: ...
 
 
 class FastEmbedEmbedder:
-    """Embeds with one of fastembed's models, in threads; documents and queries each in the model's own way.
+    """Embeds with a model of fastembed, in threads, documents and queries each in the model's own way.
 
-    The model is loaded by the first use, once per object: keep one object. Needs the extra:
-    `pip install 'memory-context[fastembed]'`.
+    The first use loads the model, once per object. Needs the extra: `pip install 'memory-context[fastembed]'`.
 
     Args:
         model: One of `fastembed.TextEmbedding.list_supported_models()`.
-        dimensions: How many numbers its vectors have. None: fastembed is asked, which imports it (about a second);
-            not so for the default model.
-        name: What identifies the vectors. None: `fastembed-<model>`. Give one if `options` change the vectors.
+        dimensions: Length of its vectors; None asks fastembed, which takes a second to import, except for the default.
+        name: Name of the vectors; None for `fastembed-<model>`. Give one if `options` change the vectors.
         **options: Further arguments of `fastembed.TextEmbedding`, such as `cache_dir`, `threads`,
             `local_files_only=True` or `specific_model_path`.
 
@@ -55,12 +47,7 @@ class FastEmbedEmbedder:
     """
 
     def __init__(
-        self,
-        model: str = _DEFAULT_MODEL,
-        dimensions: int | None = None,
-        *,
-        name: str | None = None,
-        **options: Any,
+        self, model: str = _DEFAULT_MODEL, dimensions: int | None = None, *, name: str | None = None, **options: Any
     ) -> None:
         if find_spec("fastembed") is None:
             raise ImportError("FastEmbedEmbedder needs the fastembed package: pip install 'memory-context[fastembed]'")
@@ -78,20 +65,12 @@ class FastEmbedEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """As given, or what fastembed says of the model."""
+        """As given, or as fastembed knows the model."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return one vector for each text; a text counts up to 32,768 characters or to the model's own limit.
-
-        Raises:
-            Exception: Whatever fastembed raises, for example if the model can be neither found nor fetched.
-        """
-        beginnings = [well_formed(text[:_LIMIT_CHARACTERS]) for text in texts]
-        vectors: list[list[float]] = []
-        for batch in batches(beginnings, _BATCH_TEXTS, _BATCH_CHARACTERS):
-            vectors += await asyncio.to_thread(self._embed, batch, purpose)
-        return vectors
+        """Return a vector for each text, cut at 32,768 characters or the model's limit; raises fastembed's errors."""
+        return await embed_in_threads(lambda batch: self._embed(batch, purpose), texts, _BATCHING)
 
     def __repr__(self) -> str:
         return f"FastEmbedEmbedder(name={self._name!r})"
@@ -109,7 +88,7 @@ class FastEmbedEmbedder:
 
 
 def _text_embedding() -> Any:
-    return import_module("fastembed").TextEmbedding  # an extra: pyright may not find it
+    return import_module("fastembed").TextEmbedding
 
 
 def _dimensions_of(model: str) -> int:

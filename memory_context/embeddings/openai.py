@@ -1,7 +1,6 @@
-"""Embeddings from OpenAI and from whatever else speaks its `/embeddings` protocol (vLLM, Ollama, LiteLLM, Azure).
+"""Embeddings from OpenAI, or another server of its `/embeddings` protocol (vLLM, Ollama, LiteLLM, Azure).
 
-Answers are read here instead of by the openai library, which parses them on the event loop: 128 vectors of 1,536
-numbers, sent as JSON numbers, held the loop for 0.33 s.
+Answers are parsed here in a thread: the openai library held the event loop for 0.33 s with 128 vectors of 1,536 numbers.
 """
 
 import array
@@ -14,8 +13,7 @@ from collections.abc import AsyncGenerator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from .embedder import EmbeddingError, Purpose, check_name
-from .inputs import batches, cut_to_bytes, well_formed
+from .embedder import EmbeddingError, Purpose, batches, check_name, cut_to_bytes, well_formed
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -25,9 +23,9 @@ __all__ = ["OpenAIEmbedder"]
 _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _CAN_SHORTEN = "text-embedding-3-"
 
-_LIMIT_BYTES = 8_191  # OpenAI takes 8,192 tokens a text; a token is at least a byte
+_LIMIT_BYTES = 8_191  # OpenAI's limit is 8,192 tokens a text; a token is at least a byte
 _REQUEST_TEXTS = 128
-_REQUEST_CHARACTERS = 100_000  # OpenAI takes 300,000 tokens a request; a character has seldom more than three
+_REQUEST_CHARACTERS = 100_000  # OpenAI's limit is 300,000 tokens; a character has seldom more than three
 
 
 class _OwnClient(NamedTuple):
@@ -36,31 +34,24 @@ class _OwnClient(NamedTuple):
 
 
 class OpenAIEmbedder:
-    """Embeds through an `openai.AsyncOpenAI` client: yours, or one made from the environment.
+    """Embeds through an `openai.AsyncOpenAI` client, given or made from the environment.
 
-    Texts are sent 128 at a time; blank ones are not sent (OpenAI refuses the whole request) and get zeros. Retries and
-    timeouts are the client's. Needs the extra: `pip install 'memory-context[openai]'`.
-
-    The client of an AutoGen `OpenAIChatCompletionClient` cannot be reused: it is private there. Make one with the same
-    arguments, or let this class make it.
+    Retries and timeouts are the client's. Needs the extra: `pip install 'memory-context[openai]'`.
 
     Args:
-        model: As the endpoint calls it, for example `text-embedding-3-small`.
-        dimensions: How many numbers the vectors have. None: what OpenAI's model gives; needed for other models.
-        client: Used as it is and never closed; it belongs to one event loop. Azure's will do. None: one is made for
-            each event loop; `close` closes it, or the end of `asyncio.run`.
-        base_url: The address of the endpoint, for a client made here. None: OPENAI_BASE_URL, else OpenAI.
-        api_key_env: The environment variable that holds the key, for a client made here; read when it is made.
-        shorten: Whether to ask the endpoint for `dimensions`. None: only if one of OpenAI's models that can shorten
-            its vectors is to give fewer than it has.
-        limit_bytes: Texts are cut to so many bytes of UTF-8, which is the most tokens they can have. Raise it for
-            longer texts, lower it for a model with a small window.
-        name: What identifies the vectors. None: `openai-<model>-<dimensions>`. Give one if the same model name means
-            other vectors elsewhere.
+        model: Model as the endpoint names it.
+        dimensions: Length of the vectors; None for that of OpenAI's model, required for other models.
+        client: Client of one event loop, never closed here, such as Azure's. None makes one for each event loop, until
+            `close` or the end of `asyncio.run`.
+        base_url: Address of the endpoint, without a client; None for OPENAI_BASE_URL, else OpenAI.
+        api_key_env: Environment variable with the key, without a client.
+        shorten: Whether to ask the endpoint for `dimensions`; None if OpenAI's model can give fewer than it has.
+        limit_bytes: Bytes of UTF-8 that texts are cut to, an upper bound of their tokens.
+        name: Name of the vectors; None for `openai-<model>-<dimensions>`. Give one if the endpoint's vectors differ.
 
     Raises:
         ImportError: The openai package is not installed.
-        ValueError: `dimensions` is needed, or the name is too long; or `base_url` was given beside a client.
+        ValueError: `dimensions` is missing, the name is too long, or `base_url` was given with a client.
     """
 
     def __init__(
@@ -102,11 +93,11 @@ class OpenAIEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """As given, or what OpenAI's model gives."""
+        """As given, or those of OpenAI's model."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return one vector for each text, all zeros for a blank one; the purpose makes no difference.
+        """Return a vector for each text, all zeros for a blank one, which OpenAI refuses; ignores the purpose.
 
         Raises:
             openai.OpenAIError: The endpoint refused or could not be reached, or there is no key.
@@ -127,10 +118,7 @@ class OpenAIEmbedder:
         return vectors
 
     async def close(self) -> None:
-        """Close the client this object made for the running event loop, if any; a later use makes a new one.
-
-        Where it is not called, `asyncio.run` closes that client in its end.
-        """
+        """Close the client made for the running event loop, as the end of `asyncio.run` would."""
         own = self._own.pop(asyncio.get_running_loop(), None)
         if own is not None:
             await own.lifetime.aclose()
@@ -139,10 +127,10 @@ class OpenAIEmbedder:
         return f"OpenAIEmbedder(name={self._name!r})"
 
     async def _own_client(self) -> "AsyncOpenAI":
-        loop = asyncio.get_running_loop()  # connections belong to an event loop
+        loop = asyncio.get_running_loop()
         own = self._own.get(loop)
         if own is None:
-            client = await asyncio.to_thread(self._make_client)  # 0.1 s, or 0.7 s if openai is still to be imported
+            client = await asyncio.to_thread(self._make_client)  # 0.1 s, or 0.7 s with the import of openai
             own = self._own.get(loop)
             if own is not None:  # another task was faster
                 await client.close()
@@ -152,10 +140,7 @@ class OpenAIEmbedder:
         return own.client
 
     async def _lifetime(self, loop: asyncio.AbstractEventLoop, client: "AsyncOpenAI") -> AsyncGenerator[None, None]:
-        """Close the client when this is closed: by `close`, or by asyncio, which so ends all generators of a loop.
-
-        A client that outlives its loop can no longer be closed, and reports that when it is garbage-collected.
-        """
+        # a client that outlives its loop cannot be closed; asyncio closes all generators at a loop's end
         try:
             yield
         finally:
@@ -163,7 +148,7 @@ class OpenAIEmbedder:
             await client.close()
 
     def _make_client(self) -> "AsyncOpenAI":
-        from openai import AsyncOpenAI, OpenAIError  # here, as importing this module should cost nothing
+        from openai import AsyncOpenAI, OpenAIError
 
         key = os.environ.get(self._api_key_env)
         if not key:
@@ -172,7 +157,6 @@ class OpenAIEmbedder:
 
 
 def _vectors_of(content: bytes, expected: int) -> list[list[float]]:
-    """Return the vectors of an answer in the order of the texts."""
     try:
         data = cast(list[dict[str, Any]], json.loads(content)["data"])
         vectors = [_vector_of(entry["embedding"]) for entry in data]
@@ -187,7 +171,7 @@ def _vectors_of(content: bytes, expected: int) -> list[list[float]]:
 
 
 def _vector_of(value: str | list[float]) -> list[float]:
-    """Return a vector sent as base64, which the openai library asks for, or as numbers, which some endpoints send."""
+    """Return a vector sent as base64, which the openai library asks for, or as JSON numbers."""
     if not isinstance(value, str):
         return value
     numbers = array.array("f", base64.b64decode(value))

@@ -1,19 +1,16 @@
-"""The default embedder: WordLlama's static vectors, which need no network, no key and no accelerator.
+"""The default embedder: WordLlama's static vectors, without network, key or accelerator.
 
-A text's vector is the mean of its tokens' vectors. Only the two model files of the wordllama package are used: its code
-is not imported, as that would configure the root logger of the whole process, and it pads every batch to its longest
-text. The vectors are the same. Measured with 256 texts in one run on two cores, in texts per second:
+A text's vector is the mean of its tokens' vectors. Only the model files of the wordllama package are used: importing it
+configures the root logger, and it pads a batch to its longest text. Texts per second, of 256 on two cores:
 
 | | about 1,000 characters each | 20 to 10,000 characters |
 |---|---|---|
 | `WordLlamaInference.embed`, all at once | 1,951 | 441 |
 | the same, sorted by length, 16 at a time | 2,837 | 1,347 |
-| the same, one by one | 2,446 | 1,440 |
-| here: `Tokenizer.encode`, which holds the GIL | 2,869 | 1,669 |
-| here: `Tokenizer.encode_batch_fast`, which releases it and uses all cores, 64 at a time | 4,927 | 2,871 |
+| `Tokenizer.encode`, which holds the GIL | 2,869 | 1,669 |
+| here: `Tokenizer.encode_batch_fast`, 64 at a time | 4,927 | 2,871 |
 """
 
-import asyncio
 import hashlib
 import logging
 import struct
@@ -24,8 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .embedder import Purpose
-from .inputs import batches, well_formed
+from .embedder import Batching, Purpose, embed_in_threads
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -41,27 +37,22 @@ _TOKENIZER_FILE = "tokenizers/l2_supercat_tokenizer_config.json"
 _TOKENIZER_SHA256 = "bf467c9e0f536bda271283c6ef85eb1a943e3196b621c8a912d64953b205df83"
 _DIMENSIONS = 256
 _VECTOR = struct.Struct(f"<{_DIMENSIONS}e")
-_SHORT_TOKENS = 32  # 0.3 ms without numpy, which takes 90 ms to import: a command that searches once does without
+_SHORT_TOKENS = 32  # 0.3 ms without numpy, which takes 90 ms to import
 
-_LIMIT_CHARACTERS = 16_384  # 4 to 14 ms; a mean over more words than that says little
-_BATCH_TEXTS = 64
-_BATCH_CHARACTERS = 65_536  # the tokenizer keeps some 150 bytes for each token
+# a text takes up to 14 ms, and a mean over more words says little; the tokenizer keeps some 150 bytes for each token
+_BATCHING = Batching(text_characters=16_384, texts=64, characters=65_536)
 
 
 class WordLlamaEmbedder:
-    """Embeds with WordLlama's `l2_supercat` model of 256 dimensions, whose files come with the wordllama package.
+    """Embeds with WordLlama's `l2_supercat` model, in threads.
 
-    A text counts up to its first 16,384 characters. The work is done in threads, about 65,000 characters at a time, so
-    the event loop goes on and a cancellation is soon heeded. The first use loads the model (about 0.15 s, 16 MB), once
-    per process. All instances are equal; one may be used in several threads and event loops.
-
-    Up to version 0.22 the tokenizers library writes a warning to stderr when the process forks afterwards, unless the
-    environment sets TOKENIZERS_PARALLELISM.
+    The first use loads the model, once per process (0.15 s, 16 MB). An instance may be used in several event loops.
+    tokenizers up to 0.22 warns on stderr when the process forks afterwards, unless TOKENIZERS_PARALLELISM is set.
     """
 
     @property
     def name(self) -> str:
-        """`wordllama-l2-supercat-256`; model files that give other vectors are refused."""
+        """`wordllama-l2-supercat-256`; other model files are refused."""
         return "wordllama-l2-supercat-256"
 
     @property
@@ -70,17 +61,13 @@ class WordLlamaEmbedder:
         return _DIMENSIONS
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return one vector for each text, all zeros for an empty one; the purpose makes no difference.
+        """Return a vector for each text, cut at 16,384 characters; all zeros for an empty one. Ignores the purpose.
 
         Raises:
             ImportError: The wordllama package is not installed.
-            RuntimeError: Its model files are missing, or not those that this version knows.
+            RuntimeError: Its model files are missing or unknown.
         """
-        beginnings = [well_formed(text[:_LIMIT_CHARACTERS]) for text in texts]
-        vectors: list[list[float]] = []
-        for batch in batches(beginnings, _BATCH_TEXTS, _BATCH_CHARACTERS):
-            vectors += await asyncio.to_thread(_embed, batch)
-        return vectors
+        return await embed_in_threads(_embed, texts, _BATCHING)
 
     def __repr__(self) -> str:
         return "WordLlamaEmbedder()"
@@ -88,10 +75,7 @@ class WordLlamaEmbedder:
 
 @cache
 def default_embedder() -> WordLlamaEmbedder | None:
-    """Return the embedder of a store that is given none; None where WordLlama is not installed, which is logged once.
-
-    It has no wheels for Linux on ARM and for Python 3.14, where the extra `local` comes without it.
-    """
+    """Return the embedder of a store without one; None, logged once, where WordLlama is not installed."""
     if all(map(find_spec, ("wordllama", "tokenizers", "numpy"))):
         return WordLlamaEmbedder()
     _logger.warning(
@@ -120,14 +104,14 @@ def _load() -> _Model:
 
 
 def _package_folder() -> Path:
-    package = find_spec("wordllama")  # finds it without importing it
+    package = find_spec("wordllama")
     if package is None or not package.submodule_search_locations:
         raise ImportError("WordLlamaEmbedder needs the wordllama package: pip install 'memory-context[local]'")
     return Path(next(iter(package.submodule_search_locations)))
 
 
 def _read_model(folder: Path) -> _Model:
-    from tokenizers import Tokenizer  # here, as importing this module should cost nothing
+    from tokenizers import Tokenizer
 
     weights = _read(folder / _WEIGHTS_FILE, _WEIGHTS_SHA256)
     tokenizer = _read(folder / _TOKENIZER_FILE, _TOKENIZER_SHA256)
@@ -135,12 +119,12 @@ def _read_model(folder: Path) -> _Model:
 
 
 def _read(file: Path, sha256: str) -> bytes:
-    """Return a file's bytes if they are the known ones: other weights would change the vectors behind one name."""
     try:
         data = file.read_bytes()
     except OSError as error:
         raise RuntimeError(f"{file} cannot be read ({error}); reinstall wordllama") from error
-    if hashlib.sha256(data.rstrip(b"\n")).hexdigest() != sha256:  # releases differ in the tokenizer's last line end
+    # other weights would change the vectors behind one name; releases differ in the tokenizer's last line end
+    if hashlib.sha256(data.rstrip(b"\n")).hexdigest() != sha256:
         raise RuntimeError(f"{file} is not the known model; install a wordllama version that memory-context allows")
     return data
 
@@ -152,14 +136,13 @@ def _embed(texts: list[str]) -> list[list[float]]:
 
 
 def _mean(tokens: list[int], weights: bytes) -> list[float]:
-    """Return the mean of the tokens' vectors; zeros for no tokens."""
     if len(tokens) <= _SHORT_TOKENS:
         rows = [_VECTOR.unpack_from(weights, _WEIGHTS_OFFSET_BYTES + token * _VECTOR.size) for token in tokens]
         return [sum(column) / len(rows) for column in zip(*rows, strict=True)] or [0.0] * _DIMENSIONS
     import numpy
 
     vectors = numpy.frombuffer(weights, "<f2", offset=_WEIGHTS_OFFSET_BYTES).reshape(-1, _DIMENSIONS)
-    # Weighing each different token by its count needs less memory than a row for each token, and less time.
+    # weighing each distinct token by its count needs less memory and time than a row for each token
     unique, counts = numpy.unique(numpy.array(tokens, dtype=numpy.int32), return_counts=True)
     shares = counts.astype(numpy.float32) / numpy.float32(len(tokens))
     return (shares @ vectors[unique].astype(numpy.float32)).tolist()

@@ -23,7 +23,7 @@ from memory_context.embeddings import (
     check_embedder,
     embed_checked,
 )
-from memory_context.embeddings.inputs import batches, cut_to_bytes, well_formed
+from memory_context.embeddings.embedder import batches, cut_to_bytes, well_formed
 
 from .fakes import FakeEmbedder
 
