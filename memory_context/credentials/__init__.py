@@ -1,5 +1,82 @@
-"""Credentials in text: found by their published formats and by the names beside them, and masked."""
+"""Credentials in text: found by their published formats and by the names beside them, and masked.
 
-from .masking import MASK, Credential, credentials_in, masked, masked_in_place, without_padding
+Stored contents, first views and look-ups stay as they are. Everything derived from a content (names, facts,
+descriptions, titles, summaries, search terms) comes from its masked text. The whole content is masked before it is cut,
+so no cut leaves half a credential.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..utf8 import to_utf8
+from .assignments import named_credentials
+from .formats import formatted_credentials
 
 __all__ = ["MASK", "Credential", "credentials_in", "masked", "masked_in_place", "without_padding"]
+
+MASK = "[credential]"
+_PADDED = re.compile(r"\[credential\*+\]")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential at `text[start:end]`; its kind is an issuer's format, or `named`, `header` or `cookie`."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def credentials_in(text: str) -> list[Credential]:
+    """Return the credentials in a text, in order and disjoint, in linear time."""
+    data = to_utf8(text)
+    found = sorted([*formatted_credentials(data), *named_credentials(data)], key=lambda one: (one[0], -one[1]))
+    distinct: list[tuple[int, int, str]] = []
+    for start, end, kind in found:
+        if not distinct or start >= distinct[-1][1]:
+            distinct.append((start, end, kind))
+        elif end > distinct[-1][1]:
+            distinct[-1] = (distinct[-1][0], end, distinct[-1][2])
+    if len(data) == len(text):
+        return [Credential(*one) for one in distinct]
+    credentials: list[Credential] = []
+    byte = character = 0
+    for start, end, kind in distinct:
+        character += len(data[byte:start].decode("utf-8", "surrogatepass"))
+        length = len(data[start:end].decode("utf-8", "surrogatepass"))
+        credentials.append(Credential(character, character + length, kind))
+        character, byte = character + length, end
+    return credentials
+
+
+def masked(text: str) -> str:
+    """Return a text with `MASK` in place of each credential."""
+    return _replaced(text, lambda length: MASK)
+
+
+def masked_in_place(text: str) -> str:
+    """Return a text of the same length and lines with each credential masked, short ones by asterisks."""
+    return _replaced(text, _padded)
+
+
+def without_padding(text: str) -> str:
+    """Return a part of a text masked in place, with `MASK` for each mask of another length."""
+    return _PADDED.sub(MASK, text) if "[credential*" in text else text
+
+
+def _padded(length: int) -> str:
+    room = length - len(MASK)
+    return "*" * length if room < 0 else f"{MASK[:-1]}{'*' * room}{MASK[-1]}"
+
+
+def _replaced(text: str, mask: Callable[[int], str]) -> str:
+    found = credentials_in(text)
+    if not found:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for one in found:
+        pieces += (text[done : one.start], mask(one.end - one.start))
+        done = one.end
+    return "".join([*pieces, text[done:]])

@@ -1,21 +1,20 @@
-"""Credentials that say by the name beside them what they are: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`.
+"""Credentials recognised by the name beside them: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`.
 
-A key word is found in linear time (RE2); then the name before it and the value behind it are read. A password counts
-if it is no word and no code; what is called a key, token or secret only if it looks random, since most of what has
-such a name is a name itself (a cache key, the next page's token).
+RE2 finds key words in linear time; then the name before and the value behind are read. A password counts unless it is a
+word or code; a key, token or secret only if it looks random, since most such names stand for names (a cache key).
 """
 
 import base64
 import binascii
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
 from ..patterns import LinePattern
-from .values import is_placeholder, is_random, is_word_or_code
 
-__all__ = ["named_credentials"]
+__all__ = ["is_placeholder", "is_random", "named_credentials"]
 
 _KEY_WORD = (
     r"(?:passw(?:or)?d|pass(?:phrase|code)?|pwd|pswd|secret|token|key|auth|credentials?|sig|signature)"
@@ -85,8 +84,38 @@ _LINE_REACH = 4096
 _LEAST_PASSWORD = 5
 
 
+_LEAST_RANDOM_BYTES = 12
+_LEAST_ENTROPY = 3.0  # bits a character; 16 random hexadecimal digits have 3.3, English words about 2.8
+_LONG_RUN_BYTES, _HIGH_ENTROPY = 20, 3.5  # without separators, as no name is that long
+_LEAST_CHANGES = 0.2  # share of neighbours of different classes
+
+_UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_STAND_INS = frozenset(
+    b"none null nil true false undefined yes no on off required optional hidden masked encrypted string str int bytes "
+    b"any password passwd pass passwort pwd pw secret token key user username todo na n/a empty test".split()
+)
+_TEMPLATE = re.compile(rb"[\[({<%$#]|([*x#._-])\1\1|\xe2\x80\xa2\xe2\x80\xa2", re.IGNORECASE)
+"""Beginning of a variable, a template, `xxxx`, asterisks, bullets."""
+_SPEAKS_OF_ITSELF = re.compile(
+    rb"\$[{(]|\{\{|<[a-z_ -]+>|%[(s]|\.\.\.|\xe2\x80\xa6|\*\*\*\*|xxxx|redacted|example|placeholder|change[_-]?me|"
+    rb"replace|your[_-]|my[_-]?(?:secret|token|password|api)|dummy|insert",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(rb"[A-Za-z]*|[A-Za-z_$][A-Za-z_]*\d{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
+_SEPARATORS = b"-_."
+_CLASSES = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", b"A" * 26 + b"a" * 26 + b"0" * 10
+)
+_CHANGE = re.compile(rb"A(?=0)|a(?=[A0])|0(?=[Aa])")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{24,}={0,2}")
+_HEX_NUMBER = re.compile(rb"0x[0-9a-fA-F]+")
+_FILE = re.compile(
+    rb"(?:\.{0,2}/|~/|[A-Za-z]:\\).*|.*/.*\.[a-z]{1,5}|.*\.(?:py|js|ts|json|ya?ml|txt|md|pem|key|crt|html)"
+)
+
+
 def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield where credentials that are named so stand in a UTF-8 text, with their kinds; not in order."""
+    """Yield start, end and kind of named credentials in UTF-8 text, not in order."""
     done = 0
     for start, _ in _ASSIGNED.spans(data, 0, len(data), deadline=math.inf):
         span = _assigned(data, start) if start >= done else None
@@ -107,7 +136,7 @@ def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return where the value stands that is assigned to the name whose last word is here; None for no credential."""
+    """Return the value assigned to the name whose last word begins here; None if it is not a credential."""
     word = _WORD.match(data, start)
     if word is None:
         return None
@@ -138,11 +167,11 @@ def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=1024)
 def _sort_of(name: bytes) -> str | None:
-    """Return whether a name is that of a password or of a key; None for any other."""
+    """Return "password" or "key" for the name of one; None for any other."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
         words.pop()
-    if not words or words[0] == b"on" or b"public" in words:  # of nothing, a handler such as onPassword, a public key
+    if not words or words[0] == b"on" or b"public" in words:  # a handler such as onPassword, a public key
         return None
     last, before = words[-1], words[-2] if len(words) > 1 else b""
     if last in _PASSWORDS or last.endswith((b"password", b"passwd", b"passphrase")):
@@ -161,14 +190,7 @@ def _sort_of(name: bytes) -> str | None:
 
 
 def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = False) -> bool:
-    """Whether a value is a credential, given what sort of name it has.
-
-    Args:
-        value: The value.
-        sort: "password" or "key".
-        is_quoted: Whether it stands in quotation marks.
-        is_env: Whether it is a variable of the environment, as `NAME=value`: then it is no code.
-    """
+    """Whether the value of a "password" or "key" is a credential; with `is_env`, as in `NAME=value`, it is not code."""
     if not is_quoted:
         value = value.rstrip(b".:!?")
     is_code = value.startswith(_BEHIND_A_QUOTE) if is_quoted else _CODE.search(value) is not None
@@ -182,14 +204,14 @@ def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = 
 
 
 def _cookies(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the values of cookies that say who somebody is."""
+    """Yield the values of cookies that authenticate."""
     for cookie in _COOKIE.finditer(data, start, end):
         if _COOKIE_NAME.search(cookie[1]) and is_random(cookie[2]):
             yield *cookie.span(2), "cookie"
 
 
 def _of_header(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Return where the credential stands of an authorization header, or of curl's option for a user."""
+    """Return the credential of an authorization header, or of curl's option for a user."""
     value = _BARE_HEADER.match(data, end - 1)
     if value is None or is_placeholder(value[0]):
         return None
@@ -202,8 +224,67 @@ def _of_header(data: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _is_basic(value: bytes) -> bool:
-    """Whether a value is that of `Authorization: Basic`: `user:password` in base64 (RFC 7617)."""
+    """Whether a value is `user:password` in base64 (RFC 7617)."""
     try:
         return b":" in base64.b64decode(value + b"=" * (-len(value) % 4))
     except (binascii.Error, ValueError):
         return False
+
+
+# --- values
+
+
+def is_placeholder(value: bytes) -> bool:
+    """Whether a value stands for a credential: a variable, a template, asterisks, `changeme`."""
+    if _TEMPLATE.match(value) or value.strip(b"*])}>").lower() in _STAND_INS or value.count(b"*") == len(value):
+        return True
+    return _SPEAKS_OF_ITSELF.search(value) is not None
+
+
+def is_word_or_code(value: bytes) -> bool:
+    """Whether a value is a word, a number, a name such as `settings.db_password`, a path or a URL."""
+    if _WORDS.fullmatch(value) or b"://" in value or (_FILE.fullmatch(value) and not _is_base64(value)):
+        return True
+    pieces = [piece for piece in re.split(rb"[_-]", value) if piece]
+    return (
+        value.replace(b".", b"").isdigit()
+        or _HEX_NUMBER.fullmatch(value) is not None
+        or all(piece.isalpha() for piece in pieces)
+    )
+
+
+def _is_base64(value: bytes) -> bool:
+    """Whether a value with slashes is base64 instead of a path."""
+    if not _BASE64.fullmatch(value):
+        return False
+    return b"+" in value or value.endswith(b"=") or any(map(is_random, value.split(b"/")))
+
+
+def is_random(value: bytes) -> bool:
+    """Whether a value looks random: long, of letters and digits, mixed as no names are."""
+    if len(value) < _LEAST_RANDOM_BYTES:
+        return False
+    if _UUID.fullmatch(value):
+        return True
+    joined = value.translate(None, _SEPARATORS)
+    classes = joined.translate(_CLASSES)
+    if b"0" not in classes or not (b"a" in classes or b"A" in classes):
+        return False
+    entropy = _entropy(value)
+    is_one_run = len(joined) == len(value) >= _LONG_RUN_BYTES
+    return entropy >= _LEAST_ENTROPY and (
+        _changes(classes) >= _LEAST_CHANGES or (is_one_run and entropy >= _HIGH_ENTROPY)
+    )
+
+
+def _entropy(value: bytes) -> float:
+    """Return Shannon's entropy in bits a character."""
+    length = len(value)
+    return (
+        math.log2(length) - sum([count * math.log2(count) for count in Counter(value).values() if count > 1]) / length
+    )
+
+
+def _changes(classes: bytes) -> float:
+    """Return the share of neighbours of different classes; a capital that begins a word is not a change."""
+    return len(_CHANGE.findall(classes)) / max(len(classes) - 1, 1)

@@ -1,7 +1,6 @@
-"""Credentials that say by their form what they are: published formats of tokens, keys and password hashes.
+"""Credentials recognised by their form: published formats of tokens, keys and password hashes.
 
-A format is a fact about its issuer, named with the page that publishes it. Prefixes are found in linear time (RE2);
-the exact form is then matched at each of them.
+RE2 finds prefixes in linear time; the exact form is then matched at each. A comment names the page of each format.
 """
 
 import math
@@ -9,13 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..patterns import LinePattern
-from .values import is_placeholder, is_random
+from .assignments import is_placeholder, is_random
 
 __all__ = ["formatted_credentials"]
 
 _WORD = r"[A-Za-z0-9_-]"
 
-# kind: (prefix as RE2 takes it, exact form). Forms end where a longer run of the same characters cannot follow.
+# kind: (prefix for RE2, exact form, which ends where a longer run of its characters cannot follow)
 _FORMATS: Mapping[str, tuple[str, str]] = {
     # docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html: unique ids of keys, temporary keys, bearers
     "aws_access_key_id": (r"A[KSBC][IC]A[A-Z2-7]{4}", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
@@ -102,10 +101,10 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
 }
 _PREFIX = LinePattern(
     r"(?:\b(?:" + "|".join(prefix for prefix, _ in _FORMATS.values()) + r")|\$(?:2[abxy]|5|6|y|argon2(?:id?|d))\$)"
-    r"[A-Za-z0-9_-]*"  # to the end of its word, so that each byte is looked at a bounded number of times
+    r"[A-Za-z0-9_-]*"  # to the end of its word, which bounds the visits of a byte
 )
 _HASH = (
-    # crypt(5) and the PHC string format: hashes of passwords, which can be tried against lists of words
+    # crypt(5) and the PHC string format: hashes of passwords, which lists of words can break
     r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|[56]\$(?:rounds=\d{1,9}\$)?[^$\s:\"']{1,16}\$[./A-Za-z0-9]{43,86}"
     r"|y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
     r"|argon2(?:id?|d)\$v=\d{1,3}\$[a-z0-9=,]{1,60}\$[A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{16,90})"
@@ -114,7 +113,7 @@ _EXACT = re.compile(
     "|".join([f"(?P<{kind}>{form})" for kind, (_, form) in _FORMATS.items()] + [f"(?P<password_hash>{_HASH})"]).encode()
 )
 _SHORT_PREFIXES = frozenset(("sk",))
-"""Kinds whose prefix may also begin a name, such as `sk-learn-contrib`: their rest must look random."""
+"""Kinds whose prefix may begin a name, such as `sk-learn-contrib`: the rest must look random."""
 
 _PRIVATE_KEY = LinePattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")  # RFC 7468, RFC 9580
 _END_OF_KEY = b"-----END"
@@ -127,7 +126,7 @@ _USER_INFO = LinePattern(r"://[^\s/:@\"'<>]{0,64}:[^\s/\"'<>]{1,256}@")
 
 
 def formatted_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield where credentials of known formats stand in a UTF-8 text, with their kinds; not in order."""
+    """Yield start, end and kind of credentials of known formats in UTF-8 text, not in order."""
     yield from _tokens(data)
     yield from _private_keys(data)
     yield from _passwords_of_urls(data)
@@ -146,7 +145,7 @@ def _tokens(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _private_keys(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield the lines between the markers of private keys; of one without its end, what looks like a key."""
+    """Yield the lines between the markers of private keys; without an end marker, as far as it looks like a key."""
     if b"PRIVATE KEY" not in data:
         return
     done = 0

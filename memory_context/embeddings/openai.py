@@ -1,6 +1,6 @@
 """Embeddings from OpenAI, or another server of its `/embeddings` protocol (vLLM, Ollama, LiteLLM, Azure).
 
-Answers are parsed here in a thread: the openai library held the event loop for 0.33 s with 128 vectors of 1,536 numbers.
+Answers are parsed here in a thread: the openai library held the event loop 0.33 s for 128 vectors of 1,536 numbers.
 """
 
 import array
