@@ -38,6 +38,7 @@ from pydantic import AnyUrl
 from benchmarks.scratch import scratch_store
 from memory_context import MemoryContext, MemoryCriteria, MemoryStore, MemoryTransform
 from memory_context.cli import execute
+from memory_context.identifiers import SessionKey
 from memory_context.mcp_server import ServedMemory, create_server
 from memory_context.memory import AgentMemory, MemorySnapshot
 from memory_context.store import ChatMessage, ThreadElement, ThreadStep
@@ -150,7 +151,8 @@ async def live(store: MemoryStore) -> Victim:
     now = datetime.now(timezone.utc)
     chat = [ChatMessage(f"m{n}", _canary(f"chat{n}", 1), "user", now) for n in range(3)]
     title = _canary("title", 1)
-    await store.conversations.append(VICTIM, _SESSION, "assistant", chat=chat, title=title, summary=_canary("summary"))
+    key = SessionKey(VICTIM, "assistant", _SESSION)
+    await store.conversations.append(key, chat=chat, title=title, summary=_canary("summary"))
     await store.threads.update_thread(VICTIM, "thread", name=_canary("thread", 1), metadata={"note": _canary("m", 1)})
     step = ThreadStep("step", "thread", {"name": _canary("step", 1)}, input=_canary("input"), output=_canary("output"))
     await store.threads.upsert_step(VICTIM, step, is_update=False)
@@ -251,6 +253,10 @@ async def store_paths(store: MemoryStore, victim: Victim, users: tuple[str, ...]
             return (await web.post("/api/chat", json=body, headers={"X-User": user})).text
 
         archive, threads = store.conversations, store.threads
+
+        async def archived(user: str, rng: random.Random) -> Any:
+            return await archive.read(SessionKey(user, "assistant", forge("session", rng)))
+
         yield [
             Path("AgentMemory.retrieve", retrieve),
             Path("AgentMemory.query", query),
@@ -264,7 +270,7 @@ async def store_paths(store: MemoryStore, victim: Victim, users: tuple[str, ...]
             Path("MemoryContext.load_state", load_state),
             Path("MemoryContext.retrieve", lambda user, rng: context(user, rng).retrieve(forge("key", rng))),
             Path("MemoryContext.search", lambda user, rng: context(user, rng).search(forge("query", rng))),
-            Path("conversations.read", lambda user, rng: archive.read(user, forge("session", rng), "assistant")),
+            Path("conversations.read", archived),
             Path("conversations.session", lambda user, rng: archive.session(user, forge("session", rng))),
             Path("conversations.sessions", lambda user, rng: archive.sessions(user)),
             Path("conversations.chat_page", lambda user, rng: archive.chat_page(user, forge("session", rng))),
