@@ -22,9 +22,9 @@ from ..access import BodyLimits
 from ..context import MemoryContext, load_parts, provider_sentence
 from ..errors import SessionGoneError, StoreUnavailableError
 from ..identifiers import SessionKey
+from ..live import Claims, SessionCache, SessionStates
 from ..policy import ContextPolicy
 from ..runtime import Timer
-from ..sessions import Claims, SessionCache, SessionStates
 from ..store import ChatMessage, MemoryStore, SessionInfo
 from .problems import ProblemError
 from .run import AgentAnswer, Answer, Delta, RequestRun, RunEnd, RunStart, run_agent

@@ -26,9 +26,9 @@ from pydantic import BaseModel
 
 from ..access import GateRules
 from ..identifiers import checked_identifier
+from ..live import Claims, SessionStates
 from ..outages import OutageLog
 from ..policy import ContextPolicy
-from ..sessions import Claims, SessionStates
 from ..store import MemoryStore
 from .chat import AgentBuilder, CacheBuilder, Chat, ChatLimits
 from .problems import Flaw, ProblemError, ProblemKind, ProblemRoute, problem_responses

@@ -24,8 +24,8 @@ from ..access import Gate, GateRules, ProxyRefusal, Tokens, TrustedProxy, UsageE
 from ..context import LightModelChoice, MemoryContext, choose_light_model, openai_client
 from ..errors import StoreError
 from ..http_server import ConnectionLimits, bounded_config, check_port, serve_until_stopped
+from ..live import RedisClaims, RedisStates
 from ..outages import outages_of
-from ..sessions import RedisClaims, RedisStates
 from ..store import MemoryStore
 from .chat import AgentBuilder, Chat
 from .problems import ProblemError, ProblemRoute, problem_responses

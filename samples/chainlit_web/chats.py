@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from memory_context import MemoryContext, SessionGoneError
 from memory_context.light_model import LightModelBill
-from memory_context.sessions import SessionCache, SessionKey
+from memory_context.live import SessionCache, SessionKey
 
 from .agents import Agents
 from .plans import Plan

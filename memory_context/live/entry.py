@@ -1,7 +1,7 @@
-"""One session's seat in the cache: how its live object comes to be there, is kept durable, and leaves.
+"""A cache entry: one session's live object, claim and saved state.
 
-Promise: an object leaves its seat only after what it knows is durable elsewhere, or the session was deleted; and its
-claim is let go only after it has left. Everything here is done by whoever has the seat's turn.
+The object leaves only after its content is durable or the session was deleted; the claim is released after that. The
+holder of the entry's lock calls these methods.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ from memory_context.outages import OutageLog
 from memory_context.runtime import Breaker
 
 from .claims import Claims, SessionStates
-from .turns import Turns
+from .lock import FairLock
 
-__all__ = ["LiveSession", "Seat", "SessionT"]
+__all__ = ["CacheEntry", "LiveSession", "SessionT"]
 
-_RETRY_SECONDS = (5, 300)  # between attempts to make durable what the store did not take: at first, and at most
-_YIELD_SECONDS = 0.05  # after a handover, for the other process to hear of it before somebody here takes it back
+_RETRY_SECONDS = (5, 300)  # between attempts to write: at first, and at most
+_YIELD_SECONDS = 0.05  # after a handover, so that the other process claims before somebody here does
 _logger = logging.getLogger("memory_context")
 
 
 class LiveSession(Protocol):
-    """What the cache keeps: a `MemoryContext`, or whatever is built around one."""
+    """An object that the cache keeps: a `MemoryContext`, or something built around one."""
 
     async def resume(self) -> Any:
-        """Take over what the archive has of the session."""
+        """Load the session from its archive."""
         ...
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return everything, what is not archived yet included."""
+        """Return the whole state, unarchived messages included."""
         ...
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -43,11 +43,11 @@ class LiveSession(Protocol):
         ...
 
     async def archive(self) -> None:
-        """Make durable what is not; raises StoreUnavailableError."""
+        """Write what is not durable yet; raises StoreUnavailableError."""
         ...
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Release resources."""
         ...
 
     @property
@@ -59,20 +59,20 @@ class LiveSession(Protocol):
 SessionT = TypeVar("SessionT", bound=LiveSession)
 
 
-class Seat(Generic[SessionT]):
-    """Where one session lives while it is live.
+class CacheEntry(Generic[SessionT]):
+    """One live session.
 
     Attributes:
-        key: Whose seat it is.
-        turns: Who is at work on it.
+        key: The session.
+        lock: Held by whoever works on the session.
         session: The live object; None while there is none.
-        used_at: When somebody last had it, by the monotonic clock.
+        used_at: Last use, by the monotonic clock.
         has_claim: Whether the session belongs to this process.
         is_wanted: Another process asked for it.
-        is_lost: The claim was lost since the object was made; another process may have gone on with the session.
-        is_deleted: The session was deleted: nothing of it is to be kept.
-        is_leaving: It is being made durable to make room.
-        breaker: Open for a while after the store did not take what there was.
+        is_lost: The claim was lost since the object was made; another process may have continued the session.
+        is_deleted: The session was deleted: nothing of it is kept.
+        is_leaving: It is being written to make room.
+        breaker: Open for a while after a failed write.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Seat(Generic[SessionT]):
         states: SessionStates | None,
     ) -> None:
         self.key = key
-        self.turns = Turns()
+        self.lock = FairLock()
         self.session: SessionT | None = None
         self.used_at = time.monotonic()
         self.has_claim = self.is_wanted = self.is_lost = self.is_deleted = self.is_leaving = False
@@ -97,18 +97,18 @@ class Seat(Generic[SessionT]):
 
     @property
     def leaves_at(self) -> float:
-        """When it has to leave, by the monotonic clock, for another reason than room or time; infinity for never."""
+        """When it has to leave for a reason other than room or idle time, by the monotonic clock; or infinity."""
         if self.is_deleted:
             return 0
         return self.breaker.retry_at if self.is_wanted or self.is_lost else math.inf
 
     def note_use(self) -> None:
-        """Somebody is about to work on the session."""
+        """Note that somebody is about to work on the session."""
         self.used_at = time.monotonic()
         self._is_state_saved = False
 
     async def claim(self, wait_seconds: float) -> None:
-        """Have the session belong to this process; raises as `Claims.claim` does."""
+        """Claim the session for this process; raises as `Claims.claim` does."""
         if not self.has_claim:
             pause = min(self._yields_until - time.monotonic(), wait_seconds)
             if pause > 0:
@@ -118,9 +118,9 @@ class Seat(Generic[SessionT]):
             self.is_wanted = False
 
     async def fill(self) -> SessionT:
-        """Return the live object, newly made, going on where the session was left; the claim is there.
+        """Make and return the live object, resumed where the session ended. The claim is held.
 
-        If anything fails, there is no object and no claim afterwards: the caller calls `vacate`.
+        On failure the caller calls `vacate`.
         """
         self.is_lost = self.is_deleted = False
         made = self._make(self.key)
@@ -136,7 +136,7 @@ class Seat(Generic[SessionT]):
         return session
 
     async def save_state(self) -> None:
-        """Keep the state, if states are kept and it is not; a failure is logged and made up for later."""
+        """Save the state if states are kept and it has changed; a failure is logged and retried later."""
         if self.session is None or self._states is None or self._is_state_saved or self.is_lost or self.is_deleted:
             return
         saving = f"saving the state of session {self.key.session_id!r}"
@@ -149,14 +149,13 @@ class Seat(Generic[SessionT]):
             self._outages.failed(saving, text, self.key.session_id, error)
 
     async def leave(self, *, is_handover: bool = False, is_last_chance: bool = False) -> bool:
-        """Make durable what the object knows, close it and let go of the claim; False if it stays, as it must.
+        """Write the session, close it and release the claim; return False if it could not be written and stays.
 
-        What has no claim any more writes no state, which could replace a newer one; the archive takes it, as it notices
-        conflicts. It also takes what the states do not take.
+        Without a claim no state is saved, since it could replace a newer one; the archive notices conflicts itself.
 
         Args:
-            is_handover: Another process goes on at once; a saved state is enough for it.
-            is_last_chance: Go even if it could not be made durable.
+            is_handover: Another process continues at once; a saved state is enough for it.
+            is_last_chance: Leave even if writing failed.
         """
         session = self.session
         if session is not None and not self.is_deleted:
@@ -177,7 +176,7 @@ class Seat(Generic[SessionT]):
         return True
 
     async def vacate(self) -> None:
-        """Have no object and no claim, whatever the object knew."""
+        """Drop the object and the claim without writing."""
         session, self.session = self.session, None
         if session is not None:
             await _close(session)
@@ -199,7 +198,7 @@ class Seat(Generic[SessionT]):
         return self._states is not None and self._is_state_saved
 
     def _stay(self, error: Exception, archiving: str) -> None:
-        """Wait for the next attempt; an outage is a warning once, any other error each time and with its trace."""
+        """Log and wait for the next attempt; an outage is logged once, any other error each time with its traceback."""
         text = "session %r stays here and is archived later, the next attempt in %d s: %s"
         details = self.key.session_id, self.breaker.failed(), error
         if isinstance(error, StoreUnavailableError):

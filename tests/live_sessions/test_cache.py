@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memory_context.errors import SessionBusyError, SessionGoneError, StoreUnavailableError
-from memory_context.sessions import CacheStats, LocalClaims, SessionCache, SessionKey
-from memory_context.sessions.seat import Seat
+from memory_context.live import CacheStats, LocalClaims, SessionCache, SessionKey
+from memory_context.live.entry import CacheEntry
 
 from .fakes import Archive, FakeSession, States, key_of, settled, soon
 
@@ -41,7 +41,7 @@ def archive() -> Archive:
 
 @pytest.fixture
 def retries_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_context.sessions.seat._RETRY_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("memory_context.live.entry._RETRY_SECONDS", (0.01, 0.02))
 
 
 async def use(cache: SessionCache[FakeSession], key: SessionKey, text: str | None = None) -> FakeSession:
@@ -74,7 +74,7 @@ async def test_make_may_be_a_coroutine(archive: Archive) -> None:
     await cache.close()
 
 
-async def test_holders_take_turns_in_the_order_they_came(archive: Archive) -> None:
+async def test_holders_acquires_in_the_order_they_came(archive: Archive) -> None:
     cache = SessionCache(archive.make)
     order: list[int] = []
 
@@ -388,21 +388,21 @@ async def test_wait_between_attempts_to_archive_doubles_up_to_a_limit(
 ) -> None:
     """And begins anew once something was archived. An outage is one warning, and one line when it is over."""
     caplog.set_level(logging.DEBUG, "memory_context")
-    seat = Seat(KEY, archive.make, LocalClaims(), None)
+    entry = CacheEntry(KEY, archive.make, LocalClaims(), None)
     waits = lambda: [record.args[1] for record in caplog.records if record.args]  # noqa: E731
     for away_for, expected in ((9, [5, 10, 20, 40, 80, 160, 300, 300, 300]), (1, [5])):
-        await seat.claim(0)
-        (await seat.fill()).add("one")
+        await entry.claim(0)
+        (await entry.fill()).add("one")
         archive.is_away = True
         caplog.clear()
         for _ in range(away_for):
             before = time.monotonic()
-            assert not await seat.leave()
-            assert before + waits()[-1] <= seat.breaker.retry_at <= time.monotonic() + waits()[-1]
+            assert not await entry.leave()
+            assert before + waits()[-1] <= entry.breaker.retry_at <= time.monotonic() + waits()[-1]
         assert waits() == expected
         assert [record.levelname for record in caplog.records] == ["WARNING", *["DEBUG"] * (away_for - 1)]
         archive.is_away = False
-        assert await seat.leave()
+        assert await entry.leave()
         assert caplog.records[-1].getMessage() == f"archiving session {KEY.session_id!r} again"
 
 
@@ -620,7 +620,7 @@ async def test_closing_does_not_wait_for_ever(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither for who does not end, nor for a store that is away; what is lost is said."""
-    monkeypatch.setattr("memory_context.sessions.cache._CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("memory_context.live.cache._CLOSE_SECONDS", 0.01)
     cache = SessionCache(archive.make)
     holding = asyncio.Event()
 
@@ -650,7 +650,7 @@ async def test_holder_whose_cache_is_closed_over_it_is_not_cancelled(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cache gives up saving a state; the holder's task ends as it would have."""
-    monkeypatch.setattr("memory_context.sessions.cache._CLOSE_SECONDS", 0.01)
+    monkeypatch.setattr("memory_context.live.cache._CLOSE_SECONDS", 0.01)
     states, is_saving = States(), asyncio.Event()
 
     async def hang(key: SessionKey, state: Mapping[str, Any]) -> None:

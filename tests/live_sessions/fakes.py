@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_context.errors import StoreUnavailableError
-from memory_context.sessions import SessionKey
+from memory_context.live import SessionKey
 from tests.context.steps import a_turn_of_the_loop
 
 

@@ -1,8 +1,7 @@
-"""The live sessions of a process: made at first use, kept while they are used, made durable when they leave.
+"""An LRU cache of live sessions: made at first use, written when they leave.
 
-Promises: one holder of a session at a time, first come first served; one live object of a session among all processes
-that share the claims; bounded in number, in who waits and in how long; nothing that a session knows is dropped before
-it is durable, except when the session was deleted. In the steady state a request costs no round trip.
+One holder of a session at a time, first come first served; one live object among all processes that share the claims.
+Sessions, waiters and waits are bounded. In the steady state a request costs no round trip.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from memory_context.identifiers import SessionKey
 from memory_context.runtime import Background, Timer
 
 from .claims import Claims, LocalClaims, SessionStates
-from .seat import Seat, SessionT
+from .entry import CacheEntry, SessionT
 
 __all__ = ["CacheStats", "SessionCache"]
 
@@ -32,7 +31,7 @@ _logger = logging.getLogger("memory_context")
 
 @dataclass(frozen=True)
 class CacheStats:
-    """What a cache did since it was made.
+    """Counts since the cache was made.
 
     Attributes:
         live: Sessions that are live now.
@@ -93,225 +92,225 @@ class SessionCache(Generic[SessionT]):
         self._idle_seconds = idle_seconds
         self._wait_seconds = wait_seconds
         self._queue = queue
-        self._seats: OrderedDict[SessionKey, Seat[SessionT]] = OrderedDict()  # least recently used first
+        self._entries: OrderedDict[SessionKey, CacheEntry[SessionT]] = OrderedDict()  # least recently used first
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer = Timer(self._look_around)
+        self._timer = Timer(self._sweep)
         self._work = Background[None]("memory_context sessions")
-        self._settled: asyncio.Event | None = None  # once it is being closed: somebody is done
+        self._done_event: asyncio.Event | None = None  # once it is being closed: somebody is done
         self._counts = dict.fromkeys(("hits", "misses", "evictions", "handovers", "waits", "refusals"), 0)
         self._claims.watch(self._wanted, self._lost)
 
     @asynccontextmanager
     async def hold(self, key: SessionKey) -> AsyncGenerator[SessionT, None]:
-        """Have a session to oneself: live, resumed if it was not; kept durable afterwards.
+        """Hold a session exclusively; it is resumed at first use and kept durable afterwards.
 
         Raises:
             SessionBusyError: It did not become free in time, too many wait for it, or too many sessions are at work.
             StoreUnavailableError: Claims, states or the store do not answer.
             RuntimeError: The cache belongs to another event loop, or a session is claimed in two places.
         """
-        seat, session = await self._enter(key)
+        entry, session = await self._enter(key)
         try:
             yield session
         finally:
-            seat.used_at = time.monotonic()
-            if self._seats.get(key) is seat:
-                self._seats.move_to_end(key)
+            entry.used_at = time.monotonic()
+            if self._entries.get(key) is entry:
+                self._entries.move_to_end(key)
             if self._states is not None:
-                await asyncio.wait([self._start(self._settle(seat))])  # neither is cancelled with the other
-            elif seat.leaves_at <= seat.used_at:
-                self._start(self._settle(seat))
+                await asyncio.wait([self._start(self._settle(entry))])  # neither is cancelled with the other
+            elif entry.leaves_at <= entry.used_at:
+                self._start(self._settle(entry))
             else:
-                self._free(seat)
+                self._free(entry)
 
     def peek(self, key: SessionKey) -> SessionT | None:
         """Return a session that is live here, None if it is not; without waiting, whoever is at work on it."""
-        seat = self._seats.get(key)
-        return None if seat is None or seat.is_lost or seat.is_deleted else seat.session
+        entry = self._entries.get(key)
+        return None if entry is None or entry.is_lost or entry.is_deleted else entry.session
 
     async def discard(self, key: SessionKey) -> None:
-        """Drop a session that was deleted, with its saved state, without archiving; at once, or after who holds it.
+        """Drop a deleted session and its saved state without archiving; at once, or after its holder.
 
         Raises:
             StoreUnavailableError: The saved state could not be deleted; the session itself is dropped.
         """
         self._bind()
-        seat = self._seats.get(key)
-        if seat is not None:
-            seat.is_deleted = True
-            if seat.turns.try_take():
-                await asyncio.wait([self._start(self._settle(seat))])
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.is_deleted = True
+            if entry.lock.try_acquire():
+                await asyncio.wait([self._start(self._settle(entry))])
         if self._states is not None:
             await self._states.delete(key)
 
     async def close(self) -> None:
-        """Archive and close every session and let go of it; those at work are waited for up to 10 s.
+        """Archive and close every session; those at work are waited for up to 10 s.
 
-        Who still waits for a session is refused, as is every hold from now on.
+        Waiters are refused, as is every hold from now on.
         """
         self._bind()
-        if self._settled is not None:
+        if self._done_event is not None:
             return
-        self._settled = asyncio.Event()
+        self._done_event = asyncio.Event()
         self._timer.cancel()
-        for seat in self._seats.values():
-            seat.turns.send_away()
+        for entry in self._entries.values():
+            entry.lock.refuse_waiters()
         deadline = time.monotonic() + _CLOSE_SECONDS
-        while any(seat.turns.is_taken for seat in self._seats.values()) and time.monotonic() < deadline:
-            self._settled.clear()
+        while any(entry.lock.is_taken for entry in self._entries.values()) and time.monotonic() < deadline:
+            self._done_event.clear()
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), deadline - time.monotonic())
-        seats = iter([*self._seats.values()])
-        workers = [self._start(_leave_each(seats)) for _ in range(_LEAVING)]
+                await asyncio.wait_for(self._done_event.wait(), deadline - time.monotonic())
+        entries = iter([*self._entries.values()])
+        workers = [self._start(_leave_each(entries)) for _ in range(_LEAVING)]
         _, late = await asyncio.wait(workers, timeout=_CLOSE_SECONDS)
         if late:
             _logger.error("not all sessions were archived in %d s; what they know may be lost", _CLOSE_SECONDS)
         self._work.cancel()
-        self._seats.clear()
+        self._entries.clear()
         await self._claims.close()
         if self._states is not None:
             await self._states.close()
 
     @property
     def stats(self) -> CacheStats:
-        """What the cache did since it was made."""
-        live = sum(seat.session is not None for seat in self._seats.values())
+        """Counts since the cache was made."""
+        live = sum(entry.session is not None for entry in self._entries.values())
         return CacheStats(live=live, **self._counts)
 
     # --- coming in
 
-    async def _enter(self, key: SessionKey) -> tuple[Seat[SessionT], SessionT]:
+    async def _enter(self, key: SessionKey) -> tuple[CacheEntry[SessionT], SessionT]:
         self._bind()
         deadline = time.monotonic() + self._wait_seconds
         try:
-            seat = await self._take_turn(key)
+            entry = await self._acquire(key)
             try:
-                session = await self._live(seat, deadline)
+                session = await self._live(entry, deadline)
             except BaseException:
-                await asyncio.wait([self._start(self._settle(seat))])
+                await asyncio.wait([self._start(self._settle(entry))])
                 raise
         except SessionBusyError:
             self._counts["refusals"] += 1
             raise
-        seat.note_use()
-        if len(self._seats) > self._size:
+        entry.note_use()
+        if len(self._entries) > self._size:
             self._plan(0)
-        return seat, session
+        return entry, session
 
-    async def _take_turn(self, key: SessionKey) -> Seat[SessionT]:
-        if self._settled is not None:
+    async def _acquire(self, key: SessionKey) -> CacheEntry[SessionT]:
+        if self._done_event is not None:
             raise SessionBusyError(_CLOSING)
-        seat = self._seats.get(key)
-        if seat is None:
-            if len(self._seats) >= 2 * self._size:
-                raise SessionBusyError(f"too many sessions at work: {len(self._seats)}; try again")
-            seat = self._seats[key] = Seat(key, self._make, self._claims, self._states)
-        if seat.turns.is_taken:
-            if seat.turns.waiting >= self._queue:
+        entry = self._entries.get(key)
+        if entry is None:
+            if len(self._entries) >= 2 * self._size:
+                raise SessionBusyError(f"too many sessions at work: {len(self._entries)}; try again")
+            entry = self._entries[key] = CacheEntry(key, self._make, self._claims, self._states)
+        if entry.lock.is_taken:
+            if entry.lock.waiting >= self._queue:
                 raise SessionBusyError(f"{self._queue} requests wait for session {key.session_id!r} already; try again")
             self._counts["waits"] += 1
         try:
-            if await seat.turns.take(self._wait_seconds):
-                return seat
+            if await entry.lock.acquire(self._wait_seconds):
+                return entry
         except asyncio.CancelledError:
-            self._tidy(seat)
+            self._tidy(entry)
             raise
         raise SessionBusyError(
             _CLOSING
-            if self._settled is not None
+            if self._done_event is not None
             else f"another request is at work on session {key.session_id!r} and was not done within "
             f"{self._wait_seconds:.3g} s; try again"
         )
 
-    async def _live(self, seat: Seat[SessionT], deadline: float) -> SessionT:
-        """Return the session of a seat whose turn this has, made if it is not there."""
-        if seat.session is not None and not seat.is_lost:
+    async def _live(self, entry: CacheEntry[SessionT], deadline: float) -> SessionT:
+        """Return the session of a locked entry; make it if it is not there."""
+        if entry.session is not None and not entry.is_lost:
             self._counts["hits"] += 1
-            return seat.session
+            return entry.session
         self._counts["misses"] += 1
-        await seat.claim(deadline - time.monotonic())
-        if seat.session is not None:  # from before its claim was lost, and could not be archived since
-            if not await seat.leave():
-                raise StoreUnavailableError(f"session {seat.key.session_id!r} is still to be archived; try again")
-            await seat.claim(deadline - time.monotonic())
-        return await seat.fill()
+        await entry.claim(deadline - time.monotonic())
+        if entry.session is not None:  # from before its claim was lost, and could not be archived since
+            if not await entry.leave():
+                raise StoreUnavailableError(f"session {entry.key.session_id!r} is still to be archived; try again")
+            await entry.claim(deadline - time.monotonic())
+        return await entry.fill()
 
     # --- leaving
 
-    async def _settle(self, seat: Seat[SessionT]) -> None:
-        """Do what is due at a seat whose turn this has, then pass the turn on."""
-        is_leaving = seat.is_leaving
+    async def _settle(self, entry: CacheEntry[SessionT]) -> None:
+        """Do what is due at a locked entry, then release it."""
+        is_leaving = entry.is_leaving
         try:
-            if seat.session is None:
-                await seat.vacate()
+            if entry.session is None:
+                await entry.vacate()
             else:
-                await seat.save_state()
-                if seat.leaves_at <= time.monotonic():
-                    is_handover = seat.is_wanted and not seat.is_lost and not seat.is_deleted
-                    if await seat.leave(is_handover=is_handover) and is_handover:
+                await entry.save_state()
+                if entry.leaves_at <= time.monotonic():
+                    is_handover = entry.is_wanted and not entry.is_lost and not entry.is_deleted
+                    if await entry.leave(is_handover=is_handover) and is_handover:
                         self._counts["handovers"] += 1
-                elif is_leaving and await seat.leave():
+                elif is_leaving and await entry.leave():
                     self._counts["evictions"] += 1
         finally:
-            seat.is_leaving = False
-            self._free(seat)
+            entry.is_leaving = False
+            self._free(entry)
             if is_leaving:
                 self._plan(0)  # there may be others to go
 
-    def _free(self, seat: Seat[SessionT]) -> None:
-        seat.turns.pass_on()
-        self._tidy(seat)
-        if self._settled is not None:
-            self._settled.set()
+    def _free(self, entry: CacheEntry[SessionT]) -> None:
+        entry.lock.release()
+        self._tidy(entry)
+        if self._done_event is not None:
+            self._done_event.set()
 
-    def _tidy(self, seat: Seat[SessionT]) -> None:
-        """See to a seat that nobody may be at."""
-        if seat.turns.is_taken:
+    def _tidy(self, entry: CacheEntry[SessionT]) -> None:
+        """Drop or reschedule an entry that nobody works on."""
+        if entry.lock.is_taken:
             return
-        if seat.session is None:
-            if self._seats.get(seat.key) is seat:
-                del self._seats[seat.key]
-        elif len(self._seats) > self._size:
+        if entry.session is None:
+            if self._entries.get(entry.key) is entry:
+                del self._entries[entry.key]
+        elif len(self._entries) > self._size:
             self._plan(0)
         else:
-            self._plan(min(seat.leaves_at, seat.used_at + self._idle_seconds))
+            self._plan(min(entry.leaves_at, entry.used_at + self._idle_seconds))
 
     def _plan(self, at: float) -> None:
-        """Look around at a time of the monotonic clock, or sooner if that was planned."""
-        if self._settled is None:
+        """Plan the next sweep at a time of the monotonic clock, or sooner if that was planned."""
+        if self._done_event is None:
             self._timer.plan(at - time.monotonic())
 
-    def _look_around(self) -> None:
-        """Have those leave whose time it is: the asked for, the lost, the idle, and the least recently used."""
+    def _sweep(self) -> None:
+        """Evict entries that are wanted elsewhere, lost, idle, or least recently used over the size."""
         now = time.monotonic()
-        leaving = sum(seat.is_leaving for seat in self._seats.values())
-        too_many = len(self._seats) - leaving - self._size
+        leaving = sum(entry.is_leaving for entry in self._entries.values())
+        too_many = len(self._entries) - leaving - self._size
         next_at = math.inf
-        for seat in [*self._seats.values()]:
-            if seat.turns.is_taken or seat.session is None:
+        for entry in [*self._entries.values()]:
+            if entry.lock.is_taken or entry.session is None:
                 continue
-            spared_until = 0 if too_many > 0 else seat.used_at + self._idle_seconds
-            leaves_at = min(seat.leaves_at, max(seat.breaker.retry_at, spared_until))
+            spared_until = 0 if too_many > 0 else entry.used_at + self._idle_seconds
+            leaves_at = min(entry.leaves_at, max(entry.breaker.retry_at, spared_until))
             if leaves_at > now:
                 next_at = min(next_at, leaves_at)
             elif leaving < _LEAVING:  # else who has left looks around again
                 leaving, too_many = leaving + 1, too_many - 1
-                seat.is_leaving = seat.turns.try_take()
-                self._start(self._settle(seat))
+                entry.is_leaving = entry.lock.try_acquire()
+                self._start(self._settle(entry))
         if next_at < math.inf:
             self._plan(next_at)
 
     def _wanted(self, key: SessionKey) -> None:
-        seat = self._seats.get(key)
-        if seat is not None and seat.has_claim:
-            seat.is_wanted = True
-            self._tidy(seat)
+        entry = self._entries.get(key)
+        if entry is not None and entry.has_claim:
+            entry.is_wanted = True
+            self._tidy(entry)
 
     def _lost(self, key: SessionKey) -> None:
-        seat = self._seats.get(key)
-        if seat is not None and seat.has_claim:
-            seat.has_claim, seat.is_lost = False, True
-            self._tidy(seat)
+        entry = self._entries.get(key)
+        if entry is not None and entry.has_claim:
+            entry.has_claim, entry.is_lost = False, True
+            self._tidy(entry)
 
     # --- the event loop
 
@@ -326,6 +325,6 @@ class SessionCache(Generic[SessionT]):
         return self._work.start(lambda: work, key=object())
 
 
-async def _leave_each(seats: Iterator[Seat[Any]]) -> None:
-    for seat in seats:
-        await seat.leave(is_last_chance=True)
+async def _leave_each(entries: Iterator[CacheEntry[Any]]) -> None:
+    for entry in entries:
+        await entry.leave(is_last_chance=True)

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
-from memory_context.sessions import SessionCache, SessionKey
+from memory_context.live import SessionCache, SessionKey
 from memory_context.store import MemoryStore, StoreLimits, embedded
 from memory_context.store.pool import Connection
 from memory_context.store.session_locks import AdvisoryClaims, _number_of
@@ -31,9 +31,9 @@ KEY = key_of("s")
 
 HOLD_UNTIL_ASKED = """
 import asyncio, sys
-from memory_context.sessions import SessionCache, SessionKey
+from memory_context.live import SessionCache, SessionKey
 from memory_context.store import MemoryStore
-from tests.sessions.fakes import Archive
+from tests.live_sessions.fakes import Archive
 
 KEY = SessionKey("alice", "coder", "s")
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from memory_context.errors import SessionBusyError
-from memory_context.sessions import LocalClaims
+from memory_context.live import LocalClaims
 
 from .fakes import key_of, settled
 

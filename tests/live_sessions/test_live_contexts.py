@@ -10,7 +10,7 @@ from autogen_core.models import UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.sessions import SessionCache, SessionKey
+from memory_context.live import SessionCache, SessionKey
 
 from .fakes import States, key_of, soon
 
