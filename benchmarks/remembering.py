@@ -13,8 +13,7 @@ from benchmarks.prompts import PromptMeter, Rendered, render
 from benchmarks.traces import Needle, Recorded, Run
 from memory_context import ContextPolicy, MemoryContext, MemoryContextError, MemoryStore
 from memory_context.messages import Address
-from memory_context.tools import tools_of
-from memory_context.tools.prompt_head import tool_json
+from memory_context.tools import tool_json, tools_of
 from memory_context.transcript import PartOffloaded
 
 __all__ = ["MEMORY", "MemoryPlayer"]

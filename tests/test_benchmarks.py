@@ -28,7 +28,7 @@ from benchmarks.traces import Needle, Run, read_needles, read_runs, set_names
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.store import embedded
 from memory_context.tokens import default_token_counter
-from memory_context.tools.prompt_head import tool_json
+from memory_context.tools import tool_json
 
 from .conftest import Server
 

@@ -1,8 +1,8 @@
-"""Forgetting for good, which is asked first: `forget_memory`, offered on request only.
+"""`forget_memory`: erasing on the user's wish, offered on request only.
 
-A model never erases anything by one call of its own. An application that can ask a person passes `confirm`, and the
-person's answer decides. Without it the tool takes two calls: the first lists what would go and gives a code; the
-second, with that code, forgets, and only after the user has said something in between.
+A model never erases anything by one call of its own. With `confirm` the application asks a person. Without it the tool
+takes two calls: the first lists what would go and gives a code; the second, with that code, forgets, once the user has
+said something in between.
 
 | the second call                                   | is answered with                          |
 |---------------------------------------------------|-------------------------------------------|
@@ -10,8 +10,8 @@ second, with that code, forgets, and only after the user has said something in b
 | comes in the same turn                             | the user has not answered yet             |
 | has another code, or an item was stored again, or one with the same content came or went | the list, with a new code |
 
-The code is a keyed hash of the items and of the turn, with a key that only this process has: nothing is stored, and no
-model can work it out. Outside of a conversation (MCP) there is no turn; the client asks the person there.
+The code is a keyed hash of the items and the turn; only this process has the key. Outside of a conversation (MCP) there
+is no turn: the client asks the person there.
 """
 
 import base64
@@ -27,30 +27,31 @@ from autogen_core.models import UserMessage
 from ..errors import StoreError
 from ..references import KEY_PATTERN, MemoryRef, one_line
 from ..store import Forgettable, within
-from .base import MemoryTool, MemoryToolConfig, ToolArguments, ToolHost
+from .base import MemoryTool, ToolArguments
+from .hosts import MemoryToolConfig, ToolHost
 from .repeats import Answer
 
 __all__ = ["Confirm", "ForgetMemoryTool", "ForgetProposal"]
 
 _logger = logging.getLogger("memory_context")
 
-_MOST_KEYS = 20
-_MOST_LISTED = 20
-_TURNS = 3  # how many of the user's messages a code outlives: one may ask what it is before agreeing
+_MAX_KEYS = 20
+_MAX_LISTED = 20
+_VALID_TURNS = 3  # the user may ask something before agreeing
 _LOOKED_BACK_MESSAGES = 1000
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
 @dataclass(frozen=True)
 class ForgetProposal:
-    """What a person is asked to agree to.
+    """The items that a person is asked to have erased.
 
     Attributes:
-        user_id: Whose items.
+        user_id: Owner of the items.
         agent_id: The agent that asks.
-        session_id: The conversation it asks in; empty for none.
-        items: What goes: the items of the keys, and others with the same content.
-        copies_left: Items with the same content that stay, since this agent may not forget them.
+        session_id: Its session; empty for none.
+        items: Items of the keys, and others with the same content.
+        copies_left: Number of items with the same content that stay, since this agent may not forget them.
     """
 
     user_id: str
@@ -60,49 +61,44 @@ class ForgetProposal:
     copies_left: int = 0
 
     def __str__(self) -> str:
-        """Return the items as lines of text, to be shown to a person."""
+        """Return the items as lines for a person."""
         lines = [
             f"- {one_line(item.description, 200)} ({item.memory_key}, {item.memory_type}, {item.token_count:,} tokens, "
             f"{item.content_bytes:,} bytes)"
-            for item in self.items[:_MOST_LISTED]
+            for item in self.items[:_MAX_LISTED]
         ]
-        if len(self.items) > _MOST_LISTED:
-            lines.append(f"- and {len(self.items) - _MOST_LISTED} more items with the same contents")
+        if len(self.items) > _MAX_LISTED:
+            lines.append(f"- and {len(self.items) - _MAX_LISTED} more items with the same contents")
         if self.copies_left:
             lines.append(f"Items of other agents with the same content, which stay: {self.copies_left}")
         return "\n".join(lines)
 
 
 Confirm = Callable[[ForgetProposal], Awaitable[bool]]
-"""Asks a person whether something is to be forgotten, however long that takes, and returns the answer."""
+"""Asks a person, however long that takes, and returns whether they agree."""
 
 
 class ForgetMemoryArgs(ToolArguments):
-    """Arguments of `forget_memory`.
-
-    Attributes:
-        memory_keys: Keys of what is to be forgotten.
-        confirmation: The code that the first call gave.
-    """
+    """Arguments of `forget_memory`: keys of items, and the code of the first call."""
 
     memory_keys: list[str]
     confirmation: str = ""
 
 
 class ForgetMemoryTool(MemoryTool):
-    """Lets a model have something forgotten, once the user agrees.
+    """Erases items once the user agrees.
 
     Args:
         config: Names the context by user, agent and template.
-        host: The context itself; None if it is found by its template.
-        confirm: Asks a person; None to ask in two calls. Not part of component data.
+        host: The context; None to find it by its template.
+        confirm: Asks a person; None to take two calls. Not part of component data.
     """
 
     component_provider_override = "memory_context.tools.ForgetMemoryTool"
     args_model = ForgetMemoryArgs
     tool_name = "forget_memory"
     tool_description = "Erase stored texts for good, on the user's wish: first lists them, erases once the user agrees."
-    waits_for_person: ClassVar[bool] = True  # what the store does is bounded by itself
+    waits_for_person: ClassVar[bool] = True  # calls of the store are bounded apart
 
     def __init__(self, config: MemoryToolConfig, host: ToolHost | None = None, confirm: Confirm | None = None) -> None:
         super().__init__(config, host)
@@ -110,12 +106,12 @@ class ForgetMemoryTool(MemoryTool):
 
     async def _answer(self, host: ToolHost, args: ForgetMemoryArgs) -> Answer:
         keys = list(dict.fromkeys(key.strip() for key in args.memory_keys))
-        if not keys or len(keys) > _MOST_KEYS:
-            return Answer(f"memory_keys takes 1 to {_MOST_KEYS} keys, not {len(keys)}.", failed=True)
+        if not keys or len(keys) > _MAX_KEYS:
+            return Answer(f"memory_keys takes 1 to {_MAX_KEYS} keys, not {len(keys)}.", failed=True)
         try:
             proposal, problems = await _proposed(host, keys)
         except StoreError as error:
-            return Answer(f"Nothing was forgotten: the memory cannot be reached ({error}). Try later.", failed=True)
+            return _unreachable(error)
         if problems:
             return Answer(f"Nothing was forgotten: {'; '.join(problems)}.", failed=True)
         if self._confirm is not None:
@@ -133,25 +129,29 @@ class ForgetMemoryTool(MemoryTool):
         return _listed(proposal, code, is_wrong=bool(given))
 
     async def _asked(self, host: ToolHost, keys: Sequence[str], proposal: ForgetProposal, confirm: Confirm) -> Answer:
-        """Ask a person, then forget exactly what they were asked about."""
+        """Ask a person, then forget exactly these items."""
         try:
             is_agreed = await confirm(proposal)
         except Exception:
             _logger.exception("nobody could be asked whether %s may be forgotten", ", ".join(keys))
             return Answer("Nothing was forgotten: the user could not be asked.", failed=True)
-        if is_agreed is not True:  # whatever else a callback returns is no agreement
+        if is_agreed is not True:
             return Answer("Nothing was forgotten: the user said no. Do not ask again unless they wish it.")
         try:
             now, _ = await _proposed(host, keys)
         except StoreError as error:
-            return Answer(f"Nothing was forgotten: the memory cannot be reached ({error}). Try later.", failed=True)
+            return _unreachable(error)
         if now != proposal:
             return Answer("Nothing was forgotten: the items changed while the user was asked. Ask again.", failed=True)
         return await _forgotten(host, proposal, "the user was asked and agreed")
 
 
+def _unreachable(error: StoreError) -> Answer:
+    return Answer(f"Nothing was forgotten: the memory cannot be reached ({error}). Try later.", failed=True)
+
+
 async def _proposed(host: ToolHost, keys: Sequence[str]) -> tuple[ForgetProposal, list[str]]:
-    """Return what would go with these keys, and what is wrong with them, in words."""
+    """Return the items that would go with these keys, and the problems with them."""
     memory = host.agent_memory
     store, is_shared = memory.memory_store, memory.sharing == "shared"
     known = [key for key in keys if KEY_PATTERN.fullmatch(key)]
@@ -202,7 +202,7 @@ def _listed(proposal: ForgetProposal, code: str, *, is_wrong: bool) -> Answer:
     refs = [MemoryRef(item.memory_key, item.description, item.token_count) for item in proposal.items]
     return Answer(
         f"{first}Nothing is forgotten yet. This would be erased for good:\n{proposal}\n{next_step}",
-        f"forget_memory would erase {', '.join(ref.key for ref in refs[:_MOST_LISTED])}",
+        f"forget_memory would erase {', '.join(ref.key for ref in refs[:_MAX_LISTED])}",
         next_step,
         code,
         data={
@@ -215,10 +215,7 @@ def _listed(proposal: ForgetProposal, code: str, *, is_wrong: bool) -> Answer:
 
 
 def _turns(host: ToolHost) -> tuple[int, list[int]]:
-    """Return the turn that a code is given in, and the earlier ones whose codes hold in it: by the user's messages.
-
-    What other agents say to this one is no message of the user.
-    """
+    """Return the current turn and the earlier ones whose codes are valid in it; only messages of the user count."""
     transcript, sources = host.transcript, host.policy.user_sources
     if transcript.end == transcript.first:  # outside of a conversation
         return 0, [0]
@@ -230,11 +227,10 @@ def _turns(host: ToolHost) -> tuple[int, list[int]]:
         for entry in transcript.entries(max(transcript.state.start, now - _LOOKED_BACK_MESSAGES), now)
         if isinstance(entry.message, UserMessage) and entry.message.source in sources
     ]
-    return now, spoken[-_TURNS:]
+    return now, spoken[-_VALID_TURNS:]
 
 
 def _code(proposal: ForgetProposal, turn: int) -> str:
-    """Return the code of exactly these items in one turn."""
     items = [item.version for item in proposal.items]
     said = repr((proposal.user_id, proposal.agent_id, proposal.session_id, turn, items))
     digest = hmac.digest(_PROCESS_KEY, said.encode("utf-8", "backslashreplace"), "sha256")

@@ -1,89 +1,153 @@
-"""Which context a loaded tool belongs to: the one that was loaded from the same component data.
+"""The context that a memory tool belongs to.
 
-Component data describes an agent, never a conversation: its context and its tools name a *template*. AutoGen loads an
-agent's workbench before its context, and tools that are listed beside it after the context:
-
-    workbench: tools wait ─▶ context adopts the last that wait ─▶ tools that follow belong to it
-
-So the same data loaded twice gives two pairs. What different tasks or threads load is kept apart, since they may load
-the same data at once. An agent has no two tools of one name: a name that comes again begins the next agent's tools,
-which is how agents inside of agents are told apart.
+Component data describes an agent, not a conversation: its context and its tools name a *template*. AutoGen loads a
+workbench before its agent's context, and tools that are listed beside it after the context. So tools wait for the next
+context of their template, and a context takes the last tools that wait, or else the tools that follow it. The same data
+loaded twice gives two pairs. Tasks and threads are kept apart, since they may load the same data at once. A tool name
+that comes again begins the tools of the next agent, which tells apart agents inside of agents.
 """
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
-__all__ = ["TemplateKey", "attach_tool", "find_hosts", "is_template_in_use", "register_host", "register_loaded_host"]
+from pydantic import BaseModel, model_validator
+
+from ..memory import AgentMemory
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter
+from ..transcript import Transcript
+
+if TYPE_CHECKING:
+    from .base import MemoryTool
+
+__all__ = [
+    "MemoryToolConfig",
+    "TemplateKey",
+    "ToolHost",
+    "attach_tool",
+    "config_of",
+    "find_hosts",
+    "is_template_in_use",
+    "register_host",
+    "register_loaded_host",
+]
 
 TemplateKey = tuple[str, str, str]
 """User, agent, template."""
 
-
-class _Host(Protocol):
-    """A context."""
-
-    def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None: ...
+_MIN_SWEPT_TEMPLATES = 64
 
 
-class _Tool(Protocol):
-    """A tool that was loaded."""
+class ToolHost(Protocol):
+    """The part of a context that tools need."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def has_host(self) -> bool: ...
+    user_id: str
+    agent_id: str
+    session_id: str
+    template_id: str
+    policy: ContextPolicy
+    token_counter: TokenCounter
 
     @property
-    def is_late(self) -> bool: ...
+    def agent_memory(self) -> AgentMemory:
+        """The items that the context's agent stores and reads."""
+        ...
 
-    def bind(self, host: _Host) -> None: ...
+    @property
+    def transcript(self) -> Transcript:
+        """The messages and decisions."""
+        ...
+
+
+class _LoadedHost(Protocol):
+    def note_tools(self, names: list[str], *, are_late: bool = False) -> None: ...
+
+
+class MemoryToolConfig(BaseModel):
+    """Names the context of a tool: the one loaded from the same template.
+
+    Attributes:
+        user_id: User of the context.
+        agent_id: Agent of the context.
+        template_id: Template of both.
+        is_late: True for a tool that a `MemoryWorkbench` offers once something is stored; others are always offered.
+    """
+
+    user_id: str
+    agent_id: str
+    template_id: str
+    is_late: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier(cls, data: object) -> object:
+        """Accept data of version 0.1.0, which named the session of the context."""
+        if isinstance(data, dict) and "template_id" not in data and "session_id" in data:
+            earlier = cast(dict[str, object], data)
+            return {**earlier, "template_id": earlier["session_id"]}
+        return cast(object, data)
+
+    @property
+    def key(self) -> TemplateKey:
+        """The template."""
+        return self.user_id, self.agent_id, self.template_id
+
+
+def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
+    """Return the config that names a context."""
+    return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id, is_late=is_late)
 
 
 class _Flow:
     """What one task, or one thread outside of tasks, has loaded.
 
     Attributes:
-        waiting: Tools without a context, in runs: those of one agent each, the last agent's last.
-        newest: The context that was loaded last from each template.
-        names: Of a context: the tools that followed it; None if its tools had waited for it, so that none follow.
+        waiting: Tools without a context, in runs of one agent each, the last agent's last.
+        newest: The context loaded last from each template.
+        names: Names of the tools that followed a context; None if waiting tools were its own, so that none follow.
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[TemplateKey, list[list[ref[_Tool]]]] = {}
-        self.newest: WeakValueDictionary[TemplateKey, _Host] = WeakValueDictionary()
-        self.names: WeakKeyDictionary[_Host, set[str] | None] = WeakKeyDictionary()
+        self.waiting: dict[TemplateKey, list[list[ref[MemoryTool]]]] = {}
+        self.newest: WeakValueDictionary[TemplateKey, _LoadedHost] = WeakValueDictionary()
+        self.names: WeakKeyDictionary[_LoadedHost, set[str] | None] = WeakKeyDictionary()
 
-    def runs(self, key: TemplateKey) -> list[list[ref[_Tool]]]:
+    def runs(self, key: TemplateKey) -> list[list["ref[MemoryTool]"]]:
         """Return the runs in which a tool still waits."""
-        runs = [[one for one in run if _waits(one)] for run in self.waiting.get(key, ())]
+        runs = ([one for one in run if _waits(one)] for run in self.waiting.get(key, ()))
         return [run for run in runs if run]
 
 
 _lock = threading.RLock()
 _flows: WeakKeyDictionary[object, _Flow] = WeakKeyDictionary()
-_alive: dict[TemplateKey, WeakSet[_Host]] = {}
-_loaded: WeakSet[_Host] = WeakSet()
-_sweep_at = 64  # templates
+_alive: dict[TemplateKey, WeakSet[_LoadedHost]] = {}
+_loaded: WeakSet[_LoadedHost] = WeakSet()
+_sweep_at = _MIN_SWEPT_TEMPLATES
 
 
-def register_host(host: _Host, key: TemplateKey) -> bool:
-    """Let tools of this template that wait, or are called without a context, find this one; whether any waited."""
+def register_host(host: _LoadedHost, key: TemplateKey) -> bool:
+    """Let waiting tools of a template, and tools called without a context, find this one; return whether any waited."""
     global _sweep_at
     with _lock:
         if len(_alive) >= _sweep_at:
             for gone in [one for one, hosts in _alive.items() if not hosts]:
                 del _alive[gone]
-            _sweep_at = max(64, 2 * len(_alive))
+            _sweep_at = max(_MIN_SWEPT_TEMPLATES, 2 * len(_alive))
         _alive.setdefault(key, WeakSet()).add(host)
-        return _take_waiting(host, key)
+        flow = _flow()
+        runs = flow.runs(key)
+        if not runs:
+            return False
+        for tool in filter(None, [one() for one in runs.pop()]):
+            _bind(tool, host)
+        flow.waiting[key] = runs
+        return True
 
 
-def register_loaded_host(host: _Host, key: TemplateKey) -> None:
-    """Do as `register_host` for a context that was loaded: tools that are loaded next belong to it."""
+def register_loaded_host(host: _LoadedHost, key: TemplateKey) -> None:
+    """Do as `register_host` for a context that was loaded: tools loaded next belong to it."""
     with _lock:
         had_waiting = register_host(host, key)
         flow = _flow()
@@ -93,12 +157,12 @@ def register_loaded_host(host: _Host, key: TemplateKey) -> None:
 
 
 def is_template_in_use(key: TemplateKey) -> bool:
-    """Whether a context that is alive was loaded from this template."""
+    """Return whether a live context was loaded from this template."""
     with _lock:
         return any(host in _loaded for host in _alive.get(key, ()))
 
 
-def attach_tool(tool: _Tool, key: TemplateKey) -> None:
+def attach_tool(tool: "MemoryTool", key: TemplateKey) -> None:
     """Give a loaded tool to the context before it, or have it wait for the next one."""
     with _lock:
         flow = _flow()
@@ -116,38 +180,20 @@ def attach_tool(tool: _Tool, key: TemplateKey) -> None:
         flow.waiting[key] = runs
 
 
-def find_hosts(key: TemplateKey) -> list[_Host]:
-    """Return the contexts of a template that are alive."""
+def find_hosts(key: TemplateKey) -> list[ToolHost]:
+    """Return the live contexts of a template."""
     with _lock:
-        return list(_alive.get(key, ()))
+        return [cast(ToolHost, host) for host in _alive.get(key, ())]
 
 
-def _take_waiting(host: _Host, key: TemplateKey) -> bool:
-    flow = _flow()
-    runs = flow.runs(key)
-    if not runs:
-        return False
-    for tool in _tools(runs.pop()):
-        _bind(tool, host)
-    flow.waiting[key] = runs
-    return True
-
-
-def _bind(tool: _Tool, host: _Host) -> None:
-    tool.bind(host)
-    host.note_tools([tool.name], are_late=tool.is_late)
-
-
-def _tools(run: list[ref[_Tool]]) -> Iterator[_Tool]:
-    for one in run:
-        tool = one()
-        if tool is not None:
-            yield tool
-
-
-def _waits(one: ref[_Tool]) -> bool:
+def _waits(one: "ref[MemoryTool]") -> bool:
     tool = one()
     return tool is not None and not tool.has_host
+
+
+def _bind(tool: "MemoryTool", host: _LoadedHost) -> None:
+    tool.bind(host)
+    host.note_tools([tool.name], are_late=tool.is_late)
 
 
 def _flow() -> _Flow:
@@ -155,7 +201,4 @@ def _flow() -> _Flow:
         owner: object = asyncio.current_task() or threading.current_thread()
     except RuntimeError:
         owner = threading.current_thread()
-    flow = _flows.get(owner)
-    if flow is None:
-        flow = _flows[owner] = _Flow()
-    return flow
+    return _flows.setdefault(owner, _Flow())

@@ -1,4 +1,4 @@
-"""Storing and opening single items."""
+"""`store_memory`, `retrieve_memory` and `read_history`: a text, an item, a page of the session."""
 
 from typing import Annotated, Literal
 
@@ -9,11 +9,12 @@ from ..memory import MemoryType
 from ..references import MemoryRef
 from ..store import SECRET_TYPE
 from ..transforms import MemoryTransform, cut
-from ..view import folded_text, session_tag
-from .base import MemoryTool, ToolArguments, ToolHost, answer_limit
+from ..view import folded_text, read_history, session_tag
+from .base import MemoryTool, ToolArguments, answer_limit
+from .hosts import ToolHost
 from .repeats import Answer
 
-__all__ = ["RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
+__all__ = ["ReadHistoryArgs", "ReadHistoryTool", "RetrieveMemoryTool", "StoreMemoryTool", "retrieve_item"]
 
 
 async def retrieve_item(
@@ -24,21 +25,21 @@ async def retrieve_item(
     *,
     model_tool: str | None = None,
 ) -> tuple[str, str]:
-    """Return the text behind a key, cut as asked, and a label that says what was read; the audit trail notes it.
+    """Return the text behind a key, cut by a transform, and a label of what was read; the audit trail notes it.
 
     Args:
-        host: The context that reads.
-        memory_key: The key of an item or of a fold.
+        host: The reading context.
+        memory_key: Key of an item or a fold.
         transform: How to cut.
-        limit_tokens: The most the text may take; None is unlimited.
-        model_tool: Name of the tool that reads for a model, which sees no secrets of earlier versions and is told what
-            an item claims to be and is not. None if the application reads: it gets the content and nothing else.
+        limit_tokens: Most tokens of the text; None is unlimited.
+        model_tool: Name of the tool that reads for a model, which sees no secrets of earlier versions and gets caveats.
+            None for the application, which gets the content only.
 
     Raises:
         ItemNotFoundError: There is no such item.
-        SecretError: The item is a secret, and a model would see it.
+        SecretError: The item is a secret and a model would see it.
         TransformError: The transform cannot be applied.
-        StoreUnavailableError: The store cannot be reached now.
+        StoreUnavailableError: The store cannot be reached.
     """
     memory = host.agent_memory
     text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
@@ -57,7 +58,7 @@ async def retrieve_item(
     return text, label.strip()
 
 
-# models that send the type of secrets are told why it is refused; none is offered it
+# accepted, to be refused with a reason; the schema does not offer it
 _StoredType = Annotated[
     MemoryType | Literal["user_secret"],
     WithJsonSchema({"type": "string", "description": "user_preference, user_fact, article, custom"}),
@@ -65,15 +66,7 @@ _StoredType = Annotated[
 
 
 class StoreMemoryArgs(ToolArguments):
-    """Arguments of `store_memory`.
-
-    Attributes:
-        content: The text to keep, exactly as it is to be read again.
-        description: One line that says what it is, to find it by.
-        type: What sort of memory it is.
-        tags: Words to find it by.
-        related_to: The key of an item it belongs together with.
-    """
+    """Arguments of `store_memory`: a text, one line on it, and what to find it by."""
 
     content: str
     description: str
@@ -83,7 +76,7 @@ class StoreMemoryArgs(ToolArguments):
 
 
 class StoreMemoryTool(MemoryTool):
-    """Lets a model keep a text outside of its context."""
+    """Stores a text outside of the context."""
 
     component_provider_override = "memory_context.tools.StoreMemoryTool"
     args_model = StoreMemoryArgs
@@ -115,24 +108,7 @@ _NO_SECRETS = (
 
 
 class RetrieveMemoryArgs(ToolArguments):
-    """Arguments of `retrieve_memory`: a key, a transform, and what that transform takes.
-
-    Attributes:
-        memory_key: The key of a [MemoryRef: key - …].
-        transform: How to cut; full begins at the beginning and gives as much as fits.
-        start_line: excerpt: first line, from 1; `end_line` the last one.
-        start_char: excerpt: first character, from 1; `end_char` the last one.
-        limit_tokens: summary: how long it may be, 50 to 4000 tokens (default 300).
-        n: first_n, last_n: how many.
-        unit: first_n, last_n: lines (default) or tokens.
-        pattern: filtered: a regular expression (RE2), searched line by line.
-        ignore_case: filtered: whether case is ignored.
-        context_lines: filtered: lines shown around each match (default 2).
-        context_chars: filtered: characters shown around a match in a long line (default 200).
-        max_matches: filtered: how many matches are shown (default 20).
-        first_match: filtered: number of the first match shown, to page on.
-        json_path: filtered: a JSONPath such as $.items[0].id, for JSON content.
-    """
+    """Arguments of `retrieve_memory`: a key, a transform, and the parameters of that (see `MemoryTransform`)."""
 
     memory_key: str
     transform: Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"] = "full"
@@ -153,7 +129,7 @@ class RetrieveMemoryArgs(ToolArguments):
 
 
 class RetrieveMemoryTool(MemoryTool):
-    """Lets a model open a placeholder: whole, a range, or by a regular expression."""
+    """Opens a placeholder: whole, a range, or by a regular expression."""
 
     component_provider_override = "memory_context.tools.RetrieveMemoryTool"
     args_model = RetrieveMemoryArgs
@@ -169,18 +145,13 @@ class RetrieveMemoryTool(MemoryTool):
             text, label = await retrieve_item(host, key, transform, answer_limit(host), model_tool=self.name)
         except (TransformError, ItemNotFoundError, ItemDamagedError, SecretError, ValueError) as error:
             return Answer(f"{error}.", failed=True)
-        except StoreError as error:
-            return Answer(
-                f"The memory cannot be reached at the moment ({error}). Go on without it, or try again later.",
-                failed=True,
-            )
         return Answer(text, label, _next_step(text, key, transform), data={"memory_key": key, "shown": label})
 
-    def _what_is_asked(self, args: RetrieveMemoryArgs) -> str:
+    def _normalised(self, args: RetrieveMemoryArgs) -> str:
         try:
             return f"{_key_of(args)} {_transform_of(args)}"
         except TransformError:
-            return super()._what_is_asked(args)
+            return super()._normalised(args)
 
 
 def _key_of(args: RetrieveMemoryArgs) -> str:
@@ -194,7 +165,7 @@ def _transform_of(args: RetrieveMemoryArgs) -> MemoryTransform:
 
 
 def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
-    """Return what goes on from an answer: what its footer says, or another way to look at the item."""
+    """Return the call that the footer names, or another way to look at the item."""
     footer = text.rsplit("\n", 1)[-1]
     onward = max(footer.find("Next: "), footer.find("Before: "))
     if footer.startswith("[") and footer.endswith("]") and onward > 0:
@@ -205,3 +176,43 @@ def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
 
 
 _ANOTHER_PATTERN = 'retrieve_memory(memory_key="{key}", transform="filtered", pattern="…")'
+
+
+# --- read_history
+
+
+class ReadHistoryArgs(ToolArguments):
+    """Arguments of `read_history`: the first message, from the session's first, and the first character in it."""
+
+    first_message: int | None = None
+    first_character: int = Field(default=1, ge=1)
+
+
+class ReadHistoryTool(MemoryTool):
+    """Pages the session, folded steps included."""
+
+    component_provider_override = "memory_context.tools.ReadHistoryTool"
+    args_model = ReadHistoryArgs
+    tool_name = "read_history"
+    tool_description = "Page this session, folded messages too."
+
+    async def _answer(self, host: ToolHost, args: ReadHistoryArgs) -> Answer:
+        transcript = host.transcript
+        first = transcript.state.start + 1 if args.first_message is None else args.first_message
+        try:
+            page = read_history(transcript, first, answer_limit(host), host.token_counter, args.first_character)
+        except ValueError as error:
+            return Answer(f"{error}.", failed=True)
+        call = f"first_message={page.first}"
+        if args.first_character > 1:
+            call += f", first_character={args.first_character}"
+        label = f"messages {page.first}-{page.last} of this session, by read_history({call})"
+        pages = transcript.entries(page.first - 1, page.last)
+        keys = [ref.key for entry in pages for part in entry.measured if part.stored for ref in part.stored.refs]
+        host.agent_memory.trail.note("paged", keys, f"{self.name}: messages {page.first}-{page.last}")
+        footer = page.text.rsplit("\n", 1)[-1].strip("[]")
+        if "Next: " not in footer:
+            footer = (
+                f"What came after message {page.last} is in front of you. search_memory finds what earlier ones say."
+            )
+        return Answer(page.text, label, footer, data={"first_message": page.first, "last_message": page.last})

@@ -13,8 +13,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, MemoryContext, MemoryStore, errors
-from memory_context.tools import Confirm, ForgetMemoryTool, ForgetProposal
-from memory_context.tools.prompt_head import tool_tokens
+from memory_context.tools import Confirm, ForgetMemoryTool, ForgetProposal, tool_tokens
 
 from .scripted import calls, model
 

@@ -19,7 +19,7 @@ from openai import AuthenticationError
 
 from memory_context import ContextPolicy, MemoryContext, MemoryCriteria, MemoryRef, MemoryStore
 from memory_context.messages import results_of
-from memory_context.tools.prompt_head import tool_tokens
+from memory_context.tools import tool_tokens
 from memory_context.transcript import HistoryFolded, PartsCompacted
 
 from ..context.steps import add_step

@@ -14,8 +14,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.policy import ArchivePolicy
-from memory_context.tools import MemoryTool, MemoryWorkbench
-from memory_context.tools.prompt_head import tool_tokens
+from memory_context.tools import MemoryTool, MemoryWorkbench, tool_tokens
 from memory_context.transcript import Offered
 
 from ..context.steps import add_step
