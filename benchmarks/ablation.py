@@ -41,7 +41,7 @@ __all__ = ["BASELINE", "VARIANTS", "Variant", "measure_ablation", "print_ablatio
 
 BASELINE = "everything on"
 _COMPACTION = "memory_context.compaction"
-_INDEXING = "memory_context.store.search.indexer.Indexer.nudge"
+_INDEXING = "memory_context.store.jobs.Jobs.wake"
 
 
 @dataclass(frozen=True)

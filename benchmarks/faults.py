@@ -53,7 +53,7 @@ _WRITTEN = (
     "agent_memory_events",
     "agent_sessions",
     "recent_conversation_history",
-    "index_jobs",
+    "jobs",
     "ui_steps",
     "ui_threads",
 )

@@ -64,7 +64,7 @@ async def measure_storing(rounds: int, passages: int = PASSAGES) -> list[Measure
 @contextmanager
 def _background_off(store: MemoryStore) -> Iterator[None]:
     """Let the indexer sleep: what is stored waits for `flush_index`."""
-    with patch.object(store._indexer, "nudge", lambda user_id: None):
+    with patch.object(store.jobs, "wake", lambda user_id: None):
         yield
 
 
@@ -100,7 +100,7 @@ async def _index(
     report = await store.flush_index()
     seconds, cpu = time.perf_counter() - began, processor_seconds(url) - cpu_before
     assert not report.pending
-    assert not report.set_aside
+    assert not report.failed
     chunks = await _passages_of(url, user_id)
     what = f"items of {each} passage{'s' if each > 1 else ''}"
     return [

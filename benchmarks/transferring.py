@@ -124,7 +124,7 @@ async def _read(url: str, user: str) -> float:
 async def _store(url: str, items: int) -> float:
     """Return the seconds of storing as many items as new ones; the index waits, as it does after an import."""
     store = MemoryStore(url)
-    store._indexer.nudge = lambda user_id: None
+    store.jobs.wake = lambda user_id: None
     began = time.perf_counter()
     for start in range(0, items, _BATCH):
         numbers = range(start, min(start + _BATCH, items))

@@ -16,7 +16,7 @@ memory_context.meets(
 
 -- fragment: is_indexed(item)
 -- Whether an item's text is indexed.
-item.id NOT IN (SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done)
+item.id NOT IN (SELECT id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index')
 
 -- fragment: in_session(session_id)
 -- Whether a row is of the session or of one of its sub-agents, whose sessions begin with its name and a slash.

@@ -189,8 +189,8 @@ CREATE FUNCTION memory_context.hidden_contents(of_user text, reader_agent text, 
                     OR reader_agent = ANY(known.shared_with)
                 )
                 AND NOT EXISTS (
-                    SELECT FROM memory_context.index_jobs AS job
-                    WHERE job.user_id = of_user AND job.memory_id = known.id AND NOT job.is_text_done
+                    SELECT FROM memory_context.jobs AS job
+                    WHERE job.user_id = of_user AND job.id = known.id AND job.kind = 'index'
                 )
         )
 $$;
@@ -286,13 +286,13 @@ CREATE FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) RET
     FROM (SELECT known.user_id FROM memory_context.memory_users AS known LIMIT 2) AS found
 $$;
 
-CREATE FUNCTION memory_context.pending_users(after_user_id text, with_set_aside boolean, at_most integer) RETURNS SETOF text
+CREATE FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) RETURNS SETOF text
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT user_id FROM memory_context.memory_users
-    WHERE (pending_since IS NOT NULL OR has_set_aside)
-        AND (pending_since IS NOT NULL OR with_set_aside)
+    WHERE (pending_since IS NOT NULL OR has_failed_jobs)
+        AND (pending_since IS NOT NULL OR with_failed)
         AND user_id > after_user_id
     ORDER BY user_id LIMIT least(at_most, 1000)
 $$;
@@ -351,7 +351,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs_pending bigint, OUT jobs_set_aside bigint) RETURNS record
+CREATE FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -367,16 +367,16 @@ CREATE FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, 
         ),
         (SELECT count(*) FROM memory_context.agent_sessions WHERE deleted_at IS NULL),
         (SELECT count(*) FROM memory_context.recent_conversation_history),
-        job.pending, job.set_aside
-    FROM
         (
-            SELECT count(*) AS items, count(*) FILTER (WHERE NOT is_active) AS forgotten
-            FROM memory_context.agent_memories
-        ) AS item,
-        (
-            SELECT count(*) FILTER (WHERE NOT is_set_aside) AS pending, count(*) FILTER (WHERE is_set_aside) AS set_aside
-            FROM memory_context.index_jobs
-        ) AS job
+            SELECT coalesce(jsonb_object_agg(job.kind, jsonb_build_object('pending', job.pending, 'failed', job.failed)), '{}')
+            FROM (
+                SELECT kind, count(*) FILTER (WHERE NOT is_failed) AS pending, count(*) FILTER (WHERE is_failed) AS failed
+                FROM memory_context.jobs GROUP BY kind
+            ) AS job
+        )
+    FROM (
+        SELECT count(*) AS items, count(*) FILTER (WHERE NOT is_active) AS forgotten FROM memory_context.agent_memories
+    ) AS item
 $$;
 
 CREATE FUNCTION memory_context.store_memory(of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text, its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean) RETURNS record
@@ -399,7 +399,8 @@ BEGIN
     RETURNING id, memory_key INTO stored_id, stored_key;
     is_new := FOUND;
     IF is_new THEN
-        INSERT INTO memory_context.index_jobs (user_id, memory_id) VALUES (of_user, stored_id);
+        INSERT INTO memory_context.jobs (user_id, kind, id, payload)
+        VALUES (of_user, 'index', stored_id, jsonb_build_object('bytes', its_bytes));
         RETURN;
     END IF;
     UPDATE memory_context.agent_memories AS memory
@@ -444,7 +445,7 @@ BEGIN
                 USING ERRCODE = '23M01';
         END IF;
         INSERT INTO memory_context.memory_users AS known (user_id) VALUES (of_user)
-        ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_set_aside = known.has_set_aside WHERE false;
+        ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_failed_jobs = known.has_failed_jobs WHERE false;
     END IF;
 END
 $$;
@@ -581,20 +582,6 @@ COMMENT ON COLUMN memory_context.agent_sessions.message_count IS 'messages in it
 COMMENT ON COLUMN memory_context.agent_sessions.chat_count IS 'chat messages, as a person sees them';
 COMMENT ON COLUMN memory_context.agent_sessions.deleted_at IS 'of a tombstone: whoever still archives in it is refused';
 
-CREATE TABLE memory_context.index_jobs (
-    user_id text NOT NULL COLLATE pg_catalog."C",
-    memory_id bigint NOT NULL,
-    is_text_done boolean DEFAULT false NOT NULL,
-    attempts integer DEFAULT 0 NOT NULL,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    claim uuid,
-    is_set_aside boolean DEFAULT false NOT NULL,
-    last_error text
-);
-COMMENT ON COLUMN memory_context.index_jobs.is_text_done IS 'passages and terms are there, only embeddings are missing';
-COMMENT ON COLUMN memory_context.index_jobs.due_at IS 'not before; a claim moves it to the end of its lease';
-COMMENT ON COLUMN memory_context.index_jobs.claim IS 'of the worker that has the lease; only it may finish the job';
-
 CREATE TABLE memory_context.installation (
     is_only boolean DEFAULT true NOT NULL,
     export_key bytea NOT NULL,
@@ -603,13 +590,41 @@ CREATE TABLE memory_context.installation (
 );
 COMMENT ON TABLE memory_context.installation IS 'one row, which only the owner reads';
 
+CREATE TABLE memory_context.jobs (
+    user_id text NOT NULL COLLATE pg_catalog."C",
+    id bigint NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    claim uuid,
+    is_failed boolean DEFAULT false NOT NULL,
+    last_error text,
+    CONSTRAINT jobs_lengths CHECK (((octet_length(user_id) <= 512) AND ((octet_length(kind) >= 1) AND (octet_length(kind) <= 64)))),
+    CONSTRAINT jobs_user_id_named CHECK ((user_id <> ''::text))
+);
+COMMENT ON COLUMN memory_context.jobs.kind IS 'index: passages and terms of an item are missing; embed: only embeddings are; others are registered by the application';
+COMMENT ON COLUMN memory_context.jobs.payload IS 'what the handler needs; "bytes" bounds how many jobs one claim takes';
+COMMENT ON COLUMN memory_context.jobs.due_at IS 'not before; a claim moves it to the end of its lease';
+COMMENT ON COLUMN memory_context.jobs.claim IS 'of the worker that has the lease; only it may finish the job';
+COMMENT ON COLUMN memory_context.jobs.is_failed IS 'a dead letter: tried too often, and not again by itself';
+
+ALTER TABLE memory_context.jobs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME memory_context.jobs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE memory_context.memory_users (
     user_id text NOT NULL COLLATE pg_catalog."C",
     pending_since timestamp with time zone,
-    has_set_aside boolean DEFAULT false NOT NULL,
+    has_failed_jobs boolean DEFAULT false NOT NULL,
     CONSTRAINT memory_users_user_id_named CHECK ((user_id <> ''::text))
 );
-COMMENT ON COLUMN memory_context.memory_users.has_set_aside IS 'something could not be indexed, when nothing else was left to do';
+COMMENT ON COLUMN memory_context.memory_users.has_failed_jobs IS 'a job failed too often, when nothing else was left to do';
 
 CREATE TABLE memory_context.recent_conversation_history (
     user_id text NOT NULL COLLATE pg_catalog."C",
@@ -759,11 +774,11 @@ ALTER TABLE ONLY memory_context.agent_memory_terms
 ALTER TABLE ONLY memory_context.agent_sessions
     ADD CONSTRAINT agent_sessions_pkey PRIMARY KEY (user_id, session_id);
 
-ALTER TABLE ONLY memory_context.index_jobs
-    ADD CONSTRAINT index_jobs_pkey PRIMARY KEY (user_id, memory_id);
-
 ALTER TABLE ONLY memory_context.installation
     ADD CONSTRAINT installation_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY memory_context.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (user_id, id, kind);
 
 ALTER TABLE ONLY memory_context.memory_users
     ADD CONSTRAINT memory_users_pkey PRIMARY KEY (user_id);
@@ -802,7 +817,7 @@ CREATE INDEX agent_memory_events_session_order ON memory_context.agent_memory_ev
 
 CREATE INDEX agent_sessions_activity ON memory_context.agent_sessions USING btree (user_id, last_activity_at, session_id);
 
-CREATE INDEX memory_users_pending ON memory_context.memory_users USING btree (user_id) WHERE ((pending_since IS NOT NULL) OR has_set_aside);
+CREATE INDEX memory_users_pending ON memory_context.memory_users USING btree (user_id) WHERE ((pending_since IS NOT NULL) OR has_failed_jobs);
 
 CREATE INDEX recent_conversation_history_chat ON memory_context.recent_conversation_history USING btree (user_id, session_id, end_timestamp, start_timestamp) WHERE (kind = 'client'::text);
 
@@ -826,9 +841,6 @@ ALTER TABLE ONLY memory_context.agent_memory_chunks
 
 ALTER TABLE ONLY memory_context.agent_memory_embeddings
     ADD CONSTRAINT agent_memory_embeddings_chunk FOREIGN KEY (user_id, content_id, chunk_number) REFERENCES memory_context.agent_memory_chunks(user_id, content_id, chunk_number) ON DELETE CASCADE;
-
-ALTER TABLE ONLY memory_context.index_jobs
-    ADD CONSTRAINT index_jobs_item FOREIGN KEY (user_id, memory_id) REFERENCES memory_context.agent_memories(user_id, id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY memory_context.recent_conversation_history
     ADD CONSTRAINT recent_conversation_history_session FOREIGN KEY (user_id, session_id) REFERENCES memory_context.agent_sessions(user_id, session_id) ON DELETE CASCADE;
@@ -866,10 +878,10 @@ CREATE POLICY agent_memory_terms_own_rows ON memory_context.agent_memory_terms U
 ALTER TABLE memory_context.agent_sessions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY agent_sessions_own_rows ON memory_context.agent_sessions USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
 
-ALTER TABLE memory_context.index_jobs ENABLE ROW LEVEL SECURITY;
-CREATE POLICY index_jobs_own_rows ON memory_context.index_jobs USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
-
 ALTER TABLE memory_context.installation ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE memory_context.jobs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY jobs_own_rows ON memory_context.jobs USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
 
 ALTER TABLE memory_context.memory_users ENABLE ROW LEVEL SECURITY;
 CREATE POLICY memory_users_own_rows ON memory_context.memory_users USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
@@ -917,16 +929,16 @@ REVOKE ALL ON FUNCTION memory_context.meets(item memory_context.agent_memories, 
 GRANT ALL ON FUNCTION memory_context.meets(item memory_context.agent_memories, types text[], sources text[], all_tags text[], created_after timestamp with time zone, created_before timestamp with time zone, of_agent text, of_session text, linked_to text, linked_keys text[]) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.only_user(OUT users bigint, OUT user_id text) TO memory_context_app;
-REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_set_aside boolean, at_most integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_set_aside boolean, at_most integer) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.pending_users(after_user_id text, with_failed boolean, at_most integer) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.row_counts(names text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.row_counts(names text[]) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.sign_export(of_user text, file_sha256 bytea) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.store_content(of_user text, its_sha256 bytea, its_content text, its_content_raw bytea, its_bytes bigint) TO memory_context_app;
-REVOKE ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs_pending bigint, OUT jobs_set_aside bigint) FROM PUBLIC;
-GRANT ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs_pending bigint, OUT jobs_set_aside bigint) TO memory_context_app;
+REVOKE ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION memory_context.store_counts(OUT users bigint, OUT items bigint, OUT forgotten bigint, OUT passages bigint, OUT embeddings jsonb, OUT sessions bigint, OUT batches bigint, OUT jobs jsonb) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.store_memory(of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text, its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.store_memory(of_user text, its_key text, its_agent text, its_session text, its_type text, its_source text, its_origin text, its_summary text, its_bytes bigint, its_tokens bigint, its_sha256 bytea, its_tags text[], its_related_to text[], its_metadata jsonb, its_is_private boolean, OUT stored_key text, OUT is_new boolean) TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.touch_session(of_user text, its_session text, its_agent text, its_title text, title_is_final boolean, its_summary text) FROM PUBLIC;
@@ -941,7 +953,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_memory_names TO 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_memory_statistics TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_memory_terms TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.agent_sessions TO memory_context_app;
-GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.index_jobs TO memory_context_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.jobs TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.memory_users TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.recent_conversation_history TO memory_context_app;
 GRANT SELECT ON TABLE memory_context.schema_migrations TO memory_context_app;
@@ -955,4 +967,4 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 ));
 
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
-    (1, '0001_initial', '1cbf0afbe352fbfdbbd782dfaacbc6680a8072bd9182293cc7407bde3b3c13c5');
+    (1, '0001_initial', 'ece14a2c0143e4b6d4c20da37cea372390fddd3b5caf280d0e40f339e57b0e3f');

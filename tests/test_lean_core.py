@@ -50,7 +50,7 @@ async def test_store_without_embedder_searches_by_words_and_says_so_once(
             memory = AgentMemory(store, "alice")
             await memory.store("The harbour crane lifts 40 tons.", description="crane")
             report = await store.flush_index()
-            assert (report.pending, report.set_aside) == (0, 0)
+            assert (report.pending, report.failed) == (0, 0)
             (hit,) = await memory.search("crane")
             assert "harbour" in hit.passage
     assert sum("search goes by words alone" in one.message for one in caplog.records) == 1

@@ -233,11 +233,11 @@ def reindex(
         before = await store.admin.status()
         if embedder is None:
             _refuse_another_model(store, before.embeddings or ())
-        retried = await store.admin.retry_set_aside()
+        retried = await store.jobs.retry_failed()
         indexed, report = await _index_all(store, (before.jobs_pending or 0) + retried)
         with progress_bar("embedding passages") as show:
             embedded = 0 if chosen is None else await store.reindex(chosen, progress=show)
-        failures = await _failures(store) if report.set_aside else []
+        failures = await _failures(store) if report.failed else []
         if as_json:
             counts = {"retried": retried, "indexed": indexed, "embedded": embedded}
             print_json({**counts, **asdict(report), "failures": failures})
@@ -245,7 +245,7 @@ def reindex(
             _print_reindexed(retried, indexed, None if chosen is None else embedded, report)
             for one in failures:
                 say("{memory_key!r} of {user!r}: {error!r}".format(**one))
-        if report.pending or report.set_aside:
+        if report.pending or report.failed:
             raise typer.Exit(FAILED)
 
     run(work, url, chosen)
@@ -303,8 +303,8 @@ def _print_reindexed(retried: int, indexed: int, embedded: int | None, report: "
     left: list[str] = []
     if report.pending:
         left.append(f"{counted(report.pending, 'item')} not embedded yet, to be tried again later")
-    if report.set_aside:
-        left.append(f"{counted(report.set_aside, 'item')} cannot be indexed")
+    if report.failed:
+        left.append(f"{counted(report.failed, 'item')} cannot be indexed")
     print_fields(
         [
             ("indexed", counted(indexed, "item") + f", {retried:,} of them again" * bool(retried)),

@@ -102,8 +102,8 @@ def _counts(found: "StoreStatus") -> Iterator[tuple[str, str]]:
     if found.jobs_pending is not None:
         waiting = f"{counted(found.jobs_pending, 'item')} to do: memory-context reindex, or the next process does it"
         yield "index", waiting if found.jobs_pending else "up to date"
-    if found.jobs_set_aside:
-        yield "failed", _not_indexed(found.jobs_set_aside)
+    if found.jobs_failed:
+        yield "failed", _not_indexed(found.jobs_failed)
 
 
 def _keeper(keeper: "KeeperState") -> str:
@@ -206,8 +206,8 @@ def _store(url: str | None) -> Iterator[_Finding]:
     else:
         yield _Finding("server", "ok", f"Postgres {found.server_version}, pgvector {found.vector_version}")
     yield _schema(found)
-    if found.jobs_set_aside:
-        yield _Finding("index", "warning", _not_indexed(found.jobs_set_aside))
+    if found.jobs_failed:
+        yield _Finding("index", "warning", _not_indexed(found.jobs_failed))
     else:
         waiting = f"{counted(found.jobs_pending or 0, 'item')} to do: the next process does it"
         yield _Finding("index", "ok", waiting if found.jobs_pending else "up to date")

@@ -31,7 +31,7 @@ ProgressCallback = Callable[[int, int], None]
 """Called with the rows that are done and the rows there were at the beginning."""
 
 _ITEMS = load_queries("agent_memories")
-_USERS = load_queries("index")
+_JOBS = load_queries("jobs")
 _SESSIONS = load_queries("conversations")
 
 _LOCK = ("lock_jobs", "lock_contents")  # what others lock in this order too, before the items
@@ -161,10 +161,12 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
             tally.add(rows)
         results = await database.write(
             user_id,
+            Statement(_JOBS["delete_user_jobs"], params),
             Statement(_SESSIONS["lock_sessions"], params),
             *(Statement(table.statement("delete_all_rows"), params) for table in TABLES if table.has_tombstones),
             *deletions,  # in the order of those who store: the rows, then the list of users
-            Statement(_USERS["lock_user"], params),
+            Statement(_JOBS["lock_user"], params),
+            Statement(_JOBS["delete_user_jobs"], params),
             *deletions,
             *_statements(("delete_statistics", "delete_user", "select_ids"), params),
             *left,

@@ -1,94 +1,359 @@
-"""One event loop's share of the indexer's work: who has something waiting, and the task that looks after them.
+"""Jobs: work on a user's rows that is done later, by any process, written in the transaction that makes it necessary.
 
-Nothing here is shared between event loops, which may run in different threads.
+    pending ──claim──▶ leased ──handler returns──▶ deleted
+       ▲                 │ it raises: due later, each time twice as late
+       └─────────────────┴──▶ failed, with its last error, after `attempts_limit` attempts   (lease over: pending again)
+
+Promises: a job is written if and only if its transaction commits; any number of processes may work at once (SKIP
+LOCKED; only the holder of a lease finishes or fails a job); what a killed worker had claimed is done by another.
 """
 
 import asyncio
-import heapq
-import math
+import logging
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from memory_context.runtime import Background, Timer
+from memory_context.errors import MemoryContextError, StoreError, StoreUnavailableError
+from memory_context.outages import outages_of
+from memory_context.runtime import PerLoop
 
-__all__ = ["UserSchedule"]
+from .database import Database, every_user
+from .pool import Statement
+from .sql import load_queries
+from .user_schedule import UserSchedule
+
+__all__ = ["Claim", "FailedJob", "Job", "JobKind", "JobReport", "Jobs", "enqueue"]
+
+_QUERIES = load_queries("jobs")
+_PENDING_USER = load_queries("agent_memories")["upsert_pending_user"]
+_logger = logging.getLogger("memory_context")
+
+ATTEMPTS_LIMIT = 8
+LEASE_SECONDS = 180.0
+LONGEST_WAIT_SECONDS = 3600.0
+_GATHER_SECONDS = 0.05  # jobs that are written within it are claimed in one batch
+_RETRY_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+_RELEASE_SECONDS = 1.0
+_USERS_PER_PAGE = 1000
+_UNBOUNDED = 2**62
+_TOPIC = "background jobs"
 
 
-class UserSchedule:
-    """Users as they come due, and a task that exists as long as there are any.
-
-    Args:
-        look_after: Does what is due for a user; returns after how many seconds to look again, None for never.
+@dataclass(frozen=True)
+class Job:
+    """A claimed job.
 
     Attributes:
-        claims: Of batches in work in this event loop: claim and user.
-        broken_off: Claims of batches that ended otherwise: user, and whether they failed.
+        id: Of the job; of the item, for jobs that index items.
+        payload: What its handler needs to know.
+        attempts: How often it was claimed, this time included.
     """
 
-    def __init__(self, look_after: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
-        self.claims: dict[str, str] = {}
-        self.broken_off: dict[str, tuple[str, bool]] = {}
-        self._look_after = look_after
-        self._due: dict[str, float] = {}  # when to look, by the monotonic clock
-        self._queue: list[tuple[float, str]] = []  # a heap of the same; what was put forward is in it twice
-        self._wake = asyncio.Event()
-        self._task = Background[None]("memory_context indexer")
-        self._timer = Timer(self.start)
-        self._is_stopped = False
+    id: int
+    payload: Mapping[str, Any]
+    attempts: int
 
-    def put(self, user_id: str, seconds: float) -> None:
-        """Have this user looked after in so many seconds, or sooner if that was said before."""
-        due = time.monotonic() + seconds
-        if due < self._due.get(user_id, float("inf")):
-            self._due[user_id] = due
-            heapq.heappush(self._queue, (due, user_id))
-            self._wake.set()
 
-    def start(self) -> None:
-        """Look after the users from now on."""
-        self._is_stopped = False
-        self._task.start(self._work)
+@dataclass(frozen=True)
+class FailedJob:
+    """A dead letter: a job that is not tried again by itself.
 
-    def put_back(self, user_id: str, seconds: float) -> None:
-        """Put a user whose batch was broken off, and make sure that somebody looks.
+    Attributes:
+        kind: Its kind.
+        id: Its id.
+        payload: What its handler was told.
+        attempts: How often it was tried.
+        error: The last error.
+    """
 
-        By a timer, not by a task: whoever was cancelled may be the last of an event loop that is being closed.
+    kind: str
+    id: int
+    payload: Mapping[str, Any]
+    attempts: int
+    error: str
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """Jobs that a flush left.
+
+    Attributes:
+        pending: Will be tried again.
+        failed: Failed too often.
+    """
+
+    pending: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """A kind of job.
+
+    Attributes:
+        name: In the table; at most 64 bytes.
+        handle: Does the jobs of a claim. Those it neither finished nor failed are finished when it returns, and failed
+            when it raises; after `StoreUnavailableError` they are claimed again later. Jobs may be done twice.
+        attempts_limit: After so many attempts a job is failed; None: it is tried for ever.
+        batch_jobs: At most so many in one claim. A job that was begun before is claimed alone, so that one that kills
+            its worker takes no other with it.
+        batch_bytes: A claim takes no further job once the `bytes` in its payloads add up to this much.
+    """
+
+    name: str
+    handle: Callable[["Claim"], Awaitable[None]]
+    attempts_limit: int | None = ATTEMPTS_LIMIT
+    batch_jobs: int = 1
+    batch_bytes: int = _UNBOUNDED
+
+
+def enqueue(
+    user_id: str, kind: str, payload: Mapping[str, Any] | None = None, *, delay_seconds: float = 0.0
+) -> list[Statement]:
+    """Return the statements that write a job, to come last in the transaction that makes it necessary."""
+    params = {
+        "user_id": user_id,
+        "kind": kind,
+        "payload": dict(payload or {}),
+        "delay_seconds": delay_seconds,
+    }
+    return [Statement(_QUERIES["insert_job"], params), Statement(_PENDING_USER, params)]
+
+
+@dataclass
+class Claim:
+    """The lease of some jobs of one user and kind.
+
+    Attributes:
+        database: Where the jobs are.
+        user_id: Whose jobs.
+        kind: Their kind.
+        shared: Values that a handler keeps from one claim to the next while it works through a user's jobs.
+        id: Names the lease; `params` holds it with the user.
+        jobs: The jobs.
+    """
+
+    database: Database
+    user_id: str
+    kind: JobKind
+    shared: dict[str, Any]
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    jobs: Sequence[Job] = ()
+    _open: set[int] = field(default_factory=set[int])
+    _ends: float = 0.0
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of statements that act as the holder of this lease."""
+        return {"user_id": self.user_id, "claim": self.id}
+
+    async def take(self) -> int:
+        """Claim what is due; return how many jobs were taken from the queue, those failed for good included."""
+        self._ends = time.monotonic() + LEASE_SECONDS
+        rows = await self._write(
+            "claim_jobs",
+            kind=self.kind.name,
+            limit=self.kind.batch_jobs,
+            bytes_limit=self.kind.batch_bytes,
+            attempts_limit=self.kind.attempts_limit,
+            lease_seconds=LEASE_SECONDS,
+        )
+        taken = sorted((row for row in rows if not row["is_failed"]), key=lambda row: row["id"])
+        self.jobs = [Job(row["id"], row["payload"], row["attempts"]) for row in taken]
+        self._open = {job.id for job in self.jobs}
+        return len(rows)
+
+    async def keep(self, seconds: float) -> None:
+        """Renew the lease if it could end within so many seconds."""
+        now = time.monotonic()
+        if self._ends - now < seconds:
+            await self._write("update_jobs_renewed", lease_seconds=LEASE_SECONDS)
+            self._ends = now + LEASE_SECONDS
+
+    async def finish(self, ids: Collection[int]) -> None:
+        """Delete jobs that are done."""
+        if ids:
+            await self._write("delete_jobs", ids=list(ids))
+            self._open -= set(ids)
+
+    async def fail(self, ids: Collection[int], error: Exception) -> None:
+        """Have jobs tried later, each time twice as late; those that were tried too often not again."""
+        await self._write(
+            "update_jobs_failed",
+            ids=list(ids),
+            error=f"{type(error).__name__}: {error}"[:1000],
+            kind=self.kind.name,
+            longest_wait_seconds=LONGEST_WAIT_SECONDS,
+            attempts_limit=self.kind.attempts_limit,
+        )
+        self._open -= set(ids)
+
+    async def work(self) -> None:
+        """Have the handler do the jobs."""
+        try:
+            await self.kind.handle(self)
+        except StoreUnavailableError:
+            raise
+        except Exception as error:
+            _logger.warning("%d jobs of kind %s are tried again later: %s", len(self._open), self.kind.name, error)
+            await self.fail(self._open, error)
+        else:
+            await self.finish(self._open)
+
+    async def _write(self, name: str, **params: Any) -> list[dict[str, Any]]:
+        statement = Statement(_QUERIES[name], {**self.params, **params})
+        (rows,) = await self.database.write(self.user_id, statement, kind="batch")
+        return rows
+
+
+class Jobs:
+    """The jobs of one database, and the background that does them in each event loop.
+
+    Args:
+        database: Where they are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._kinds: dict[str, JobKind] = {}
+        self._users = PerLoop(lambda: UserSchedule(self._look_after), UserSchedule.adopt)
+        self._outages = outages_of(database)
+
+    def register(self, kind: JobKind) -> None:
+        """Do jobs of this kind from now on; those of other kinds are left to processes that know them."""
+        self._kinds[kind.name] = kind
+
+    def wake(self, user_id: str) -> None:
+        """Have the background look at this user soon; costs the caller nothing."""
+        here = self._users.here()
+        here.put(user_id, _GATHER_SECONDS)
+        here.start()
+
+    async def wake_all(self) -> None:
+        """Have the background look at all users with pending jobs, such as those that other processes left."""
+        async for user_id in self._pending_users(with_failed=False):
+            self.wake(user_id)
+
+    async def flush(
+        self, kinds: Sequence[str] | None = None, progress: Callable[[int], None] | None = None
+    ) -> JobReport:
+        """Do everything that is due, of all users, and wait for what other workers have in hand.
+
+        Args:
+            kinds: Only jobs of these kinds; None for all that are registered.
+            progress: Called with the number of jobs in each batch, once it is done.
+
+        Raises:
+            StoreError: The database failed; what is not done stays due.
         """
-        self.put(user_id, seconds)
-        if not self._is_stopped and self._task.running() is None:
-            self._timer.plan(seconds)
+        pending = failed = 0
+        async for user_id in self._pending_users(with_failed=True):
+            while True:
+                await self._drain(user_id, kinds, progress)
+                counts = await self._counts(user_id, kinds)
+                if not counts["due"] and not counts["claimed"]:
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+            pending += counts["waiting"]
+            failed += counts["failed"]
+        return JobReport(pending, failed)
 
-    def adopt(self, ended: "UserSchedule") -> None:
-        """Take over from an event loop that was closed."""
-        self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
-        for user_id in ended._due:
-            self.put(user_id, 0)
+    async def failures(self, user_id: str, limit: int = 50) -> list[FailedJob]:
+        """Return the jobs of a user that failed too often."""
+        params = {"user_id": user_id, "limit": limit}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_jobs"], params))
+        return [FailedJob(row["kind"], row["id"], row["payload"], row["attempts"], row["last_error"]) for row in rows]
+
+    async def retry_failed(self) -> int:
+        """Have failed jobs of all users tried again, as if for the first time; return how many those are.
+
+        Raises:
+            StoreError: The database failed, or the login may not list the users.
+        """
+        retried = 0
+        async for user_id in every_user(self._database):
+            params = {"user_id": user_id}
+            retry = Statement(_QUERIES["update_jobs_retried"], params)
+            rows, _ = await self._database.write(user_id, retry, Statement(_PENDING_USER, params), kind="batch")
+            retried += len(rows)
+        return retried
 
     async def stop(self) -> None:
-        """End the task, whatever it is at; what it was doing counts as broken off."""
-        self._is_stopped = True
-        self._timer.cancel()
-        await self._task.stop(math.inf)
-        while self.claims:
-            claim, user_id = self.claims.popitem()
-            self.broken_off[claim] = (user_id, False)
+        """Stop the background of this event loop, and give back what it had claimed."""
+        await self._users.here().stop()
+        try:
+            await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
+        except (StoreError, asyncio.TimeoutError) as error:
+            _logger.debug("what was claimed is free when its lease ends: %s", error)
 
-    async def _work(self) -> None:
-        """Look after users as they come due, until nothing waits."""
-        while self._queue:
-            due, user_id = self._queue[0]
-            wait = due - time.monotonic()
-            if self._due.get(user_id) == due and wait > 0:
-                self._wake.clear()
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), wait)
-                continue
-            heapq.heappop(self._queue)
-            if self._due.get(user_id) != due:  # was put forward
-                continue
-            del self._due[user_id]
-            seconds = await self._look_after(user_id)
-            if seconds is not None:
-                self.put(user_id, seconds)
+    # --- the background
+
+    async def _look_after(self, user_id: str) -> float | None:
+        """Do what is due for a user; return the seconds until more is, None if nothing is left."""
+        try:
+            await self._drain(user_id)
+            due_in_seconds = (await self._counts(user_id))["due_in_seconds"]
+            self._outages.worked(_TOPIC)
+            return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
+        except MemoryContextError as error:  # callers that store or search meet it themselves; nothing is lost here
+            self._outages.failed(_TOPIC, "background jobs go on later: %s", error, level=logging.INFO)
+        except Exception:  # whatever it is, the next user's jobs are done
+            _logger.exception("background jobs go on later")
+        return _RETRY_SECONDS
+
+    async def _drain(
+        self, user_id: str, kinds: Sequence[str] | None = None, progress: Callable[[int], None] | None = None
+    ) -> None:
+        await self._release()
+        shared: dict[str, Any] = {}
+        for kind in [self._kinds[name] for name in kinds or self._kinds]:
+            while done := await self._do_batch(Claim(self._database, user_id, kind, shared)):
+                if progress is not None:
+                    progress(done)
+        params = {"user_id": user_id}
+        statements = [Statement(_QUERIES[name], params) for name in ("lock_user", "update_user_not_pending")]
+        await self._database.write(user_id, *statements, kind="batch")
+
+    async def _do_batch(self, claim: Claim) -> int:
+        """Claim some jobs and do them; return how many, 0 if none was due."""
+        here = self._users.here()
+        here.claims[claim.id] = claim.user_id
+        try:
+            taken = await claim.take()
+            if claim.jobs:
+                await claim.work()
+            return taken
+        except BaseException as error:
+            here.broken_off[claim.id] = (claim.user_id, isinstance(error, Exception))
+            here.put_back(claim.user_id, _RETRY_SECONDS)
+            raise
+        finally:
+            here.claims.pop(claim.id, None)
+
+    async def _release(self) -> None:
+        """Give back the claims of batches that were broken off."""
+        broken_off = self._users.here().broken_off
+        for claim, (user_id, was_failing) in list(broken_off.items()):
+            params = {"user_id": user_id, "claim": claim, "attempts_not_counted": int(not was_failing)}
+            await self._database.write(user_id, Statement(_QUERIES["update_jobs_released"], params), kind="batch")
+            broken_off.pop(claim, None)
+
+    async def _pending_users(self, *, with_failed: bool) -> AsyncIterator[str]:
+        after = ""
+        while True:
+            params = {"after": after, "limit": _USERS_PER_PAGE, "with_failed": with_failed}
+            (rows,) = await self._database.read(None, Statement(_QUERIES["select_pending_users"], params), kind="batch")
+            for row in rows:
+                yield row["user_id"]
+            if len(rows) < _USERS_PER_PAGE:
+                return
+            after = rows[-1]["user_id"]
+
+    async def _counts(self, user_id: str, kinds: Sequence[str] | None = None) -> dict[str, Any]:
+        params = {"user_id": user_id, "kinds": list(kinds or self._kinds)}
+        ((counts,),) = await self._database.read(user_id, Statement(_QUERIES["fetch_job_counts"], params), kind="batch")
+        return counts

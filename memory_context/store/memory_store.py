@@ -25,6 +25,7 @@ from .events import EventLog
 from .forget import ProgressCallback, erase_user, forget_memories
 from .item_store import insert_memories, share_memory, update_model_summary
 from .items import NewMemory, ReadScope, StoredMemory, Whereabouts
+from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
 from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
@@ -56,6 +57,7 @@ class MemoryStore:
         lookups: What memory tools answered from this store.
         unwritten: What contexts have buffered; `close` writes it.
         events: What happened to items, on its way into the audit trail.
+        jobs: What is done later, and in the background.
         conversations: What was said in sessions.
         threads: What a user interface showed of them.
         user_stats: What each user has.
@@ -86,7 +88,8 @@ class MemoryStore:
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self.unwritten = Unwritten(self._stop, self._database.started)
-        self._indexer = Indexer(self._database, embedder, masks_credentials=mask_credentials)
+        self.jobs = Jobs(self._database)
+        self._indexer = Indexer(self._database, self.jobs, embedder, masks_credentials=mask_credentials)
         self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events)
         self.threads = ThreadStore(self._database, self.conversations)
@@ -142,7 +145,7 @@ class MemoryStore:
             SchemaError: A person has to do something first; says what.
         """
         await self._database.ready(is_patient=True)
-        await self._indexer.look_around()
+        await self.jobs.wake_all()
 
     async def close(self, *, write_seconds: float = WRITE_SECONDS) -> None:
         """Write what the contexts of this event loop buffered, 5 s at most, and close its connections.
@@ -155,7 +158,7 @@ class MemoryStore:
     async def _stop(self) -> None:
         await self.events.stop()
         await self._search.stop()
-        await self._indexer.stop()
+        await self.jobs.stop()
         self._database.close()
 
     def join(self, owner: object) -> None:
@@ -201,7 +204,7 @@ class MemoryStore:
         stored = await insert_memories(self._database, user_id, memories)
         self._stored_transactions += 1
         if stored.is_new:
-            self._indexer.nudge(user_id)
+            self.jobs.wake(user_id)
         return stored.keys
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> StoredMemory | None:

@@ -17,7 +17,7 @@ SELECT stored_key AS memory_key, is_new FROM memory_context.store_memory(
 -- Tell maintenance that this user has something waiting. After the items: who waits for this row then holds all of its
 -- items already, so that nobody waits for each other.
 INSERT INTO memory_context.memory_users AS waiting (user_id, pending_since)
-SELECT %(user_id)s, now() WHERE EXISTS (SELECT FROM memory_context.index_jobs WHERE user_id = %(user_id)s)
+SELECT %(user_id)s, now() WHERE EXISTS (SELECT FROM memory_context.jobs WHERE user_id = %(user_id)s)
 ON CONFLICT ON CONSTRAINT memory_users_pkey
 DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
 
@@ -32,9 +32,9 @@ WHERE user_id = %(user_id)s
 
 -- name: lock_jobs :exec
 -- Wait for whoever is indexing these items, before anything else of them is locked: the indexer locks in this order too.
-SELECT FROM memory_context.index_jobs
-WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[])
-ORDER BY memory_id
+SELECT FROM memory_context.jobs
+WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[]) AND kind IN ('index', 'embed')
+ORDER BY id
 FOR UPDATE;
 
 -- name: lock_contents :exec
@@ -85,8 +85,8 @@ WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
 
 -- name: delete_index_jobs :exec
 -- What was to be indexed of them.
-DELETE FROM memory_context.index_jobs
-WHERE user_id = %(user_id)s AND memory_id = ANY(%(memory_ids)s::bigint[]);
+DELETE FROM memory_context.jobs
+WHERE user_id = %(user_id)s AND id = ANY(%(memory_ids)s::bigint[]) AND kind IN ('index', 'embed');
 
 -- name: select_ids :many
 -- A batch of the items of a user, forgotten ones included: what is to be erased.

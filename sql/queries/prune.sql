@@ -30,8 +30,8 @@ WITH {active_sessions()}, prunable AS (
         AND item.last_used_at < %(cutoff)s
         AND {is_of_no_active_session(item)}
 ), no_jobs AS (
-    DELETE FROM memory_context.index_jobs
-    WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)
+    DELETE FROM memory_context.jobs
+    WHERE user_id = %(user_id)s AND kind IN ('index', 'embed') AND id IN (SELECT id FROM prunable)
 ), no_names AS (
     DELETE FROM memory_context.agent_memory_names
     WHERE user_id = %(user_id)s AND memory_id IN (SELECT id FROM prunable)

@@ -178,8 +178,8 @@ LEFT JOIN LATERAL (
         WHERE chunk.user_id = %(user_id)s
             AND chunk.content_id = previous.content_id
             AND NOT EXISTS (
-                SELECT FROM memory_context.index_jobs AS job
-                WHERE job.user_id = %(user_id)s AND job.memory_id = previous.id AND NOT job.is_text_done
+                SELECT FROM memory_context.jobs AS job
+                WHERE job.user_id = %(user_id)s AND job.id = previous.id AND job.kind = 'index'
             )
     ) AS chunk_number
     FROM memory_context.agent_memories AS previous
@@ -194,8 +194,8 @@ LEFT JOIN LATERAL (
 ) AS before ON chosen.chunk_number = 0
 LEFT JOIN LATERAL (
     SELECT CASE WHEN NOT EXISTS (
-        SELECT FROM memory_context.index_jobs AS job
-        WHERE job.user_id = %(user_id)s AND job.memory_id = next.id AND NOT job.is_text_done
+        SELECT FROM memory_context.jobs AS job
+        WHERE job.user_id = %(user_id)s AND job.id = next.id AND job.kind = 'index'
     ) THEN next.content_id END AS content_id
     FROM memory_context.agent_memories AS next
     WHERE next.user_id = %(user_id)s
@@ -280,7 +280,7 @@ JOIN LATERAL (
 -- behind that, in so many bytes of contents. First come those whose names match a pattern; an item is left out whose content
 -- another one shows. Chosen first, so that no content is read only to be sorted.
 WITH pending AS MATERIALIZED (
-    SELECT memory_id FROM memory_context.index_jobs WHERE user_id = %(user_id)s AND NOT is_text_done
+    SELECT id AS memory_id FROM memory_context.jobs WHERE user_id = %(user_id)s AND kind = 'index'
 ), chosen AS (
     SELECT
         item.id,

@@ -20,7 +20,7 @@ RETURNING metadata, created_at;
 -- Put a user on the list of users. The row is locked even if it is there: whoever erases the user waits.
 INSERT INTO memory_context.memory_users AS known (user_id)
 VALUES (%(user_id)s)
-ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_set_aside = known.has_set_aside WHERE false;
+ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_failed_jobs = known.has_failed_jobs WHERE false;
 
 -- name: insert_thread :exec
 -- Make a thread, unless somebody has one of this id, and put the user of a new one on the list of users. Any conflict is
@@ -33,7 +33,7 @@ WITH made AS (
 )
 INSERT INTO memory_context.memory_users AS known (user_id)
 SELECT user_id FROM made
-ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_set_aside = known.has_set_aside WHERE false;
+ON CONFLICT ON CONSTRAINT memory_users_pkey DO UPDATE SET has_failed_jobs = known.has_failed_jobs WHERE false;
 
 -- name: update_thread :many
 -- Change what is given of a thread; of its metadata, key by key. Nothing if it is somebody else's or was deleted.

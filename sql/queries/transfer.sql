@@ -164,9 +164,10 @@ WITH stored AS (
         ON content.user_id = %(user_id)s AND content.content_sha256 = decode(given.content_sha256, 'hex')
     ORDER BY given.place
     ON CONFLICT DO NOTHING
-    RETURNING id, is_active
+    RETURNING id, is_active, content_bytes
 ), jobs AS (
-    INSERT INTO memory_context.index_jobs (user_id, memory_id) SELECT %(user_id)s, id FROM stored WHERE is_active
+    INSERT INTO memory_context.jobs (user_id, kind, id, payload)
+    SELECT %(user_id)s, 'index', id, jsonb_build_object('bytes', content_bytes) FROM stored WHERE is_active
 )
 SELECT count(*) AS stored FROM stored;
 

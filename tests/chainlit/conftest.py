@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from memory_context.store import MemoryStore
-from memory_context.store.search import indexer
 from tests.embeddings.fakes import FakeEmbedder
 
 _folder = tempfile.TemporaryDirectory(prefix="mc-chainlit-")
@@ -58,7 +57,7 @@ __all__ = [
 @pytest.fixture
 async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
     """An open store of an empty database that indexes nothing."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         yield store
 

@@ -38,7 +38,7 @@ def store_items(url: str, user: str, *texts: str, embedder: Any = None) -> None:
 
     async def store() -> None:
         store = MemoryStore(url, embedder)
-        store._indexer.nudge = lambda user_id: None  # type: ignore[method-assign]
+        store.jobs.wake = lambda user_id: None  # type: ignore[method-assign]
         await store.insert_memories(user, [NewMemory(f"k{n}", text, "", 1, "custom") for n, text in enumerate(texts)])
         await store.close()
 
@@ -108,7 +108,7 @@ def test_status_looks_at_a_newer_schema_as_far_as_it_goes(run: Run, database_url
     ended, out, _ = run("status", "--url", database_url)
     assert ended == 0
     assert f"schema      99, this memory-context knows {len(NAMES)}: upgrade it" in out
-    server.execute("ALTER TABLE memory_context.index_jobs DROP COLUMN is_set_aside", database_of(database_url))
+    server.execute("ALTER TABLE memory_context.jobs DROP COLUMN is_failed", database_of(database_url))
     assert "rows     not counted, with this schema" in run("status", "--url", database_url)[1]
 
 
@@ -307,7 +307,7 @@ def test_reindex_does_what_waits_and_tries_again_what_failed(run: Run, database_
     for user in ("alice", "bob"):
         store_items(database_url, user, "the harbour at dawn", "the harbour at dusk")
     database = database_of(database_url)
-    server.execute("UPDATE memory_context.index_jobs SET is_set_aside = true, attempts = 9, last_error = 'x'", database)
+    server.execute("UPDATE memory_context.jobs SET is_failed = true, attempts = 9, last_error = 'x'", database)
     ended, out, err = run("reindex", "--url", database_url, "--json")
     assert (ended, err) == (0, "")
     assert json.loads(out) | {"embedded": 0} == {
@@ -315,7 +315,7 @@ def test_reindex_does_what_waits_and_tries_again_what_failed(run: Run, database_
         "indexed": 4,
         "embedded": 0,
         "pending": 0,
-        "set_aside": 0,
+        "failed": 0,
         "failures": [],
     }
     assert server.execute("SELECT count(*) FROM memory_context.agent_memory_embeddings", database) == [(4,)]
@@ -349,10 +349,8 @@ def test_reindex_says_what_could_not_be_indexed(run: Run, database_url: str, mon
     def fails(*_: Any) -> Any:
         raise ValueError("cannot be read")
 
-    from memory_context.store.search import indexer
-
-    monkeypatch.setattr(indexer, "index_claimed", fails)
-    monkeypatch.setattr(indexer, "ATTEMPTS_LIMIT", 1)
+    monkeypatch.setattr("memory_context.store.search.indexer.index_claimed", fails)
+    monkeypatch.setattr("memory_context.store.search.indexer.ATTEMPTS_LIMIT", 1)
     store_items(database_url, "alice", "odd")
     ended, out, err = run("reindex", "--url", database_url)
     assert (ended, out.splitlines()[-1]) == (1, "index     1 item cannot be indexed")

@@ -8,7 +8,6 @@ from autogen_core.models import UserMessage
 
 from memory_context import AgentMemory, ItemDamagedError, MemoryContext, MemoryStore
 from memory_context.store import MemoryCriteria, NewMemory
-from memory_context.store.search.indexer import Indexer
 from memory_context.store.search.passages import _UNINDEXED_CHARACTERS
 
 from ..conftest import Server, database_of
@@ -97,7 +96,7 @@ async def test_search_shows_no_damaged_passage(
     is_indexed: bool,
 ):
     """Whether it was cut for the index or is the beginning of what is not indexed; other items are still found."""
-    monkeypatch.setattr(Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     memory = AgentMemory(store, "alice", "coder", "s")
     bad = await memory.store(GOOD + " and more" * 900, source="notes")
     raw = await memory.store("vault of \0 7" + " and more" * 900, source="notes")

@@ -12,7 +12,7 @@ from tests.embeddings.fakes import FakeEmbedder
 
 TABLES = (
     *("agent_memory_contents", "agent_memory_names", "agent_memory_chunks", "agent_memory_terms"),
-    *("agent_memory_embeddings", "index_jobs"),
+    *("agent_memory_embeddings", "jobs"),
 )
 
 
@@ -61,7 +61,7 @@ async def test_a_forgotten_item_is_gone_and_says_when(
     for query in ("secret harbour", ref.key, "secret plan"):
         assert ref.key not in [hit.item.key for hit in await memory.search(query)]
     assert passages(server, database_url) == (1, 1)
-    assert rows_left(server, database_url)["index_jobs"] == 0
+    assert rows_left(server, database_url)["jobs"] == 0
     text = server.execute(
         """SELECT (SELECT string_agg(memory::text, '') FROM memory_context.agent_memories AS memory)
         || (SELECT string_agg(chunk::text, '') FROM memory_context.agent_memory_chunks AS chunk)

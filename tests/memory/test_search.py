@@ -304,7 +304,7 @@ async def test_an_item_stored_a_moment_ago_is_found_by_any_word_of_it(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ):
     """Before the indexer has run, wherever the word stands; with the lines that it stands in."""
-    monkeypatch.setattr("memory_context.store.search.indexer.Indexer.nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     memory = AgentMemory(store, "alice")
     words = ["Wanderer", "Prüfliste", "db_connection_7", "/srv/data/owls.csv", "handlers", "数据库"]
     lines = [f"{'plain filler text ' * 200}line {number}, {word} stands here" for number, word in enumerate(words)]
@@ -382,7 +382,7 @@ async def test_an_unindexed_item_in_the_midst_of_a_session_does_not_break_the_se
     content = middle.replace("id", "content_id", 1)
     for table in ("agent_memory_chunks", "agent_memory_terms"):
         server.execute(f"DELETE FROM memory_context.{table} WHERE content_id = {content}", name)
-    server.execute(f"INSERT INTO memory_context.index_jobs (user_id, memory_id) SELECT 'alice', {middle}", name)
+    server.execute(f"INSERT INTO memory_context.jobs (user_id, kind, id) SELECT 'alice', 'index', {middle}", name)
     assert set(await keys(talk, "harbour")) == {ref.key for ref in refs}
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
 from memory_context.store import IndexReport, NewMemory
-from memory_context.store.search import indexer
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -19,7 +18,7 @@ TABLES = ("agent_memory_contents", "agent_memory_chunks", "agent_memory_terms", 
 @pytest.fixture
 async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
     """An open store that indexes only when it is told."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         yield store
 

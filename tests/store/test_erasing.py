@@ -11,7 +11,6 @@ import pytest
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
 from memory_context.identifiers import SessionKey
 from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, tables
-from memory_context.store.search import indexer
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.store.test_sql import login_of
@@ -20,7 +19,7 @@ from tests.store.test_sql import login_of
 @pytest.fixture
 async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
     """An open store that indexes only when it is told."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         yield store
 
@@ -125,7 +124,7 @@ async def test_an_indexer_of_another_process_that_holds_a_claim_finds_it_gone(
     assert process.stdout is not None
     assert process.stdin is not None
     assert await process.stdout.readline() == b"embedding\n"
-    claimed = "SELECT count(*) FROM memory_context.index_jobs WHERE claim IS NOT NULL AND is_text_done"
+    claimed = "SELECT count(*) FROM memory_context.jobs WHERE claim IS NOT NULL AND kind = 'embed'"
     assert server.execute(claimed, database_of(database_url)) == [(3,)]
     assert await asyncio.wait_for(store.erase_user("alice"), 10) == 3
     assert set(rows_of(server, database_url, "alice").values()) == {0}

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from memory_context.embeddings import Purpose
 from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory
+from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, jobs
 from memory_context.store.search import embed, indexer, postings
 from memory_context.store.search.chunks import INDEXED_CHARACTERS
 from memory_context.store.search.indexer import IndexReport
@@ -31,7 +32,7 @@ from tests.embeddings.fakes import FakeEmbedder
 
 ANY = MemoryCriteria()
 on_one_database = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-MAKE_DUE = "UPDATE memory_context.index_jobs SET due_at = now(), claim = NULL WHERE NOT is_set_aside"
+MAKE_DUE = "UPDATE memory_context.jobs SET due_at = now(), claim = NULL WHERE NOT is_failed"
 
 
 def memory(key: str, content: str = "content", **others: Any) -> NewMemory:
@@ -52,7 +53,7 @@ class Database:
 
     def check(self, items: int, *, embedded: bool = True) -> None:
         """Assert that every item is indexed, once and whole."""
-        assert self.count("index_jobs") == 0
+        assert self.count("jobs") == 0
         assert self("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(items,)]
         assert self(
             """SELECT count(DISTINCT content_id) FROM (
@@ -128,11 +129,11 @@ async def test_what_was_stored_is_found_after_a_flush(store: MemoryStore, databa
 async def test_the_background_indexes_by_itself(store: MemoryStore, database: Database) -> None:
     """Soon, and without anybody asking."""
     await store.insert_memories("alice", [memory("a", "the harbour at dawn")])
-    await until(lambda: database.count("index_jobs") == 0)
+    await until(lambda: database.count("jobs") == 0)
     database.check(1)
     # and again, after it had nothing to do
     await store.insert_memories("bob", [memory("a", "of bob")])
-    await until(lambda: database.count("index_jobs") == 0)
+    await until(lambda: database.count("jobs") == 0)
     database.check(2)
     pending = "SELECT count(*) FROM memory_context.memory_users WHERE pending_since IS NOT NULL"
     await until(lambda: database(pending) == [(0,)])
@@ -270,7 +271,7 @@ async def test_two_stores_index_each_item_once(database_url: str, database: Data
 WORK = """
 import asyncio, os, signal, sys
 from memory_context.store import MemoryStore
-from memory_context.store.search import indexer
+from memory_context.store import jobs
 from tests.embeddings.fakes import FakeEmbedder
 url = os.environ["TEST_URL"]
 """
@@ -280,7 +281,7 @@ async def test_four_processes_index_each_item_once(
     database_url: str, database: Database, start_python: StartPython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All begin with the same list of what is to be done."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         for user in ("alice", "bob"):
             items = [memory(f"k{number}", f"item {number}\n" * (number % 5 * 200 + 1)) for number in range(100)]
@@ -299,7 +300,7 @@ async def test_four_processes_index_each_item_once(
     for process in processes:
         process.stdin.write(b"\n")
     for out, err in await asyncio.wait_for(asyncio.gather(*(process.communicate() for process in processes)), 60):
-        assert (out.decode(), err.decode()) == ("IndexReport(pending=0, set_aside=0)\n", "")
+        assert (out.decode(), err.decode()) == ("IndexReport(pending=0, failed=0)\n", "")
     database.check(200)
 
 
@@ -308,9 +309,9 @@ async def test_four_processes_index_each_item_once(
 KILLED = (
     WORK
     + """
-indexer.LEASE_SECONDS = 0.05
+jobs.LEASE_SECONDS = 0.05
 KILLS = 14
-TRACED = "indexer", "embed", "postings"
+TRACED = "store/pool", "store/jobs", "search/indexer", "search/embed", "search/postings"
 
 async def work():
     # not through `open`, so that all of it happens in one task
@@ -321,7 +322,7 @@ def run_child(last_line):
     lines = 0
     def trace(frame, event, argument):
         nonlocal lines
-        if not frame.f_code.co_filename.endswith(("store/pool.py", *(f"search/{name}.py" for name in TRACED))):
+        if not frame.f_code.co_filename.endswith(tuple(f"{name}.py" for name in TRACED)):
             return None
         if event == "line":
             lines += 1
@@ -353,7 +354,7 @@ async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
 ) -> None:
     """Killed at many places of its work: nothing is lost, doubled or counted twice."""
     with monkeypatch.context() as patch:
-        patch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+        patch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
         async with MemoryStore(database_url, embedder) as store:
             items = [memory(f"k{number}", f"item {number}\n" * (number % 4 * 150 + 1)) for number in range(150)]
             await store.insert_memories("alice", items)
@@ -361,15 +362,15 @@ async def test_what_killed_workers_had_in_hand_is_done_by_the_next(
     out, err = await asyncio.wait_for(process.communicate(), 90)
     assert process.returncode == 0, err.decode()
     assert int(out.split()[1]) >= 8
-    assert database.count("index_jobs") > 0
+    assert database.count("jobs") > 0
     # of the last one killed
-    database("UPDATE memory_context.index_jobs SET due_at = now()")
+    database("UPDATE memory_context.jobs SET due_at = now()")
     async with MemoryStore(database_url, embedder) as store:
         assert await store.flush_index() == IndexReport(0, 0)
     database.check(150)
 
 
-async def test_an_item_that_kills_its_workers_is_set_aside_and_takes_no_other_with_it(
+async def test_an_item_that_kills_its_workers_is_failed_and_takes_no_other_with_it(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that is never finished stands for a killed worker."""
@@ -378,31 +379,31 @@ async def test_an_item_that_kills_its_workers_is_set_aside_and_takes_no_other_wi
     class Killed(BaseException):
         pass
 
-    async def die(self: Any, jobs: Sequence[dict[str, Any]]) -> None:
-        claimed.append([job["memory_id"] for job in jobs])
-        if any(job["memory_key"] == "killer" for job in jobs):
+    async def die(self: Any, claim: jobs.Claim, rows: Sequence[dict[str, Any]]) -> None:
+        claimed.append([row["memory_id"] for row in rows])
+        if any(row["memory_key"] == "killer" for row in rows):
             raise Killed
-        await index_text(self, jobs)
+        await write_text(self, claim, rows)
 
-    index_text = indexer._Work._index_text
-    monkeypatch.setattr(indexer._Work, "_index_text", die)
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    write_text = indexer.Indexer._write_text
+    monkeypatch.setattr(indexer.Indexer, "_write_text", die)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         keys = ["a", "b", "killer", "c", "d"]
         await store.insert_memories("alice", [memory(key, f"words of {key}") for key in keys])
-    for _ in range(indexer.ATTEMPTS_LIMIT + 1):
+    for _ in range(jobs.ATTEMPTS_LIMIT + 1):
         store = MemoryStore(database_url, FakeEmbedder())  # another process
         try:
             await store.flush_index()
             break
         except Killed:
             store._database.close()
-            database("UPDATE memory_context.index_jobs SET due_at = now() WHERE NOT is_set_aside")
+            database("UPDATE memory_context.jobs SET due_at = now() WHERE NOT is_failed")
     assert await store.flush_index() == IndexReport(0, 1)
     assert await store.index_failures("alice") == [("killer", "its workers were killed")]
     assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(4,)]
     assert len(claimed[0]) == 5
-    assert all(len(jobs) == 1 for jobs in claimed[2:])
+    assert all(len(ids) == 1 for ids in claimed[2:])
     assert await keys_found(store, "words of killer", types=("custom",)) != []
     assert "killer" in await keys_found(store, "killer")
     await store.close()
@@ -444,7 +445,7 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
     """What is stored is found by its text, is tried again later each time, and embedded when one works."""
     monkeypatch.setattr(embed, "EMBED_SECONDS", 0.2)
     monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.2)
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, broken) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"harbour number{n}") for n in range(40)])
         waits = []
@@ -454,8 +455,8 @@ async def test_a_broken_embedder_delays_nothing_but_embeddings(
             assert len(broken.calls) - calls <= 3  # not once for each item
             assert (await keys_found(store, "number7"))[0] == "k7"
             rows = database(
-                """SELECT last_error, is_text_done, extract(epoch FROM due_at - now()), claim
-                FROM memory_context.index_jobs"""
+                """SELECT last_error, kind = 'embed', extract(epoch FROM due_at - now()), claim
+                FROM memory_context.jobs"""
             )
             assert all(says in error and done and claim is None for error, done, _, claim in rows)
             waits.append(min(wait for *_, wait, _ in rows))
@@ -474,11 +475,9 @@ async def test_waiting_grows_up_to_an_hour_and_no_further(store: MemoryStore, da
     await store.insert_memories("alice", [memory("a")])
     await store.flush_index()
     for attempts in (20, 2000, 2_000_000_000):
-        database(f"UPDATE memory_context.index_jobs SET attempts = {attempts}, due_at = now(), claim = NULL")
+        database(f"UPDATE memory_context.jobs SET attempts = {attempts}, due_at = now(), claim = NULL")
         assert await store.flush_index() == IndexReport(1, 0)
-        ((wait, aside),) = database(
-            "SELECT extract(epoch FROM due_at - now()), is_set_aside FROM memory_context.index_jobs"
-        )
+        ((wait, aside),) = database("SELECT extract(epoch FROM due_at - now()), is_failed FROM memory_context.jobs")
         assert 3500 < wait <= 3600
         assert aside is False
 
@@ -504,8 +503,8 @@ async def test_a_text_the_embedder_cannot_take_keeps_no_other_from_being_embedde
         )
         assert await store.flush_index() == IndexReport(len(poisoned), 0)
     rows = database(
-        """SELECT memory_key FROM memory_context.agent_memories JOIN memory_context.index_jobs ON id = memory_id
-        WHERE last_error LIKE '%cannot take it' AND is_text_done"""
+        """SELECT memory_key FROM memory_context.agent_memories JOIN memory_context.jobs USING (user_id, id)
+        WHERE last_error LIKE '%cannot take it' AND kind = 'embed'"""
     )
     assert {key for (key,) in rows} == {f"k{number:02}" for number in poisoned}
     assert database.count("agent_memory_embeddings") == 20 - len(poisoned)
@@ -516,7 +515,7 @@ async def test_what_was_embedded_before_a_failure_is_not_embedded_again(
 ) -> None:
     """A long item goes on where it was."""
     monkeypatch.setattr(embed, "EMBED_TEXTS", 4)
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     embedder = Choosy()
     async with MemoryStore(database_url, embedder) as store:
         content = "".join(f"part {number}\n" + "words\n" * 150 for number in range(12)) + "poison\n" * 200
@@ -550,7 +549,7 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
 ) -> None:
     """However often they are tried; and once more in the next outage."""
     caplog.set_level(logging.INFO, "memory_context")
-    monkeypatch.setattr(indexer, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(jobs, "_RETRY_SECONDS", 0.001)
     write, tries = store._database.write, asyncio.Semaphore(0)
 
     async def refuse(*_: Any, **__: Any) -> Any:
@@ -560,13 +559,13 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
     for outage in range(1, 3):
         await store.insert_memories("alice", [memory(f"k{outage}", f"harbour {outage}")])
         monkeypatch.setattr(store._database, "write", refuse)
-        store._indexer.nudge("alice")
+        store.jobs.wake("alice")
         for _ in range(4):
             await asyncio.wait_for(tries.acquire(), 10)
         monkeypatch.setattr(store._database, "write", write)
         await store.flush_index()
-        await until(lambda: database.count("index_jobs") == 0)
-        assert caplog.text.count("indexing goes on later: away") == outage
+        await until(lambda: database.count("jobs") == 0)
+        assert caplog.text.count("background jobs go on later: away") == outage
     store._indexer.embedder = FakeEmbedder(fail_with=RuntimeError("no power"))
     await store.insert_memories("alice", [memory("k3", "harbour 3")])
     for _ in range(3):
@@ -578,7 +577,7 @@ async def test_each_outage_of_store_and_embedder_is_logged_once_by_the_backgroun
 # --- texts that cannot be indexed
 
 
-async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
+async def test_a_text_that_cannot_be_indexed_is_failed_in_the_end(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are indexed at once; it is tried again, and still found by its first lines."""
@@ -590,11 +589,11 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
         return index_item(memory_id, content, names, **how)
 
     monkeypatch.setattr(postings, "index_item", picky)
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         contents = {f"k{n}": f"text {n}" + " poison" * (n == 4) for n in range(10)}
         await store.insert_memories("alice", [memory(key, content) for key, content in contents.items()])
-        for _ in range(indexer.ATTEMPTS_LIMIT - 1):
+        for _ in range(jobs.ATTEMPTS_LIMIT - 1):
             assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(1, 0)
             assert database("SELECT count(DISTINCT content_id) FROM memory_context.agent_memory_chunks") == [(9,)]
             assert await store.index_failures("alice") == []
@@ -603,11 +602,11 @@ async def test_a_text_that_cannot_be_indexed_is_set_aside_in_the_end(
             assert await asyncio.wait_for(store.flush_index(), 30) == IndexReport(0, 1)
         assert await store.index_failures("alice") == [("k4", "ValueError: cannot be cut")]
         assert await store.index_failures("bob") == []
-        assert database("SELECT pending_since, has_set_aside FROM memory_context.memory_users") == [(None, True)]
+        assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, True)]
         assert (await keys_found(store, "poison"))[0] == "k4"
         assert await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4") == ["k4"]
         assert await store.flush_index() == IndexReport(0, 0)
-    assert database("SELECT pending_since, has_set_aside FROM memory_context.memory_users") == [(None, False)]
+    assert database("SELECT pending_since, has_failed_jobs FROM memory_context.memory_users") == [(None, False)]
     database.check(9)
 
 
@@ -619,7 +618,7 @@ async def test_embeddings_of_a_model_without_room_for_its_index_wait(database_ur
         await store.insert_memories("alice", [memory("k", "the harbour at dawn")])
         assert await store.flush_index() == IndexReport(1, 0)
         assert await keys_found(store, "harbour") == ["k"]
-    ((error,),) = database("SELECT last_error FROM memory_context.index_jobs")
+    ((error,),) = database("SELECT last_error FROM memory_context.jobs")
     assert "there are 16 already" in str(error)
     assert "as the owner" in str(error)
     assert database.count("agent_memory_embeddings") == 0
@@ -651,7 +650,7 @@ async def test_a_batch_that_was_broken_off_is_done_at_once_by_the_next_flush(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its claim is given back, not waited for; being cancelled is no attempt."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     embedder = FakeEmbedder(wait_for=asyncio.Event())
     async with MemoryStore(database_url, embedder) as store:
         await store.insert_memories("alice", [memory("a"), memory("b", "other")])
@@ -672,7 +671,7 @@ async def test_close_gives_back_what_was_claimed(database_url: str, database: Da
     await store.insert_memories("alice", [memory(f"k{number}", f"text {number}") for number in range(30)])
     await until(lambda: embedder.calls != [])
     await store.close()
-    assert database("SELECT count(*), max(attempts) FROM memory_context.index_jobs WHERE claim IS NULL") == [(30, 0)]
+    assert database("SELECT count(*), max(attempts) FROM memory_context.jobs WHERE claim IS NULL") == [(30, 0)]
     async with MemoryStore(database_url, FakeEmbedder()) as other:
         assert await asyncio.wait_for(other.flush_index(), 20) == IndexReport(0, 0)
     database.check(30)
@@ -683,28 +682,28 @@ async def test_close_ends_the_background_at_once(database_url: str, database: Da
     store = MemoryStore(database_url, FakeEmbedder())
     await store.insert_memories("alice", [memory("a")])
     await store.close()
-    database("UPDATE memory_context.index_jobs SET claim = gen_random_uuid(), due_at = now() + interval '1 hour'")
+    database("UPDATE memory_context.jobs SET claim = gen_random_uuid(), due_at = now() + interval '1 hour'")
     for number in range(12):
         await store.insert_memories("bob", [memory(f"k{number}", f"text {number}")])
         for _ in range(number):
             await a_turn_of_the_loop()  # a few steps of the background
-        store._indexer.nudge("alice")
+        store.jobs.wake("alice")
         await asyncio.wait_for(store.close(), 5)
-    assert database("SELECT count(*) FROM memory_context.index_jobs WHERE user_id = 'alice'") == [(1,)]
+    assert database("SELECT count(*) FROM memory_context.jobs WHERE user_id = 'alice'") == [(1,)]
 
 
 async def test_open_takes_on_what_others_left(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the background, for all users, page by page."""
-    monkeypatch.setattr(indexer, "_USERS_PER_PAGE", 3)
+    monkeypatch.setattr(jobs, "_USERS_PER_PAGE", 3)
     with monkeypatch.context() as patch:
-        patch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+        patch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
         async with MemoryStore(database_url, FakeEmbedder()) as store:
             for number in range(10):
                 await store.insert_memories(f"user\x00{number}", [memory("a", f"of {number}")])
     async with MemoryStore(database_url, FakeEmbedder()):
-        await until(lambda: database.count("index_jobs") == 0)
+        await until(lambda: database.count("jobs") == 0)
     database.check(10)
 
 
@@ -712,8 +711,8 @@ async def test_flush_comes_to_every_user(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when many of them wait for something else."""
-    monkeypatch.setattr(indexer, "_USERS_PER_PAGE", 2)
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs, "_USERS_PER_PAGE", 2)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     async with MemoryStore(database_url, Choosy()) as store:
         for number in range(9):
             await store.insert_memories(f"user{number}", [memory("a", "poison" if number < 5 else "text")])
@@ -751,7 +750,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         for number in range(30):
             await store.insert_memories(name, [memory(f"k{number}", f"text {number} of {name}")])
             await store.insert_memories("both", [memory(f"{name}{number}", f"text {number} by {name}")])
-            most = max(most, sum(task.get_name() == "memory_context indexer" for task in asyncio.all_tasks()))
+            most = max(most, sum(task.get_name() == "memory_context jobs" for task in asyncio.all_tasks()))
         most_tasks.append(most)
         if is_last:
             await until(is_other_stopped.is_set)
@@ -766,7 +765,7 @@ def test_two_threads_with_a_loop_each_share_a_store(database_url: str, database:
         for call in calls:
             call.result(60)
     assert most_tasks == [1, 1]
-    assert len(store._indexer._users.all()) <= 2
+    assert len(store.jobs._users.all()) <= 2
     database.check(120)
 
 
@@ -777,9 +776,9 @@ async def test_a_close_in_one_loop_leaves_the_batches_of_another_alone(database_
         await store.insert_memories("alice", [memory("a")])
         await until(lambda: embedder.calls != [])
         await asyncio.to_thread(lambda: asyncio.run(store.close()))
-        assert database("SELECT claim IS NOT NULL, attempts FROM memory_context.index_jobs") == [(True, 1)]
+        assert database("SELECT claim IS NOT NULL, attempts FROM memory_context.jobs") == [(True, 1)]
         embedder.wait_for.set()
-        await until(lambda: database.count("index_jobs") == 0)
+        await until(lambda: database.count("jobs") == 0)
     database.check(1)
 
 
@@ -787,11 +786,11 @@ async def test_a_batch_that_was_broken_off_is_taken_on_again_by_this_process(
     database_url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without anybody storing or asking, also if no background was at work."""
-    monkeypatch.setattr(indexer, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(jobs, "_RETRY_SECONDS", 0.1)
     embedder = FakeEmbedder(wait_for=asyncio.Event())
     async with MemoryStore(database_url, embedder) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+            patch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
             await store.insert_memories("alice", [memory("a")])
         flush = asyncio.create_task(store.flush_index())
         await until(lambda: embedder.calls != [])
@@ -799,7 +798,7 @@ async def test_a_batch_that_was_broken_off_is_taken_on_again_by_this_process(
         flush.cancel()
         with pytest.raises(asyncio.CancelledError):
             await flush
-        await until(lambda: database.count("index_jobs") == 0)
+        await until(lambda: database.count("jobs") == 0)
     database.check(1)
 
 
@@ -811,12 +810,12 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
     class Slow(Choosy):
         async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
             remaining = database(
-                """SELECT extract(epoch FROM min(due_at) - now())::float8 FROM memory_context.index_jobs
+                """SELECT extract(epoch FROM min(due_at) - now())::float8 FROM memory_context.jobs
                 WHERE claim IS NOT NULL"""
             )
             left.append(remaining[0][0])
             database(
-                """UPDATE memory_context.index_jobs SET due_at = due_at - interval '1 second'
+                """UPDATE memory_context.jobs SET due_at = due_at - interval '1 second'
                 WHERE claim IS NOT NULL"""
             )
             clock[0] += 1
@@ -824,16 +823,16 @@ async def test_a_lease_does_not_end_while_an_embedder_is_waited_for(
 
     left: list[float] = []
     clock = [0.0]
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
-    monkeypatch.setattr(indexer, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + clock[0]))
     monkeypatch.setattr(embed, "EMBED_SECONDS", 1.5)
-    for name, seconds in (("LEASE_SECONDS", 4.0), ("_PROBE_SECONDS", 0.5)):
-        monkeypatch.setattr(indexer, name, seconds)
+    monkeypatch.setattr(jobs, "LEASE_SECONDS", 4.0)
+    monkeypatch.setattr(indexer, "_PROBE_SECONDS", 0.5)
     async with MemoryStore(database_url, Slow()) as store:
         await store.insert_memories("alice", [memory(f"k{n}", f"poison {n}") for n in range(6)])
         assert await store.flush_index() == IndexReport(6, 0)
     assert min(left) > 1
-    assert database("SELECT max(attempts) FROM memory_context.index_jobs") == [(1,)]
+    assert database("SELECT max(attempts) FROM memory_context.jobs") == [(1,)]
 
 
 async def test_of_large_items_few_are_claimed_at_once(
@@ -841,15 +840,14 @@ async def test_of_large_items_few_are_claimed_at_once(
 ) -> None:
     """As many as a lease is long enough for, but always one."""
     sizes: list[int] = []
-    do = indexer._Work.do
+    kind = store.jobs._kinds["index"]
 
-    async def counted(self: Any, claim: str, jobs: Sequence[dict[str, Any]]) -> None:
-        sizes.append(len(jobs))
-        await do(self, claim, jobs)
+    async def counted(claim: jobs.Claim) -> None:
+        sizes.append(len(claim.jobs))
+        await kind.handle(claim)
 
-    monkeypatch.setattr(indexer._Work, "do", counted)
-    monkeypatch.setattr(indexer, "BATCH_BYTES", 250)
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    store.jobs.register(replace(kind, handle=counted, batch_bytes=250))
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     await store.insert_memories("alice", [memory(f"k{n}", f"{n}" * size) for n, size in enumerate([100] * 5 + [999])])
     assert await store.flush_index() == IndexReport(0, 0)
     assert sizes == [3, 3]
@@ -884,8 +882,8 @@ async def test_forgetting_and_indexing_at_once_never_block_each_other(
     store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a deadlock nor a wrong count, whoever comes first."""
-    monkeypatch.setattr(indexer, "_GATHER_SECONDS", 0.0)
-    monkeypatch.setattr(indexer, "BATCH_ITEMS", 4)
+    monkeypatch.setattr(jobs, "_GATHER_SECONDS", 0.0)
+    store.jobs.register(replace(store.jobs._kinds["index"], batch_jobs=4))
     for number in range(6):
         batch = [
             memory(f"k{number}_{i}", f"round {number} item {i}\n" + f"words {i}\n" * 3000, session_id=f"s{number}")
@@ -915,7 +913,7 @@ async def test_what_is_not_indexed_yet_is_found_by_names_and_first_lines(
     store: MemoryStore, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Key, description, source, tags and beginning; filters count here too."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     agent = AgentMemory(store, "alice")
     ref = await agent.store(
         "first lines tell of harbours\n" + "é\x00 more\n" * 3000 + "hidden",
@@ -933,14 +931,14 @@ async def test_what_is_not_indexed_yet_is_found_by_names_and_first_lines(
     assert await keys_found(store, "hidden") == []
     await store.flush_index()
     assert (await keys_found(store, "hidden"))[0] == ref.key
-    assert database.count("index_jobs") == 0
+    assert database.count("jobs") == 0
 
 
 async def test_an_item_that_is_indexed_during_a_search_is_found_once(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at what is not indexed and the look at what is."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
     await store.insert_memories("alice", [memory("a", "the harbour " + "and other words of it\n" * 200)])
     search = store.search_candidates
 
@@ -954,8 +952,8 @@ async def test_an_item_that_is_indexed_during_a_search_is_found_once(
 
 def test_the_bounds_are_what_is_promised() -> None:
     """A lease is longer than an embedder that hangs is waited for; waits have an end."""
-    assert indexer.LEASE_SECONDS > embed.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
-    assert indexer.ATTEMPTS_LIMIT >= 3
+    assert jobs.LEASE_SECONDS > embed.EMBED_SECONDS + 2 * indexer._PROBE_SECONDS
+    assert jobs.ATTEMPTS_LIMIT >= 3
     assert math.isfinite(embed.EMBED_SECONDS)
     assert issubclass(EmbeddingError, Exception)
     assert query_terms("harbours") == query_terms("harbour")

@@ -109,7 +109,7 @@ INDEX_TABLES = [
     "agent_memory_names",
     "agent_memory_embeddings",
     "agent_memory_statistics",
-    "index_jobs",
+    "jobs",
     "agent_sessions",
     "recent_conversation_history",
     "ui_users",
@@ -128,9 +128,8 @@ async def indexed(store: MemoryStore, server: Server, database: str) -> None:
         await store.threads.upsert_user(user, {})
         await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
         await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}))
-    server.execute(
-        "INSERT INTO memory_context.index_jobs SELECT user_id, id FROM memory_context.agent_memories", database
-    )
+    items = "SELECT user_id, 'index', id FROM memory_context.agent_memories"
+    server.execute(f"INSERT INTO memory_context.jobs (user_id, kind, id) {items}", database)
 
 
 def test_the_contents_of_one_user_are_hidden_from_others(pooled: psycopg.Connection, indexed: None) -> None:
@@ -261,7 +260,7 @@ def test_an_index_of_embeddings_is_all_the_pool_can_make(pooled: psycopg.Connect
             pooled.execute(statement.encode())
     with pooled.transaction():
         act_as(pooled, "alice")
-        assert pooled.execute("SELECT count(*) FROM memory_context.index_jobs").fetchall() == [(1,)]
+        assert pooled.execute("SELECT count(*) FROM memory_context.jobs").fetchall() == [(1,)]
 
 
 def test_pool_login_makes_at_most_sixteen_embedding_indexes(

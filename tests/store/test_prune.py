@@ -14,7 +14,6 @@ from memory_context.memory import KNOWN_TYPES
 from memory_context.store import NewBatch, NewMemory, tables
 from memory_context.store.admin import prune
 from memory_context.store.pool import Statement
-from memory_context.store.search import indexer
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -27,7 +26,7 @@ Age = Callable[..., None]
 @pytest.fixture
 async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
     """An open store that indexes only when it is told."""
-    monkeypatch.setattr(indexer.Indexer, "nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         yield store
 
@@ -93,7 +92,7 @@ async def test_what_nobody_used_is_forgotten(store: MemoryStore, execute: Execut
     assert report == PruneReport(items=2, events=0, sessions=0, content_bytes=43)
     for ref in (old, waiting):
         assert "was forgotten on" in str(await memory.not_found(ref.key))
-    assert execute("SELECT count(*) FROM memory_context.index_jobs") == [(1,)]
+    assert execute("SELECT count(*) FROM memory_context.jobs") == [(1,)]
     await store.flush_index()
     assert [hit.item.ref for hit in await memory.search("harbour")] == [new]
     counts = {

@@ -127,7 +127,7 @@ async def test_of_many_not_indexed_those_that_are_named_come_first(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str
 ) -> None:
     """By summary, source or tag; no sign means anything in a word."""
-    monkeypatch.setattr("memory_context.store.search.indexer.Indexer.nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     names: dict[int, dict[str, Any]] = {3: {"tags": ["harbour"]}, 4: {"source": "railway"}, 5: {"source": "5%"}}
     names[6] = {"source": "C:\\temp"}
     items = [NewMemory(f"k{n}", f"text {n}", "", 1, "custom", **names.get(n, {})) for n in range(10)]
@@ -139,7 +139,7 @@ async def test_of_many_not_indexed_those_that_are_named_come_first(
 
 async def test_what_ends_with_a_line_ends_in_that_line(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also before it is indexed."""
-    monkeypatch.setattr("memory_context.store.search.indexer.Indexer.nudge", lambda self, user_id: None)
+    monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     contents = {"a": "", "b": "one\ntwo\n", "c": "one\ntwo", "d": "\n"}
     await store.insert_memories("bob", [NewMemory(key, text, "", 1, "custom") for key, text in contents.items()])
     passages = await store.select_unindexed("bob", ANY, 10)

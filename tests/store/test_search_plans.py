@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from memory_context.embeddings import Purpose
-from memory_context.store import MemoryCriteria, MemoryStore, recall
+from memory_context.store import MemoryCriteria, MemoryStore
+from memory_context.store.search import ann_quality
 from memory_context.store.sql import load_queries
 from tests.conftest import Server
 from tests.store import crowd
@@ -19,7 +20,7 @@ OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
 ANY = MemoryCriteria()
 BIG_TABLES = {
     "agent_memories", "agent_memory_contents", "agent_memory_chunks", "agent_memory_terms", "agent_memory_names",
-     "agent_memory_embeddings", "index_jobs",
+     "agent_memory_embeddings", "jobs",
     "agent_memory_statistics", "memory_users", "agent_sessions", "recent_conversation_history",
 }  # fmt: skip
 
@@ -154,11 +155,11 @@ async def test_an_index_that_finds_too_little_is_reported_and_made_up_for(
         async with MemoryStore(crowd_url, Pointing()) as store:
             (query,) = await vectors_of(crowd_url, 1)
             exact: list[tuple[int, int]] = []
-            for _ in range(recall.CHECKS_AVERAGED):
+            for _ in range(ann_quality.CHECKS_AVERAGED):
                 assert caplog.text == ""
                 found = await nearest(store, "user100", query)
                 assert found == (exact := exact or found)
-                await store._search._recall._checking.wait()
+                await store._search._ann_quality._checking.wait()
             assert "% of the nearest passages: REINDEX it" in caplog.text
         monkeypatch.setattr("memory_context.store.search.passages.EXACT_UP_TO_PASSAGES", 10**9)
         async with MemoryStore(crowd_url, Pointing()) as store:

@@ -49,7 +49,7 @@ class Note(Record):
 DERIVED = {
     "agent_memory_contents",  # with their items
     *("agent_memory_chunks", "agent_memory_terms", "agent_memory_names", "agent_memory_embeddings"),
-    *("agent_memory_statistics", "index_jobs"),
+    *("agent_memory_statistics", "jobs"),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from memory_context.store.jobs import UserSchedule
+from memory_context.store.user_schedule import UserSchedule
 from tests.context.steps import a_turn_of_the_loop
 
 
@@ -81,7 +81,7 @@ async def test_waiting_costs_nothing_meanwhile(monkeypatch: pytest.MonkeyPatch):
         assert len(waits) < 20, "it goes round and round"
         return await wait_for(waited, seconds)
 
-    monkeypatch.setattr("memory_context.store.jobs.asyncio.wait_for", counting)
+    monkeypatch.setattr("memory_context.store.user_schedule.asyncio.wait_for", counting)
     looks.background.put("late", 3600)
     looks.background.start()
     await turns()
@@ -159,9 +159,9 @@ async def test_background_has_one_task(begin: Callable[[UserSchedule], None]):
     looks.background.put("a", 3600)
     looks.background.start()
     await turns()
-    before = {task for task in asyncio.all_tasks() if task.get_name() == "memory_context indexer"}
+    before = {task for task in asyncio.all_tasks() if task.get_name() == "memory_context jobs"}
     assert len(before) == 1
     begin(looks.background)
     await turns()
-    assert {task for task in asyncio.all_tasks() if task.get_name() == "memory_context indexer"} == before
+    assert {task for task in asyncio.all_tasks() if task.get_name() == "memory_context jobs"} == before
     await looks.background.stop()

@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING
 
 from memory_context.errors import SchemaError
 
-from ..database import Database, every_user, prepare
-from ..pool import Statement
+from ..database import Database, prepare
 from ..schema import MigrationState
-from ..sql import Part, load_queries, part_of
+from ..sql import Part, part_of
 from .status import StoreStatus, fetch_status, fetch_vector_advice, migration_states
 
 if TYPE_CHECKING:
     from ..transfer import ImportReport, ReadLines
 
 __all__ = ["StoreAdmin"]
-
-_STATUS = load_queries("status")
-_ITEMS = load_queries("agent_memories")
 
 
 class StoreAdmin:
@@ -90,22 +86,6 @@ class StoreAdmin:
             StoreError: The database failed.
         """
         return await fetch_vector_advice(self._database.location, self._database.limits)
-
-    async def retry_set_aside(self) -> int:
-        """Let the index try again what it gave up, of all users; return how many items those are.
-
-        Raises:
-            StoreError: The database failed, or the login may not list the users.
-        """
-        retried = 0
-        async for user_id in every_user(self._database):
-            params = {"user_id": user_id}
-            retry = Statement(_STATUS["update_jobs_retried"], params)
-            rows, _ = await self._database.write(
-                user_id, retry, Statement(_ITEMS["upsert_pending_user"], params), kind="batch"
-            )
-            retried += len(rows)
-        return retried
 
     def export_lines(
         self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None

@@ -58,8 +58,9 @@ class StoreStatus:
         embeddings: Embeddings, by model.
         sessions: Sessions that were not deleted.
         batches: What was archived of them, in batches.
-        jobs_pending: Items that are to be indexed.
-        jobs_set_aside: Items that could not be indexed, after several attempts.
+        jobs_pending: Jobs that are to be done, such as items to be indexed.
+        jobs_failed: Jobs that failed too often.
+        jobs: How many are `pending` and `failed` of each kind.
     """
 
     where: str
@@ -84,7 +85,8 @@ class StoreStatus:
     sessions: int | None = None
     batches: int | None = None
     jobs_pending: int | None = None
-    jobs_set_aside: int | None = None
+    jobs_failed: int | None = None
+    jobs: Mapping[str, Mapping[str, int]] | None = None
 
 
 async def migration_states(location: Location, limits: StoreLimits) -> list[MigrationState]:
@@ -202,4 +204,6 @@ async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
     except (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedColumn):  # another version's schema
         return {}
     row_counts = {row["name"]: row["row_count"] for row in found}
-    return {**counts, "rows": {record: row_counts[name] for name, record in names.items() if name in row_counts}}
+    jobs = {f"jobs_{state}": sum(one[state] for one in counts["jobs"].values()) for state in ("pending", "failed")}
+    rows = {record: row_counts[name] for name, record in names.items() if name in row_counts}
+    return {**counts, **jobs, "rows": rows}

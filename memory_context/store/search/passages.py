@@ -98,7 +98,7 @@ class PassageSearch:
         self._database = database
         self._indexer = indexer
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
-        self._recall = AnnQualityCheck(database, _QUERIES["rank_by_embedding_exact"])
+        self._ann_quality = AnnQualityCheck(database, _QUERIES["rank_by_embedding_exact"])
 
     async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
@@ -150,7 +150,7 @@ class PassageSearch:
         statistics, frequencies, *rest = await self._database.read(user_id, *statements)
         by_meaning = rest[-1] if rest else []
         if is_approximate:
-            self._recall.note(user_id, params, by_meaning)
+            self._ann_quality.note(user_id, params, by_meaning)
             is_complete = len(by_meaning) >= CANDIDATES
             by_meaning = _few_of_each(by_meaning)
             if not is_complete:  # the index gave up: most of what is near is other users'
@@ -201,7 +201,7 @@ class PassageSearch:
 
     async def stop(self) -> None:
         """End what runs beside the searches of this event loop."""
-        await self._recall.stop()
+        await self._ann_quality.stop()
 
     async def passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, scope: ReadScope

@@ -75,28 +75,28 @@ def index_names(
     return IndexedItem(memory_id, [], [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
 
 
-def index_claimed(jobs: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
-    """Return what claimed jobs write: of each content its passages and terms once, of each item its names.
+def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
+    """Return what indexing items writes: of each content its passages and terms once, of each item its names.
 
     Args:
-        jobs: As they are claimed.
+        rows: The items.
         masks: Whether credentials are no terms.
 
     Raises:
         ItemDamagedError: A content is not what was stored.
     """
     items: list[tuple[int, IndexedItem]] = []
-    first_passages = {job["content_id"]: job["first_text"] for job in jobs if job["first_text"] is not None}
-    for job in jobs:
-        memory_id, content_id = job["memory_id"], job["content_id"]
-        names = [job["memory_key"], job["summary"], job["source"], *job["tags"]]
+    first_passages = {row["content_id"]: row["first_text"] for row in rows if row["first_text"] is not None}
+    for row in rows:
+        memory_id, content_id = row["memory_id"], row["content_id"]
+        names = [row["memory_key"], row["summary"], row["source"], *row["tags"]]
         if content_id in first_passages:
             item = index_names(memory_id, first_passages[content_id], names, masks_credentials=masks)
-        elif job["is_damaged"]:
-            key = job["memory_key"]
+        elif row["is_damaged"]:
+            key = row["memory_key"]
             raise ItemDamagedError(f"item {key!r} is damaged in the database: it is not indexed")
         else:
-            item = index_item(memory_id, content_of(job), names, masks_credentials=masks)
+            item = index_item(memory_id, content_of(row), names, masks_credentials=masks)
             first_passages[content_id] = item.chunks[0].text
         items.append((content_id, item))
     return _text_params(items)

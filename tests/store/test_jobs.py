@@ -1,0 +1,271 @@
+"""A kind of job is a name, a handler and its registration; leases, backoff, dead letters, status and erasing follow."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memory_context.errors import StoreError, StoreUnavailableError
+from memory_context.store import IndexReport, MemoryStore, NewMemory, jobs
+from memory_context.store.jobs import Claim, FailedJob, JobKind, JobReport, enqueue
+from memory_context.store.pool import Statement
+from memory_context.store.sql import load_queries
+from tests.conftest import Server, database_of
+
+MAKE_DUE = "UPDATE memory_context.jobs SET due_at = now(), claim = NULL WHERE NOT is_failed"
+
+
+class Lessons:
+    """A kind of job of this module, which notes what it was told; `fails` and `blocks` say on which payloads."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.claims: list[Claim] = []
+        self.fails: set[str] = set()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.begun = asyncio.Event()
+        self.kind = JobKind("learn", self.handle)
+
+    async def handle(self, claim: Claim) -> None:
+        self.claims.append(claim)
+        self.begun.set()
+        await self.gate.wait()
+        for job in claim.jobs:
+            if job.payload["session"] in self.fails:
+                raise ValueError(f"nothing to learn from {job.payload['session']}")
+            self.done.append(job.payload["session"])
+
+
+@pytest.fixture
+def lessons() -> Lessons:
+    return Lessons()
+
+
+@pytest.fixture
+async def store(database_url: str, lessons: Lessons, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MemoryStore]:
+    """An open store that knows the kind; jobs run when they are flushed."""
+    monkeypatch.setattr(jobs.Jobs, "wake", lambda self, user_id: None)
+    async with MemoryStore(database_url) as store:
+        store.jobs.register(lessons.kind)
+        yield store
+
+
+async def learn(store: MemoryStore, *sessions: str, user: str = "alice", delay_seconds: float = 0.0) -> None:
+    for session in sessions:
+        await store._database.write(user, *enqueue(user, "learn", {"session": session}, delay_seconds=delay_seconds))
+
+
+def rows(server: Server, url: str, columns: str = "payload ->> 'session'") -> list[tuple[Any, ...]]:
+    return list(server.execute(f"SELECT {columns} FROM memory_context.jobs ORDER BY id", database_of(url)))
+
+
+async def test_job_is_written_in_the_transaction_that_enqueues_it(
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons
+) -> None:
+    """With it or not at all; payloads may hold any str."""
+    item = Statement(load_queries("threads")["insert_known_user"], {"user_id": "alice"})
+    await store._database.write("alice", item, *enqueue("alice", "learn", {"session": "s\x00\ud800"}))
+    with pytest.raises(StoreError):
+        await store._database.write("alice", *enqueue("alice", "learn", {"session": "t"}), Statement(b"SELECT 1 / 0"))
+    assert len(rows(server, database_url)) == 1
+    assert await store.jobs.flush() == JobReport(0, 0)
+    assert lessons.done == ["s\x00\ud800"]
+    assert rows(server, database_url) == []
+
+
+async def test_job_runs_in_the_background_once_its_user_is_woken(database_url: str, lessons: Lessons) -> None:
+    async with MemoryStore(database_url) as store:
+        store.jobs.register(lessons.kind)
+        await learn(store, "s")
+        store.jobs.wake("alice")
+        await asyncio.wait_for(lessons.begun.wait(), 10)
+    assert lessons.done == ["s"]
+
+
+async def test_job_is_done_by_exactly_one_of_two_workers(
+    store: MemoryStore, database_url: str, lessons: Lessons
+) -> None:
+    others = Lessons()
+    async with MemoryStore(database_url) as other:
+        other.jobs.register(others.kind)
+        await learn(store, *(f"s{number}" for number in range(20)))
+        assert await asyncio.gather(store.jobs.flush(), other.jobs.flush()) == [JobReport(0, 0)] * 2
+    assert sorted(lessons.done + others.done) == sorted(f"s{number}" for number in range(20))
+
+
+async def test_job_of_a_worker_that_vanished_is_claimed_again_when_its_lease_ends(
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker that comes back too late finishes nothing of the new holder's."""
+    await learn(store, "s")
+    lost = Claim(store._database, "alice", lessons.kind, {})
+    monkeypatch.setattr(jobs, "LEASE_SECONDS", 0.2)
+    assert await lost.take() == 1
+    assert await Claim(store._database, "alice", lessons.kind, {}).take() == 0
+    lessons.gate.clear()
+    flush = asyncio.create_task(store.jobs.flush())
+    await asyncio.wait_for(lessons.begun.wait(), 10)
+    await lost.finish([lost.jobs[0].id])
+    await lost.fail([lost.jobs[0].id], ValueError("late"))
+    assert rows(server, database_url, "attempts, last_error, claim IS NULL") == [(2, None, False)]
+    lessons.gate.set()
+    assert await flush == JobReport(0, 0)
+    assert lessons.done == ["s"]
+
+
+async def test_lease_is_renewed_when_it_could_end_too_soon(
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons
+) -> None:
+    await learn(store, "s")
+    claim = Claim(store._database, "alice", lessons.kind, {})
+    await claim.take()
+    for seconds, least in ((jobs.LEASE_SECONDS - 60, 0.0), (jobs.LEASE_SECONDS + 60, jobs.LEASE_SECONDS - 10)):
+        server.execute("UPDATE memory_context.jobs SET due_at = now() + interval '1 s'", database_of(database_url))
+        await claim.keep(seconds)
+        ((left,),) = rows(server, database_url, "extract(epoch FROM due_at - now())::float8")
+        assert (left > 1) == (least > 0)
+        assert left > least
+
+
+async def test_failing_job_waits_twice_as_long_each_time_and_becomes_a_dead_letter(
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its last error, and not tried again until somebody asks for it; the other jobs are done."""
+    store.jobs.register(replace(lessons.kind, attempts_limit=3))
+    lessons.fails = {"bad"}
+    await learn(store, "bad", "good")
+    waits: list[float] = []
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING, "memory_context"):
+            assert await store.jobs.flush() == JobReport(1, 0)
+        ((wait, error),) = rows(server, database_url, "extract(epoch FROM due_at - now())::float8, last_error")
+        waits.append(wait)
+        assert error == "ValueError: nothing to learn from bad"
+        server.execute(MAKE_DUE, database_of(database_url))
+    assert 1 < waits[0] <= 2 < waits[1] <= 4
+    assert "jobs of kind learn are tried again later: nothing to learn from bad" in caplog.text
+    assert await store.jobs.flush() == await store.jobs.flush() == JobReport(0, 1)
+    assert lessons.done == ["good"]
+    (failed,) = await store.jobs.failures("alice")
+    assert replace(failed, id=0) == FailedJob(
+        "learn", 0, {"session": "bad"}, 3, "ValueError: nothing to learn from bad"
+    )
+    assert await store.jobs.failures("bob") == []
+    lessons.fails = set()
+    assert await store.jobs.retry_failed() == 1
+    assert await store.jobs.flush() == JobReport(0, 0)
+    assert lessons.done == ["good", "bad"]
+
+
+async def test_job_that_kills_its_workers_is_claimed_alone_and_fails_in_the_end(
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons
+) -> None:
+    """A claim that is never finished stands for a killed worker."""
+    kind = replace(lessons.kind, attempts_limit=3, batch_jobs=5)
+    await learn(store, *"abc")
+    sizes: list[int] = []
+    for _ in range(4):
+        claim = Claim(store._database, "alice", kind, {})
+        await claim.take()
+        sizes.append(len(claim.jobs))
+        server.execute(MAKE_DUE, database_of(database_url))
+    assert sizes == [3, 3, 1, 0]
+    failed = await store.jobs.failures("alice")
+    assert [(one.payload["session"], one.error) for one in failed] == [("a", "its workers were killed")]
+
+
+async def test_job_is_not_done_before_it_is_due(store: MemoryStore, lessons: Lessons) -> None:
+    await learn(store, "later", delay_seconds=3600)
+    await learn(store, "now")
+    assert await store.jobs.flush() == JobReport(1, 0)
+    assert lessons.done == ["now"]
+
+
+async def test_bytes_in_payloads_bound_a_claim(store: MemoryStore, lessons: Lessons) -> None:
+    """One job is always claimed."""
+    store.jobs.register(replace(lessons.kind, batch_jobs=9, batch_bytes=100))
+    for size in (60, 60, 300, 10, 10):
+        payload = {"session": f"of {size}", "bytes": size}
+        await store._database.write("alice", *enqueue("alice", "learn", payload))
+    await store.jobs.flush()
+    assert [[job.payload["bytes"] for job in claim.jobs] for claim in lessons.claims] == [[60, 60], [300], [10, 10]]
+
+
+async def test_job_of_an_unknown_kind_is_left_to_processes_that_know_it(
+    store: MemoryStore, database_url: str, lessons: Lessons
+) -> None:
+    """And keeps nobody busy: what is known is done, and the user stays on the list of those with pending jobs."""
+    async with MemoryStore(database_url) as old:
+        await learn(old, "s")
+        await old.insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
+        assert await asyncio.wait_for(old.jobs.flush(), 10) == JobReport(0, 0)
+        assert await old.jobs._look_after("alice") is None
+    assert await store.jobs.flush() == JobReport(0, 0)
+    assert lessons.done == ["s"]
+
+
+async def test_flush_of_the_index_leaves_other_kinds_alone(store: MemoryStore, lessons: Lessons) -> None:
+    await learn(store, "s")
+    await store.insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
+    assert await store.flush_index() == IndexReport(0, 0)
+    assert lessons.done == []
+
+
+async def test_job_is_given_back_when_the_store_is_away_or_its_worker_is_cancelled(
+    store: MemoryStore, server: Server, database_url: str, lessons: Lessons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage counts as an attempt, being cancelled does not; neither is the handler's error."""
+    await learn(store, "s")
+    lessons.gate.clear()
+    flush = asyncio.create_task(store.jobs.flush())
+    await asyncio.wait_for(lessons.begun.wait(), 10)
+    flush.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flush
+    lessons.gate.set()
+
+    async def away(claim: Claim) -> None:
+        raise StoreUnavailableError("away")
+
+    store.jobs.register(replace(lessons.kind, handle=away))
+    with pytest.raises(StoreUnavailableError):
+        await store.jobs.flush()
+    store.jobs.register(lessons.kind)
+    assert await store.jobs.flush() == JobReport(0, 0)
+    assert [job.attempts for claim in lessons.claims for job in claim.jobs] == [1, 2]
+    assert rows(server, database_url) == []
+
+
+async def test_status_counts_jobs_by_kind(store: MemoryStore, lessons: Lessons) -> None:
+    store.jobs.register(replace(lessons.kind, attempts_limit=1))
+    lessons.fails = {"bad"}
+    await learn(store, "bad")
+    await store.jobs.flush()
+    await learn(store, "s", user="bob")
+    await store.insert_memories("bob", [NewMemory("k", "content", "", 1, "custom")])
+    status = await store.admin.status()
+    assert status.jobs == {"learn": {"pending": 1, "failed": 1}, "index": {"pending": 1, "failed": 0}}
+    assert (status.jobs_pending, status.jobs_failed) == (2, 1)
+
+
+async def exported(store: MemoryStore) -> Sequence[bytes]:
+    return b"".join([piece async for piece in store.admin.export_lines("alice")]).splitlines(keepends=True)
+
+
+async def test_jobs_are_neither_exported_nor_left_behind_by_an_erased_user(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """An import makes the jobs that index its items."""
+    await learn(store, "s")
+    await store.insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
+    lines = await exported(store)
+    assert not any(b"learn" in line for line in lines)
+    await store.admin.import_lines(lambda: lines, "bob")
+    await store.erase_user("alice")
+    assert rows(server, database_url, "user_id, kind") == [("bob", "index")]
+    users = server.execute("SELECT user_id FROM memory_context.memory_users", database_of(database_url))
+    assert list(users) == [("bob",)]
