@@ -58,7 +58,7 @@ class MemoryPlayer(Player):
         figures.with_workbench, figures.with_tools = self._with_workbench.cost, self._with_tools.cost
         await self._memory.close()
         stats, memory = self._memory.stats, self._promises
-        offloads = [decision for _, decision in self._memory.transcript.log if isinstance(decision, PartOffloaded)]
+        offloads = [decision for _, decision in self._memory.transcript.decisions(PartOffloaded)]
         memory.messages_with_offloads = len({decision.position for decision in offloads if decision.stored.refs})
         memory.offloads, memory.write_transactions = stats.offloads, stats.write_transactions
         memory.compactions, memory.folds = stats.compactions, stats.folds

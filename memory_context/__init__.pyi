@@ -85,9 +85,9 @@ from .store.session_locks import AdvisoryClaims
 from .text import Passage
 from .tokens import TokenCounter
 from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
-from .transcript import Arithmetic, Offered, PartId, Transcript
+from .transcript import Arithmetic, Decided, Offered, PartId, Transcript
 from .transforms import MemoryTransform, TransformName, TransformUnit
-from .view import Decided, PartState, Segment, SegmentChange, ViewReport
+from .view import PartState, Segment, SegmentChange, ViewReport
 
 __version__: str
 

@@ -1,5 +1,6 @@
 """What a context did, in numbers."""
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -7,15 +8,7 @@ from .light_model import LightModelBill
 from .notebooks import html_table
 from .policy import ContextPolicy
 from .transcript import (
-    CompactedTextChosen,
-    Decision,
-    ExpansionShown,
-    ExpansionWithdrawn,
-    HistoryFolded,
     Offered,
-    PartOffloaded,
-    PartsCompacted,
-    PartShortened,
     Transcript,
 )
 from .view import View, stable_tokens
@@ -239,10 +232,9 @@ class UsageMeter:
         light_model: LightModelBill | None = None,
     ) -> ContextStats:
         """Return the sums, and what the transcript's decisions tell; also of the light model unless that is given."""
-        decisions = [decision for _, decision in transcript.log[self._log_start :]]
-        opened = [
-            [one.reason for one in decision.opened] for decision in decisions if isinstance(decision, ExpansionShown)
-        ]
+        counts = Counter[str]()
+        for _, decision in transcript.log[self._log_start :]:
+            counts.update(decision.tally())
         bill = light_model or transcript.state.light_model
         return ContextStats(
             views=self._views,
@@ -262,32 +254,16 @@ class UsageMeter:
             view_cost=round(self._sum.view_cost, 2),
             raw_view_cost=round(self._sum.raw_view_cost, 2),
             tools_offered=transcript.state.offered.reason,
-            offloads=sum(isinstance(decision, PartOffloaded) and bool(decision.stored.refs) for decision in decisions),
-            answered_compactions=sum(_is_compaction(decision, is_planned=False) for decision in decisions),
-            compactions=sum(
-                isinstance(decision, ExpansionWithdrawn) or _is_compaction(decision, is_planned=True)
-                for decision in decisions
-            ),
-            folds=sum(isinstance(decision, HistoryFolded) for decision in decisions),
-            shortenings=sum(isinstance(decision, PartShortened) for decision in decisions),
-            expansions=sum(reason != "recalled" for reasons in opened for reason in reasons),
-            recalls=sum("recalled" in reasons for reasons in opened),
             light_model=bill,
             light_model_calls=bill.decisions.calls,
             light_model_failures=bill.decisions.failures,
             light_model_tokens=bill.decisions.tokens,
-            summaries=sum(
-                isinstance(decision, CompactedTextChosen) and decision.by == "model" for decision in decisions
-            ),
             summary_calls=bill.summaries.calls,
             summary_failures=bill.summaries.failures,
             summary_tokens=bill.summaries.tokens,
             write_transactions=write_transactions,
+            **counts,
         )
-
-
-def _is_compaction(decision: Decision, is_planned: bool) -> bool:
-    return isinstance(decision, PartsCompacted) and decision.is_planned == is_planned
 
 
 def _added(sums: _Call, call: _Call, sign: int) -> _Call:

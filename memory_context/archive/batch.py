@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timezone
 
 from ..store import NewBatch
-from ..transcript import Decision, Entry, ExpansionShown, PartOffloaded, Transcript, save_events
+from ..transcript import Decision, Entry, Transcript, save_events
 from .cursor import BatchCursor
 
 __all__ = ["holds", "next_batch"]
@@ -43,10 +43,4 @@ def holds(transcript: Transcript, entries: Sequence[Entry]) -> bool:
 
 
 def _keys_in(decisions: Iterable[Decision]) -> tuple[str, ...]:
-    keys: dict[str, None] = {}
-    for decision in decisions:
-        if isinstance(decision, PartOffloaded):
-            keys.update(dict.fromkeys(ref.key for ref in decision.stored.refs))
-        elif isinstance(decision, ExpansionShown):
-            keys.update(dict.fromkeys(one.key for one in decision.opened))
-    return tuple(keys)
+    return tuple(dict.fromkeys(key for decision in decisions for key in decision.memory_keys()))

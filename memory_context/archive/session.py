@@ -24,7 +24,7 @@ from ..light_model import LightModelBill, LightModelGuards
 from ..policy import ContextPolicy
 from ..store import MemoryStore, within
 from ..tokens import TokenCounter
-from ..transcript import Transcript, load_transcript, save_transcript
+from ..transcript import LightModelBilled, Transcript, load_transcript, save_transcript
 from .archiver import Archiver
 from .cursor import ArchiveCursor
 from .loader import SessionLoader
@@ -123,7 +123,7 @@ class Session:
         transcript, bill = self.archiver.transcript, self.light_model_bill
         if not self.is_pending and bill != transcript.state.light_model:
             self._light_models.take_recorded()
-            transcript.decide(bill)
+            transcript.decide(LightModelBilled(bill))
             self.archiver.schedule_flush()
 
     async def require_history(self) -> None:

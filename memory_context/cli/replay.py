@@ -20,10 +20,7 @@ from ..tokens import default_token_counter
 from ..transcript import (
     Decision,
     ExpansionShown,
-    ExpansionWithdrawn,
-    HistoryFolded,
     PartOffloaded,
-    PartsCompacted,
     Transcript,
     ViewShown,
     joined_events,
@@ -151,16 +148,19 @@ class _Watcher:
 
     def watch(self, transcript: Transcript, decision: Decision) -> None:
         """See a decision take effect again."""
-        if isinstance(decision, ViewShown):
-            self._add_call(transcript, self._renderer.render(transcript))
-        elif isinstance(decision, PartOffloaded):
-            self._restore_first_view(transcript, decision)
-        elif isinstance(decision, HistoryFolded):
-            self._mark = "fold"
-        elif isinstance(decision, ExpansionWithdrawn) or (isinstance(decision, PartsCompacted) and decision.is_planned):
-            self._mark = self._mark or "compaction"
-        elif isinstance(decision, ExpansionShown):
-            self.lost_expansions += bool(decision.opened) and not decision.tokens
+        match decision:
+            case ViewShown():
+                self._add_call(transcript, self._renderer.render(transcript))
+            case PartOffloaded():
+                self._restore_first_view(transcript, decision)
+            case ExpansionShown(opened=opened, tokens=0) if opened:
+                self.lost_expansions += 1
+            case _:
+                changes = decision.tally()
+                if changes.get("folds"):
+                    self._mark = "fold"
+                elif changes.get("compactions"):
+                    self._mark = self._mark or "compaction"
 
     def _restore_first_view(self, transcript: Transcript, decision: PartOffloaded) -> None:
         """Have a result shown as it was first: by as much as its excerpt took, or whole below its key.

@@ -15,7 +15,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 from ..messages import source_of, texts_of
 from ..policy import ContextPolicy
 from ..references import KEY_PATTERN, MemoryRef
-from ..transcript import Entry, ExpansionShown, HistoryFolded, Part, Transcript
+from ..transcript import Entry, Part, Transcript
 
 __all__ = [
     "CandidateReference",
@@ -214,12 +214,7 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
 
     Keys of other sessions are no candidates, but an expansion may have shown them. Text of tools and pages gives none.
     """
-    given: set[str] = set()
-    for _, decision in transcript.log:
-        if isinstance(decision, ExpansionShown):
-            given.update(opened.key for opened in decision.opened)
-        elif isinstance(decision, HistoryFolded):
-            given.add(decision.ref.key)
+    given = {key for _, decision in transcript.log for key in decision.keys_shown()}
     for entry in transcript.entries(end=end):
         if isinstance(entry.message, UserMessage) and not entry.carries_result:
             given.update(named_keys(text_of(entry), keys))

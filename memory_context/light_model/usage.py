@@ -1,7 +1,7 @@
 """Calls and tokens of a light model, by the kind of question."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 from typing_extensions import Self
 
@@ -49,8 +49,6 @@ _NONE = LightModelUsage()
 class LightModelBill(_Sum):
     """The light model's calls in a session so far. Tokens and costs of the agent's own model do not include them.
 
-    As a decision of the transcript it replaces the previous bill, so the last one holds the sums of the session.
-
     Attributes:
         decisions: Questions which references a request needs.
         summaries: Summaries of large results.
@@ -60,7 +58,6 @@ class LightModelBill(_Sum):
     decisions: LightModelUsage = _NONE
     summaries: LightModelUsage = _NONE
     titles: LightModelUsage = _NONE
-    kind: Literal["light_model"] = "light_model"
 
     @property
     def total(self) -> LightModelUsage:

@@ -5,10 +5,10 @@ That an item was stored it tells itself; look-ups and decisions are noted in the
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..credentials import masked
 from ..references import shorten
@@ -16,7 +16,7 @@ from ..store import MemoryStore, ReadScope
 from ..store.events import EventKind, NewEvent, StoredEvent
 
 if TYPE_CHECKING:
-    from ..transcript import Entry, ExpansionShown, OpenedItem, PartId, Transcript
+    from ..transcript import Decision, Transcript
 
 __all__ = ["AuditEvent", "AuditTrail", "EventKind"]
 
@@ -97,13 +97,13 @@ class AuditTrail:
         if reader and (keys or kind == "searched"):
             self.note(kind, keys, f"{reader}: {asked}")
 
-    def note_decision(self, transcript: "Transcript", decision: object) -> None:
-        """Note what a decision does to items; one that does nothing to them, or is of an unknown kind, is passed over.
+    def note_decision(self, transcript: "Transcript", decision: "Decision") -> None:
+        """Note the audit events of a decision.
 
         Call it once the decision has taken effect. It is what `Transcript.on_decision` is for; never raises.
         """
         try:
-            for event in _events_of(transcript, decision):
+            for event in decision.audit(transcript):
                 self.note(*event)
         except Exception:  # the agent's work does not hang on its audit trail
             _logger.exception("a decision is missing in the audit trail: %s", type(decision).__name__)
@@ -170,87 +170,3 @@ def _origin(event: StoredEvent) -> str:
     if metadata.get("is_error"):
         origin.append("an error")
     return ", ".join(origin)
-
-
-# --- decisions ---------------------------------------------------------------------------------------------------
-
-_Event = tuple[EventKind, Sequence[str], str]
-_D = TypeVar("_D")
-
-
-def _events_of(transcript: "Transcript", decision: object) -> list[_Event]:
-    """Return what a decision does to items: none if it does nothing to any.
-
-    That a part was offloaded is not among it, since the item tells when it was stored.
-    """
-    from ..transcript import (
-        ExpansionShown,
-        ExpansionWithdrawn,
-        HistoryFolded,
-        PartsCompacted,
-        PartShortened,
-        ViewCleared,
-    )
-
-    if isinstance(decision, ExpansionShown):
-        return _opened(decision)
-    if isinstance(decision, ExpansionWithdrawn):
-        expanded = [_expanded_at(transcript, place) for place in decision.places]
-        keys = [opened.key for one in expanded if one is not None for opened in one.opened]
-        return _if_any("withdrawn", keys, decision.reason)
-    if isinstance(decision, PartsCompacted):
-        return _if_any("compacted", _keys_of_parts(transcript, decision.parts), decision.reason)
-    if isinstance(decision, PartShortened):
-        keys = _keys_of_parts(transcript, [(decision.position, decision.address)])
-        return _if_any("shortened", keys, f"to {decision.tokens:,} tokens")
-    if isinstance(decision, HistoryFolded):
-        before = _last_before(transcript, decision, HistoryFolded)
-        start = transcript.state.start if before is None else max(before.upto, transcript.state.start)
-        positions = (*(before.kept if before else ()), *range(start, decision.upto))
-        folded = [transcript[p] for p in positions if transcript.state.start <= p and p not in decision.kept]
-        return _if_any("folded", _keys_of(folded), f"{decision.ref.key}: {decision.ref.description}")
-    if isinstance(decision, ViewCleared):
-        before = _last_before(transcript, decision, ViewCleared)
-        cleared = transcript.entries(before.position if before else transcript.first, decision.position)
-        return _if_any("cleared", _keys_of(cleared), "")
-    return []
-
-
-def _opened(decision: "ExpansionShown") -> list[_Event]:
-    """Return an event for each reason, in the order they come."""
-    by_reason: dict[str, list[OpenedItem]] = {}
-    for opened in decision.opened:
-        by_reason.setdefault(opened.reason, []).append(opened)
-    events: list[_Event] = []
-    for reason, some in by_reason.items():
-        why = "; ".join(dict.fromkeys(one.why for one in some))
-        detail = why if why.startswith(reason) else f"{reason}: {why}"
-        events.append(("recalled" if reason == "recalled" else "expanded", [one.key for one in some], detail))
-    return events
-
-
-def _last_before(transcript: "Transcript", decision: _D, kind: type[_D]) -> _D | None:
-    """Return the decision of this kind that came before; what that one did is not told again."""
-    decisions = (one for _, one in reversed(transcript.log))
-    return next((one for one in decisions if isinstance(one, kind) and one is not decision), None)
-
-
-def _expanded_at(transcript: "Transcript", place: tuple[int, str]) -> "ExpansionShown | None":
-    """Return the newest expansion of a place: the log keeps what stands no more."""
-    from ..transcript import ExpansionShown
-
-    decisions = (decision for _, decision in reversed(transcript.log))
-    return next((one for one in decisions if isinstance(one, ExpansionShown) and one.place == place), None)
-
-
-def _if_any(kind: EventKind, keys: Sequence[str], detail: str) -> list[_Event]:
-    return [(kind, keys, detail)] if keys else []
-
-
-def _keys_of_parts(transcript: "Transcript", parts: "Iterable[PartId]") -> list[str]:
-    stored = [transcript[position].part(address).stored for position, address in parts]
-    return [ref.key for one in stored if one is not None for ref in one.refs]
-
-
-def _keys_of(entries: "Iterable[Entry]") -> list[str]:
-    return [ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs]

@@ -39,11 +39,8 @@ from ..tokens import TokenCounter
 from ..transcript import (
     CompactedTextChosen,
     Entry,
-    ExpansionWithdrawn,
-    HistoryFolded,
     Part,
     PartId,
-    PartsCompacted,
     Transcript,
 )
 
@@ -244,17 +241,8 @@ class Summariser:
         """
         decisions = [decision for _, decision in self._transcript.log[self._decisions_read :]]
         self._decisions_read = len(self._transcript.log)
-        places = [self._transcript.end]
-        for decision in decisions:
-            if isinstance(decision, HistoryFolded) or (
-                isinstance(decision, PartsCompacted) and decision.reason != "consumed"
-            ):
-                return self._transcript.state.start
-            if isinstance(decision, PartsCompacted):  # of the newest results, at the end of what is cached
-                places += [position for position, _ in decision.parts]
-            elif isinstance(decision, ExpansionWithdrawn):
-                places += [position for position, _ in decision.places]
-        return min(places)
+        changed = [position for one in decisions if (position := one.changes_from(self._transcript)) is not None]
+        return min(changed, default=self._transcript.end)
 
     # --- in the background
 

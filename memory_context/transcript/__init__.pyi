@@ -7,39 +7,34 @@ from .codec import (
     save_events,
     save_transcript,
 )
-from .entries import (
-    Arithmetic,
-    CompactedTextChosen,
-    Decision,
-    Entry,
+from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem
+from .entries import MESSAGE_OVERHEAD_TOKENS, Entry, Part, PartId, StoredPart
+from .part_decisions import CompactedTextChosen, PartOffloaded, PartsCompacted, PartShortened, RepeatFound
+from .state import RunningSums, TranscriptState
+from .transcript import Transcript
+from .view_decisions import (
     ExpansionShown,
     ExpansionWithdrawn,
     HistoryFolded,
+    LightModelBilled,
     MessageRedelivered,
     Offered,
-    OpenedItem,
-    Part,
-    PartId,
-    PartOffloaded,
-    PartsCompacted,
-    PartShortened,
-    RepeatFound,
-    StoredPart,
     ViewCleared,
     ViewShown,
 )
-from .state import TranscriptState
-from .sums import RunningSums
-from .transcript import Transcript
 
 __all__ = [
+    "MESSAGE_OVERHEAD_TOKENS",
     "Arithmetic",
+    "AuditLine",
     "CompactedTextChosen",
+    "Decided",
     "Decision",
     "Entry",
     "ExpansionShown",
     "ExpansionWithdrawn",
     "HistoryFolded",
+    "LightModelBilled",
     "MessageRedelivered",
     "Offered",
     "OpenedItem",

@@ -4,31 +4,20 @@ What is saved is what cannot be had elsewhere: messages without the texts the st
 replays the same events, so the state (and with it the view) is the same as before, without being saved itself.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..light_model import LightModelBill
 from ..messages import Address, message_from_json, message_to_json, with_texts
 from ..utf8 import escape_json, unescape_json
-from .entries import (
-    CompactedTextChosen,
-    Decision,
-    Entry,
-    MessageRedelivered,
-    Offered,
-    Part,
-    PartId,
-    PartOffloaded,
-    PartsCompacted,
-    RepeatFound,
-    ViewCleared,
-    ViewShown,
-)
+from .decisions import Decision, decision_from_json
+from .entries import Entry, Part
+from .part_decisions import PartsCompacted
 from .transcript import Transcript
+from .view_decisions import ViewCleared
 
 __all__ = [
     "STATE_VERSION",
@@ -44,7 +33,6 @@ __all__ = [
 STATE_VERSION = 2
 _UNREFERRED = "[This text is stored, but what referred to it is missing; a search finds it.]"
 
-_DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
 _ADDRESS: TypeAdapter[Address] = TypeAdapter(Address)
 
@@ -67,7 +55,7 @@ def save_events(transcript: Transcript, first_position: int, first_decision: int
 
     Put together in their order, such stretches are a saved transcript (`joined_events`). All entries must be measured.
     """
-    return _saved(transcript, first_position, _last_choices(transcript.log[first_decision:], transcript.first))
+    return _saved(transcript, first_position, _concerning(transcript.log[first_decision:], transcript.first))
 
 
 def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -88,44 +76,39 @@ def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_c
 
 def last_clear(transcript: Transcript) -> int:
     """Return the number in the log of the last clear; -1 if there is none."""
-    log = transcript.log
-    return next((i for i in reversed(range(len(log))) if isinstance(log[i][1], ViewCleared)), -1)
+    return max((number for number, _ in transcript.decisions(ViewCleared)), default=-1)
 
 
 def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decision]]:
     first, log = transcript.state.start, transcript.log
     if with_cleared:
-        return _last_choices(log, transcript.first)
+        return _concerning(log, transcript.first)
     cleared = last_clear(transcript)
-    kept = [
-        (at, decision)
-        for number, (at, decision) in enumerate(log)
-        # a message may have come, and been stored, before the clear
-        if isinstance(decision, (PartOffloaded, Offered, CompactedTextChosen, LightModelBill)) or number > cleared
-    ]
-    return _last_choices(kept, first)
+    return _concerning([one for number, one in enumerate(log) if one[1].outlives_clear or number > cleared], first)
 
 
-def _last_choices(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
-    """Leave out what concerns entries before `first`, and choices that were replaced by later ones."""
-    last = {(one.position, one.address): one for _, one in log if isinstance(one, CompactedTextChosen)}
-    bill = next((one for _, one in reversed(log) if isinstance(one, LightModelBill)), None)
+def _concerning(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
+    """Leave out decisions that only concern entries before `first`, and those that later ones replaced."""
+    newest = {_slot(one): one for _, one in log}
     return [
         (at, one)
         for at, one in log
-        if not (isinstance(one, (PartOffloaded, CompactedTextChosen, RepeatFound)) and one.position < first)
-        and (not isinstance(one, CompactedTextChosen) or one is last[one.position, one.address])
-        and (not isinstance(one, LightModelBill) or one is bill)
+        if (one.slot() is None or one is newest[_slot(one)])
+        and (not one.positions() or any(position >= first for position in one.positions()))
     ]
 
 
+def _slot(decision: Decision) -> tuple[str, Hashable]:
+    return decision.kind, decision.slot()
+
+
 def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tuple[int, Decision]]) -> dict[str, Any]:
-    chosen = {(one.position, one.address) for _, one in decisions if isinstance(one, CompactedTextChosen)}
+    slots = {_slot(decision) for _, decision in decisions}
     return {
         "version": STATE_VERSION,
         "first_position": first_position,
         "entries": [_entry_to_json(entry) for entry in transcript.entries(start=first_position)],
-        "decisions": [[at, escape_json(_decision_to_json(decision, transcript, chosen))] for at, decision in decisions],
+        "decisions": [[at, escape_json(one.to_json(transcript, slots))] for at, one in decisions],
     }
 
 
@@ -160,37 +143,28 @@ def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
     Raises:
         ValueError: The data is no saved transcript.
     """
-    shift = transcript.end - saved["first_position"]
+    first, offset = transcript.end, transcript.end - saved["first_position"]
     try:
-        decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
-        entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]
+        entries, decisions = _parsed(saved, first)
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no saved transcript, or it was cut: {error!r}") from error
-    first = transcript.end
-    _replay(transcript, entries, [(at + shift, moved) for at, one in decisions if (moved := _moved(one, shift, first))])
+    moved = ((at + offset, one.moved(offset)) for at, one in decisions)
+    kept = [(at, one) for at, one in moved if one and min(one.positions(), default=first) >= first]
+    _replay(transcript, entries, kept)
     for entry in entries:
         lost = [part.address for part in entry.measured if part.stored is None and part.address in entry.dropped]
         entry.restore_texts(dict.fromkeys(lost, _UNREFERRED))
 
 
-def _moved(decision: Decision, shift: int, first: int) -> Decision | None:
-    """Return what holds for entries from `first` on after the move; None for the rest, and for what is decided anew."""
-    if isinstance(decision, (PartOffloaded, CompactedTextChosen, ViewCleared, RepeatFound)):
-        return replace(decision, position=decision.position + shift) if decision.position + shift >= first else None
-    if isinstance(decision, MessageRedelivered) and decision.again_at is not None:
-        moved = replace(decision, position=decision.position + shift, again_at=decision.again_at + shift)
-        return moved if moved.position >= first else None
-    if isinstance(decision, (Offered, LightModelBill)):
-        return decision
-    return replace(decision, upto=decision.upto + shift) if isinstance(decision, ViewShown) else None
-
-
 def _replayed(saved: Mapping[str, Any], watch: Watch | None) -> Transcript:
     transcript = Transcript(first_position=saved["first_position"])
-    decisions = [(at, _DECISION.validate_python(unescape_json(data))) for at, data in saved["decisions"]]
-    entries = [_entry_from_json(data, transcript.end + i) for i, data in enumerate(saved["entries"])]
-    _replay(transcript, entries, decisions, watch)
+    _replay(transcript, *_parsed(saved, transcript.end), watch)
     return transcript
+
+
+def _parsed(saved: Mapping[str, Any], end: int) -> tuple[list[Entry], list[tuple[int, Decision]]]:
+    decisions = [(at, decision_from_json(unescape_json(data))) for at, data in saved["decisions"]]
+    return [_entry_from_json(data, end + number) for number, data in enumerate(saved["entries"])], decisions
 
 
 def _replay(
@@ -208,19 +182,6 @@ def _replay(
             upcoming += 1
         if entry is not None:
             transcript.take(entry)
-
-
-def _decision_to_json(decision: Decision, transcript: Transcript, chosen: Container[PartId]) -> dict[str, Any]:
-    if isinstance(decision, PartOffloaded):
-        # the log has neither excerpt nor headline; the part has them as long as they are needed
-        stored = transcript[decision.position].part(decision.address).stored
-        if stored is not None:
-            excerpt, tokens, headline = stored.excerpt, stored.excerpt_tokens, stored.headline
-            kept = replace(decision.stored, excerpt=excerpt, excerpt_tokens=tokens, headline=headline)
-            if (decision.position, decision.address) in chosen:  # what stays is saved there
-                kept = replace(kept, compacted="", compacted_tokens=0)
-            decision = PartOffloaded(decision.position, decision.address, kept)
-    return asdict(decision)
 
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:

@@ -1,44 +1,52 @@
-"""What the events of a transcript add up to. `Transcript` keeps it up to date; every change costs what is new."""
+"""The state of a transcript that follows from its events; every change costs what is new."""
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
+from typing import TypeVar, cast
 
 from autogen_core.models import UserMessage
 
 from ..light_model import LightModelBill
-from .entries import ChosenBy, Entry, ExpansionShown, HistoryFolded, Offered, Part, PartId, PartShortened
+from .decisions import Decision
+from .entries import Entry, Part, PartId
+from .part_decisions import ChosenBy, PartShortened
+from .view_decisions import ExpansionShown, HistoryFolded, LightModelBilled, Offered
 
-__all__ = ["TranscriptState"]
+__all__ = ["RunningSums", "TranscriptState"]
+
+_D = TypeVar("_D", bound=Decision)
 
 
 @dataclass
 class TranscriptState:
-    """What the events so far add up to.
+    """The sum of the events so far.
 
     Attributes:
         start: Position where the view begins: 0, or after the last clear.
         shown: Entries before it have been handed out in a view.
         consumed: Entries before it have been handed out and answered.
-        answered_from: Where `consumed` was before: what stands from there on was fresh in the last view.
+        answered_from: The value of `consumed` before; entries from there on were fresh in the last view.
         answered: Position after the last assistant message.
-        answers: How many assistant messages have come.
+        answers: Number of assistant messages.
         own_answer: Position of the last assistant message that answered a view: it is this agent's own, while a
             hand-off brings those of others.
         compacted: Parts that are shown compacted.
         shortened: Parts that are shown as a shorter text.
-        answered_whole: Consumed results that are stored and not compacted yet: because that does not pay, or not yet.
-        retained: Parts of which it was chosen what they are compacted to, with who chose last.
+        answered_whole: Consumed results that are stored and not compacted: because that does not pay, or not yet.
+        retained: Parts with a chosen compacted text, and who chose last.
         fold: The fold in force.
-        facts: Results shown compacted whose text has facts below its first line, with about what those take.
+        facts: Compacted results with lines below the first one, and the estimated tokens of these lines.
         redelivered: Positions of messages that came again; views show the copies.
-        repeated: Parts that repeat what is stored, and are not stored themselves.
+        repeated: Parts that repeat stored items, and are not stored themselves.
         expanded: The expansions that are shown, by their places.
         expanded_at: The same, by the position of the message they follow, in the order they came.
         unseen: Those of them that no view has shown yet.
-        spoken: For each source of words that carry no result: the position of its latest message.
+        spoken: Position of the latest message of each source whose words carry no result.
         first_spoken: Position of the first such message.
-        offered: What stands before the view in each call; a clear changes nothing of it.
-        light_model: The light model's calls in the session; a clear changes nothing of it either.
         has_items: Whether something was stored as an item.
+        slots: The newest decision of each kind and slot; see `newest`.
     """
 
     start: int = 0
@@ -61,9 +69,28 @@ class TranscriptState:
     unseen: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
     spoken: dict[str, int] = field(default_factory=dict[str, int])
     first_spoken: int | None = None
-    offered: Offered = field(default_factory=Offered)
-    light_model: LightModelBill = field(default_factory=LightModelBill)
     has_items: bool = False
+    slots: dict[tuple[str, Hashable], Decision] = field(default_factory=dict[tuple[str, Hashable], Decision])
+    _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
+
+    def newest(self, kind: type[_D], slot: Hashable = "") -> _D | None:
+        """Return the newest decision of a kind and slot; a clear forgets those that do not outlive it."""
+        return cast("_D | None", self.slots.get((kind.kind, slot)))
+
+    def newest_of(self, kind: type[_D]) -> list[_D]:
+        """Return the newest decision of each slot of a kind, in the order in which the slots came."""
+        return [cast(_D, one) for (name, _), one in self.slots.items() if name == kind.kind]
+
+    @property
+    def offered(self) -> Offered:
+        """The prompt in front of the view."""
+        return self.newest(Offered) or Offered()
+
+    @property
+    def light_model(self) -> LightModelBill:
+        """The light model's calls in the session."""
+        bill = self.newest(LightModelBilled)
+        return LightModelBill() if bill is None else bill.bill
 
     def is_folded(self, position: int) -> bool:
         """Whether the entry is behind the fold's placeholder."""
@@ -77,6 +104,12 @@ class TranscriptState:
     def at(cls, position: int) -> "TranscriptState":
         """Return the state of a view that begins at a position."""
         return cls(start=position, shown=position, consumed=position, answered_from=position, answered=position)
+
+    def cleared(self, position: int) -> "TranscriptState":
+        """Return the state of a view that begins at a position, with what outlives a clear."""
+        state = TranscriptState.at(position)
+        state.slots = {key: one for key, one in self.slots.items() if one.outlives_clear and not one.positions()}
+        return state
 
     def hear(self, entry: Entry) -> None:
         """Note who speaks in an entry; the newest entry comes last."""
@@ -95,22 +128,23 @@ class TranscriptState:
         else:
             self.facts.pop(part_id, None)
 
-    def expand(self, expanded: ExpansionShown) -> None:
-        """Show an expansion, which no view has shown yet."""
+    def expand(self, expanded: ExpansionShown, number: int) -> None:
+        """Show an expansion, which no view has shown yet; `number` is that of its decision in the log."""
         position, name = expanded.place
         self.expanded[expanded.place] = self.expanded_at.setdefault(position, {})[name] = expanded
+        self._logged_at[expanded.place] = number
         self.unseen.add(expanded.place)
 
-    def withdraw(self, place: tuple[int, str]) -> bool:
-        """Show an expansion no more; whether it was shown."""
+    def withdraw(self, place: tuple[int, str]) -> int | None:
+        """Show an expansion no more; return the number of its decision, None if it was not shown."""
         if self.expanded.pop(place, None) is None:
-            return False
+            return None
         self.unseen.discard(place)
         after = self.expanded_at[place[0]]
         del after[place[1]]
         if not after:
             del self.expanded_at[place[0]]
-        return True
+        return self._logged_at.pop(place)
 
     def fold_behind(self, fold: HistoryFolded) -> list[int]:
         """Put a fold in force; return the positions it folds that were not folded before."""
@@ -119,3 +153,36 @@ class TranscriptState:
         self.answered_whole = {part for part in self.answered_whole if not self.is_folded(part[0])}
         self.facts = {part: tokens for part, tokens in self.facts.items() if not self.is_folded(part[0])}
         return [position for position in candidates if self.is_folded(position)]
+
+
+class RunningSums:
+    """Numbers, and what those before any place add up to."""
+
+    def __init__(self) -> None:
+        self._values: list[int] = []
+        self._sums = [0]  # of the first 0, 1, 2 … values, as far as they were asked for
+
+    def put(self, index: int, value: int) -> None:
+        """Set the number at an index, or add one behind the last; a change at the front has later sums made anew."""
+        if index == len(self._values):
+            self._values.append(value)
+        elif self._values[index] != value:
+            self._values[index] = value
+            del self._sums[index + 1 :]
+
+    def before(self, index: int) -> int:
+        """Return the sum of the first `index` numbers."""
+        done = len(self._sums) - 1
+        if index > done:
+            self._sums += islice(accumulate(self._values[done:], initial=self._sums[-1]), 1, None)
+        return self._sums[index]
+
+    def last_before(self, index: int) -> int:
+        """Return the index of the last number other than 0 among the first `index`; -1 if there is none."""
+        total = self.before(index)
+        return bisect_left(self._sums, total, 0, index + 1) - 1 if total else -1
+
+    def count_within(self, total: int, index: int) -> int:
+        """Return how many of the first `index` numbers add up to at most a total."""
+        self.before(index)
+        return bisect_right(self._sums, total, 0, index + 1) - 1

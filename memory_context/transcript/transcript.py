@@ -1,54 +1,38 @@
-"""The transcript: everything that happened, in order, never rewritten, and what follows from it.
+"""The transcript: everything that happened, in order, and the state that follows from it.
 
-Entries and decisions only come at the end. What they add up to (what is consumed, compacted, folded) is derived as they
-come, by the rules in `append` and `decide` and nowhere else, so replaying the same events gives the same state.
+Entries and decisions are only appended. `TranscriptState` is derived as they come, by `take` and by the decisions
+themselves, so replaying the same events gives the same state.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import chain
+from typing import TypeVar
 
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 
-from ..light_model import LightModelBill
 from ..messages import Pairing, calls_of, copy_message, results_of, source_of
-from .entries import (
-    CompactedTextChosen,
-    Decision,
-    Entry,
-    ExpansionShown,
-    ExpansionWithdrawn,
-    HistoryFolded,
-    MessageRedelivered,
-    Offered,
-    Part,
-    PartId,
-    PartOffloaded,
-    PartsCompacted,
-    PartShortened,
-    RepeatFound,
-    StoredPart,
-    ViewCleared,
-    ViewShown,
-)
-from .state import TranscriptState
-from .sums import RunningSums
+from .decisions import Decision
+from .entries import Entry
+from .state import RunningSums, TranscriptState
+from .view_decisions import MessageRedelivered, ViewCleared
 
 __all__ = ["Transcript"]
+
+_D = TypeVar("_D", bound=Decision)
 
 
 class Transcript:
     """Messages and decisions of one session, append-only.
 
     Attributes:
-        log: The decisions, each with the number of entries there were when it was taken.
-        state: What all of it adds up to.
-        touched: Positions of entries, in the order of events that changed how they are rendered; a new entry is one.
-            It only grows, so whoever keeps something derived of the entries reads on from where it stopped.
-        on_decision: Called with the transcript and each decision that is taken now, once it has taken effect; not for
-            one that is replayed. It must not raise.
+        log: The decisions, each with the number of entries at its time.
+        state: The state that follows from all of it.
+        touched: Positions of entries in the order of events that changed their rendering; a new entry is one. It only
+            grows, so a reader that derives something from the entries keeps an index into it.
+        on_decision: Called with the transcript and each new decision after it took effect, not at a replay. It must
+            not raise.
     """
 
     def __init__(self, first_position: int = 0) -> None:
@@ -59,7 +43,7 @@ class Transcript:
         self.touched: list[int] = []
         self.pairing = Pairing()
         self.state = TranscriptState.at(first_position)
-        self._expanded_in_log: dict[tuple[int, str], int] = {}
+        self._logged_at: dict[tuple[str, Hashable], int] = {}
         self._full_tokens = RunningSums()
         self._summed = 0
 
@@ -104,6 +88,11 @@ class Transcript:
             if position not in self.state.redelivered:
                 yield self[position]
 
+    def decisions(self, kind: type[_D], start: int = 0) -> list[tuple[int, _D]]:
+        """Return the decisions of one kind with their numbers in the log, from a number on."""
+        log = self.log[start:]
+        return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
+
     def task(self, user_sources: Sequence[str]) -> int | None:
         """Return the position of the current task: the user's latest word, else the first message to the agent."""
         state = self.state
@@ -111,7 +100,7 @@ class Transcript:
         return max(latest, default=state.first_spoken)
 
     def full_tokens(self, start: int, end: int) -> int:
-        """Return what the entries from `start` up to `end` (exclusive) take as they came; unmeasured ones count 0."""
+        """Return the tokens of the entries from `start` up to `end` as they came; unmeasured ones count 0."""
         for position in self.touched[self._summed :]:
             self._full_tokens.put(position - self._first, self[position].full_tokens)
         self._summed = len(self.touched)
@@ -160,7 +149,7 @@ class Transcript:
     def take(self, entry: Entry) -> None:
         """Add an entry that belongs at the end as it is: for loading."""
         self._consume(entry.message)
-        # a result that comes after the agent went on without it is told where it comes: the call keeps its stand-in
+        # a call is not answered by a result that comes after the agent went on without it
         self.pairing.forget_open_calls(before=self.state.consumed)
         self._entries.append(entry)
         entry.journal = self.touched
@@ -178,59 +167,39 @@ class Transcript:
             self.on_decision(self, decision)
 
     def replay(self, at: int, decision: Decision) -> None:
-        """Let a decision take effect again that was taken when there were `at` entries."""
-        self._apply(decision)
-        if isinstance(decision, PartOffloaded):  # its texts are with the part, and only as long as they are shown
-            decision = replace(decision, stored=_without_first_view(decision.stored))
-        elif isinstance(decision, ExpansionShown):
-            self._expanded_in_log[decision.place] = len(self.log)
-        self.log.append((at, decision))
+        """Let a decision take effect that was recorded when there were `at` entries."""
+        decision.apply(self)
+        slot = decision.slot()
+        if slot is not None:
+            if (before := self._logged_at.get((decision.kind, slot))) is not None:
+                self._replace_logged(before)
+            self._logged_at[decision.kind, slot] = len(self.log)
+            self.state.slots[decision.kind, slot] = decision
+        self.log.append((at, decision.logged()))
 
-    def _apply(self, decision: Decision) -> None:
-        state = self.state
-        if isinstance(decision, PartOffloaded):
-            if decision.position >= self._first:
-                self._store(self[decision.position], decision)
-        elif isinstance(decision, ViewShown):
-            state.shown = decision.upto
-            state.unseen.clear()
-        elif isinstance(decision, CompactedTextChosen):
-            if decision.position >= self._first:
-                self._retain(decision)
-        elif isinstance(decision, PartsCompacted):
-            self._compact(decision.parts)
-        elif isinstance(decision, HistoryFolded):
-            self.pairing.forget_open_calls(before=decision.upto)  # a result that is still to come would be folded too
-            for position in state.fold_behind(decision):
-                self._drop_stored_texts(self[position], self[position].measured)
-            self.touched += decision.kept  # the fold before may have stood for them
-            self._withdraw([place for place in state.expanded if state.is_folded(place[0])])
-        elif isinstance(decision, PartShortened):
-            state.shortened[decision.position, decision.address] = decision
-            self[decision.position].touch()
-        elif isinstance(decision, ExpansionShown):
-            if decision.position >= state.start and not state.is_folded(decision.position):
-                state.expand(decision)
-                self.touched.append(decision.position)
-        elif isinstance(decision, ExpansionWithdrawn):
-            self._withdraw(decision.places)
-        elif isinstance(decision, ViewCleared):
-            self._clear(decision.position)
-        elif isinstance(decision, RepeatFound):
-            state.repeated.add((decision.position, decision.address))
-        elif isinstance(decision, Offered):
-            state.offered = decision
-        elif isinstance(decision, LightModelBill):
-            state.light_model = decision
-        elif decision.again_at is not None:
-            state.redelivered.add(decision.position)
-            if state.first_spoken == decision.position:
-                later = (entry for entry in self.entries(start=decision.position + 1) if _is_told(entry))
-                fresh = (entry.position for entry in later if entry.position not in state.redelivered)
-                state.first_spoken = next(fresh, None)
-            self.touched.append(decision.position)
-            # what was opened for it is decided again with the copy
-            self._withdraw([place for place in state.expanded if place[0] == decision.position])
+    # --- effects of decisions
+
+    def withdraw(self, places: Iterable[tuple[int, str]]) -> None:
+        """Show these expansions no more; the log keeps them without their texts."""
+        for place in places:
+            number = self.state.withdraw(place)
+            if number is not None:
+                self.touched.append(place[0])
+                self._replace_logged(number)
+
+    def begin_at(self, position: int) -> None:
+        """Begin the view anew at a position; the messages before it stay, without their stored texts."""
+        self.withdraw([*self.state.expanded])
+        self.state = self.state.cleared(position)
+        for entry in self.entries():
+            self.state.hear(entry)
+        self.pairing.forget_open_calls(before=position)
+        for entry in self.entries(start=self._first, end=position):
+            entry.drop_stored(entry.measured)
+
+    def _replace_logged(self, number: int) -> None:
+        at, decision = self.log[number]
+        self.log[number] = (at, decision.replaced())
 
     # --- rules
 
@@ -244,17 +213,17 @@ class Transcript:
         if not state.shown < self.end:
             return []
         unanswered = max(state.answered, state.start)
-        came = [entry for entry in self.entries(start=max(unanswered, state.shown)) if _is_told(entry)]
+        came = [entry for entry in self.entries(start=max(unanswered, state.shown)) if entry.is_told]
         tail = [
             entry
             for entry in self.entries(start=unanswered, end=state.shown)
-            if _is_told(entry) and entry.position not in state.redelivered
+            if entry.is_told and entry.position not in state.redelivered
         ]
         if not came or len(came) != len(tail) or not all(map(_equal, tail, (entry.message for entry in came))):
             return []
         if not self.has_answer():  # without answers of its own, what came after an earlier view answered that view
             before = self.entries(end=state.answered_from)
-            if any(_is_told(entry) and entry.position not in state.redelivered for entry in before):
+            if any(entry.is_told and entry.position not in state.redelivered for entry in before):
                 return []
         return list(zip(tail, came, strict=True))
 
@@ -282,18 +251,6 @@ class Transcript:
             and source_of(message) == source_of(previous)
         )
 
-    def _store(self, entry: Entry, decision: PartOffloaded) -> None:
-        part = entry.part(decision.address)
-        part.stored = decision.stored
-        entry.touch()
-        self.state.has_items |= bool(decision.stored.refs)
-        if entry.position < self.state.start or self.state.is_folded(entry.position):
-            self._drop_stored_texts(entry, [part])
-        elif part.is_result and entry.position < self.state.consumed:
-            part.stored = _without_first_view(part.stored)  # stored late: the agent has read it whole
-            self.state.answered_whole.add((entry.position, part.address))
-        self.state.note_facts(entry.position, part)
-
     def _consume(self, message: LLMMessage) -> None:
         state = self.state
         if state.shown <= state.consumed:
@@ -310,69 +267,6 @@ class Transcript:
                 for part in entry.measured
                 if part.is_result and part.stored and (entry.position, part.address) not in state.compacted
             }
-
-    def _retain(self, decision: CompactedTextChosen) -> None:
-        entry = self[decision.position]
-        part = entry.part(decision.address)
-        if part.stored is not None:
-            refs = part.stored.refs
-            if decision.description:
-                refs = (replace(refs[0], description=decision.description), *refs[1:])
-            part.stored = replace(part.stored, refs=refs, compacted=decision.text, compacted_tokens=decision.tokens)
-            self.state.retained[decision.position, decision.address] = decision.by
-            self.state.note_facts(entry.position, part)
-            entry.touch()
-            if part.stored.excerpt is not None:
-                entry.drop_texts([decision.address])  # the view goes on with the excerpt
-
-    def _compact(self, parts: Iterable[PartId]) -> None:
-        of_entry: dict[int, list[Part]] = {}
-        for position, address in parts:
-            self.state.compacted.add((position, address))
-            self.state.answered_whole.discard((position, address))
-            of_entry.setdefault(position, []).append(self[position].part(address))
-        for position, compacted in of_entry.items():
-            self._drop_stored_texts(self[position], compacted)
-            for part in compacted:
-                self.state.note_facts(position, part)
-
-    @staticmethod
-    def _drop_stored_texts(entry: Entry, parts: list[Part]) -> None:
-        """Keep no text in the process that the store has and no view will show again."""
-        entry.touch()
-        stored = [part for part in parts if part.stored]
-        # only the strings in them are stored, not how a call's arguments are written
-        entry.drop_texts(part.address for part in stored if part.address.kind != "arguments")
-        for part in stored:
-            part.stored = _without_first_view(part.stored) if part.stored else None
-
-    def _withdraw(self, places: Iterable[tuple[int, str]]) -> None:
-        for place in places:
-            if self.state.withdraw(place):
-                self.touched.append(place[0])
-                index = self._expanded_in_log.pop(place)
-                at, expanded = self.log[index]
-                if isinstance(expanded, ExpansionShown):
-                    self.log[index] = (at, replace(expanded, text=""))  # no view shows it again; what it took is known
-
-    def _clear(self, position: int) -> None:
-        self._withdraw([*self.state.expanded])
-        before, self.state = self.state, TranscriptState.at(position)
-        self.state.offered, self.state.light_model = before.offered, before.light_model
-        for entry in self.entries():
-            self.state.hear(entry)
-        self.pairing.forget_open_calls(before=position)
-        for entry in self.entries(start=self._first, end=position):
-            self._drop_stored_texts(entry, entry.measured)
-
-
-def _without_first_view(stored: StoredPart) -> StoredPart:
-    return replace(stored, excerpt=None, headline="")  # what it took stays known
-
-
-def _is_told(entry: Entry) -> bool:
-    """Whether a person or another agent says it, rather than the system, the agent or its tools."""
-    return isinstance(entry.message, UserMessage) and not entry.carries_result
 
 
 def _equal(entry: Entry, message: LLMMessage) -> bool:

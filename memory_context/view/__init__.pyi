@@ -1,5 +1,5 @@
 from .budget import Budget, session_tag
-from .explain import Decided, SegmentChange, ViewReport, report, stable_tokens
+from .explain import SegmentChange, ViewReport, report, stable_tokens
 from .history import HistoryPage, folded_text, history_text, read_history
 from .render import MEMORY_SOURCE, Renderer, current_task, render
 from .view import PartState, Segment, View, ViewMessage
@@ -7,7 +7,6 @@ from .view import PartState, Segment, View, ViewMessage
 __all__ = [
     "MEMORY_SOURCE",
     "Budget",
-    "Decided",
     "HistoryPage",
     "PartState",
     "Renderer",

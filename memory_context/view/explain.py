@@ -4,19 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..notebooks import html_table
-from ..transcript import (
-    Arithmetic,
-    ExpansionWithdrawn,
-    HistoryFolded,
-    Offered,
-    PartsCompacted,
-    Transcript,
-    ViewCleared,
-    ViewShown,
-)
+from ..transcript import Decided, Offered, PartId, Transcript, ViewShown
 from .view import PartState, Segment, View
 
-__all__ = ["Decided", "SegmentChange", "ViewReport", "report", "stable_tokens"]
+__all__ = ["SegmentChange", "ViewReport", "report", "stable_tokens"]
 
 
 @dataclass(frozen=True)
@@ -36,34 +27,6 @@ class SegmentChange:
     before: PartState | None
     after: PartState | None
     reason: str
-
-
-@dataclass(frozen=True)
-class Decided:
-    """A decision that changed the view, with what it costs and saves.
-
-    Attributes:
-        what: compacted, folded, withdrawn or offered.
-        reason: Such as `consumed`, `saves` or `budget`; `offload` or `memory` of what is offered.
-        count: How many parts, or messages, or expansions, or memory tools.
-        arithmetic: The sum; None where none was made.
-    """
-
-    what: str
-    reason: str
-    count: int
-    arithmetic: Arithmetic | None
-
-    def __str__(self) -> str:
-        """Return it in a line."""
-        head = f"{self.what} {self.count} ({self.reason})"
-        if self.arithmetic is None:
-            return head
-        a = self.arithmetic
-        return (
-            f"{head}: {a.removed_tokens:,} tokens less in each of {a.expected_calls:,} calls expected, "
-            f"{a.rewritten_tokens:,} read anew once; net {a.net:+,.0f}"
-        )
 
 
 @dataclass(frozen=True)
@@ -166,19 +129,11 @@ def report(transcript: Transcript, before: View, after: View, token_budget: int 
 def _decided(transcript: Transcript) -> Iterator[Decided]:
     """Yield what was decided for the last view handed out."""
     log = [decision for _, decision in transcript.log]
-    shown = [number for number, decision in enumerate(log) if isinstance(decision, ViewShown)]
+    shown = [number for number, _ in transcript.decisions(ViewShown)]
     start = shown[-2] + 1 if len(shown) > 1 else 0
-    were_offered = any(isinstance(decision, Offered) and decision.memory_tools for decision in log[:start])
     for decision in log[start : shown[-1] if shown else None]:
-        if isinstance(decision, PartsCompacted):
-            yield Decided("compacted", decision.reason, len(decision.parts), decision.arithmetic)
-        elif isinstance(decision, HistoryFolded):
-            count = decision.upto - transcript.state.start - len(decision.kept)
-            yield Decided("folded", "budget", count, decision.arithmetic)
-        elif isinstance(decision, ExpansionWithdrawn):
-            yield Decided("withdrawn", decision.reason, len(decision.places), decision.arithmetic)
-        elif isinstance(decision, Offered) and decision.memory_tools and not were_offered:
-            yield Decided("offered", decision.reason, len(decision.memory_tools), None)
+        if decided := decision.decided(transcript, log[:start]):
+            yield decided
 
 
 def _segments(view: View) -> list[Segment]:
@@ -187,12 +142,7 @@ def _segments(view: View) -> list[Segment]:
 
 def _changes(transcript: Transcript, before: Sequence[Segment], after: Sequence[Segment]) -> list[SegmentChange]:
     old, new = {s.place: s for s in before}, {s.place: s for s in after}
-    planned = {
-        (position, address.kind, address.index): decision.reason
-        for _, decision in transcript.log
-        if isinstance(decision, PartsCompacted)
-        for position, address in decision.parts
-    }
+    planned = {part: reason for _, decision in transcript.log for part, reason in decision.reasons().items()}
     changes: list[SegmentChange] = []
     for place in sorted(old.keys() | new.keys()):
         was, now = old.get(place), new.get(place)
@@ -217,10 +167,10 @@ def _reason(
     sample: Segment,
     was: Segment | None,
     now: Segment | None,
-    planned: dict[tuple[int, str, int], str],
+    planned: dict[PartId, str],
 ) -> str:
     state = transcript.state
-    if sample.position < state.start and any(isinstance(decision, ViewCleared) for _, decision in transcript.log):
+    if sample.position < state.start:
         return "cleared"
     if sample.kind == "fold" or state.is_folded(sample.position):
         return "folded"
@@ -233,5 +183,5 @@ def _reason(
     if now.state == "shortened":
         return "budget"
     if was is not None and now.state == "placeholder":
-        return planned.get((sample.position, sample.kind, sample.index), "consumed")
+        return planned.get(now.part, "consumed") if now.part else "consumed"
     return "added" if was is None else "stored"

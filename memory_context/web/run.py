@@ -27,7 +27,6 @@ from ..messages import Address
 from ..references import shorten
 from ..runtime import Background, Timer
 from ..store import ChatMessage
-from ..transcript import ExpansionShown
 from .problems import ProblemError
 from .schemas import ChatStep, replace_surrogates
 
@@ -189,9 +188,8 @@ def _steps_of(event: BaseAgentEvent, context: MemoryContext) -> Iterator[ChatSte
 
 def _opened_since(context: MemoryContext, position: int) -> Iterator[ChatStep]:
     for _, decision in context.transcript.log[position:]:
-        if isinstance(decision, ExpansionShown) and decision.opened:
-            for item in decision.opened:
-                yield _step("memory", item.key, item.why)
+        for item in decision.items_opened():
+            yield _step("memory", item.key, item.why)
 
 
 def _result_summary(result: FunctionExecutionResult, context: MemoryContext) -> str:

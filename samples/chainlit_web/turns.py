@@ -25,7 +25,6 @@ from chainlit.utils import utc_now
 
 from memory_context import MemoryContext, MemoryRef
 from memory_context.messages import Address
-from memory_context.transcript import ExpansionShown
 
 from .chats import LiveChat
 from .failures import UNANSWERED
@@ -189,8 +188,8 @@ class TurnDisplay:
         for name, context in self._chat.contexts.items():
             log = context.transcript.log
             for _, decision in log[self._seen.get(name, 0) :]:
-                if isinstance(decision, ExpansionShown) and decision.opened:
-                    await self._show_opened([(item.key, item.why) for item in decision.opened], context)
+                if opened := decision.items_opened():
+                    await self._show_opened([(item.key, item.why) for item in opened], context)
             self._seen[name] = len(log)
 
     async def end(self) -> None:

@@ -6,6 +6,7 @@ from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.transcript import (
     Arithmetic,
+    Decided,
     ExpansionWithdrawn,
     HistoryFolded,
     Part,
@@ -14,7 +15,7 @@ from memory_context.transcript import (
     ViewCleared,
     ViewShown,
 )
-from memory_context.view.explain import Decided, SegmentChange, ViewReport, report, stable_tokens
+from memory_context.view.explain import SegmentChange, ViewReport, report, stable_tokens
 from memory_context.view.view import MessageList, Segment, View, ViewMessage
 
 RESULT = Address("result", 0)

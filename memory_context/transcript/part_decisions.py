@@ -1,0 +1,208 @@
+"""Decisions about the parts of messages; see `decisions`."""
+
+from collections.abc import Container, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..messages import Address
+from .decisions import Arithmetic, AuditLine, Decided, Decision, audit_line
+from .entries import PartId, StoredPart
+
+if TYPE_CHECKING:
+    from .transcript import Transcript
+
+__all__ = ["ChosenBy", "CompactedTextChosen", "PartOffloaded", "PartShortened", "PartsCompacted", "RepeatFound"]
+
+ChosenBy = Literal["compactor", "model", "age"]
+
+
+@dataclass(frozen=True)
+class PartOffloaded(Decision):
+    """The content of a part is committed. The log keeps no first view; the entry's part has it until it is answered."""
+
+    kind, outlives_clear = "offloaded", True  # a message may have come, and been stored, before the clear
+    position: int
+    address: Address
+    stored: StoredPart
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position < transcript.first:
+            return
+        entry, state = transcript[self.position], transcript.state
+        part = entry.part(self.address)
+        part.stored = self.stored
+        entry.touch()
+        state.has_items |= bool(self.stored.refs)
+        if self.position < state.start or state.is_folded(self.position):
+            entry.drop_stored([part])
+        elif part.is_result and self.position < state.consumed:
+            part.stored = self.stored.without_first_view()  # stored late: the agent has read it whole
+            state.answered_whole.add((self.position, self.address))
+        state.note_facts(self.position, part)
+
+    def logged(self) -> Decision:
+        return replace(self, stored=self.stored.without_first_view())
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, position=self.position + offset)
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        saved, now = self.stored, transcript[self.position].part(self.address).stored
+        if now is not None:
+            saved = replace(saved, excerpt=now.excerpt, excerpt_tokens=now.excerpt_tokens, headline=now.headline)
+            if (CompactedTextChosen.kind, (self.position, self.address)) in slots:  # the text is saved there
+                saved = replace(saved, compacted="", compacted_tokens=0)
+        return Decision.to_json(replace(self, stored=saved), transcript, slots)
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return tuple(ref.key for ref in self.stored.refs)
+
+    def tally(self) -> dict[str, int]:
+        return {"offloads": int(bool(self.stored.refs))}
+
+
+@dataclass(frozen=True)
+class CompactedTextChosen(Decision):
+    """The compacted text of a part: chosen when it was answered, by a model later, or reduced with age.
+
+    It shows with a compaction, never by itself. A `description` becomes the item's new description.
+    """
+
+    kind, outlives_clear = "retained", True
+    position: int
+    address: Address
+    text: str
+    tokens: int
+    by: ChosenBy = "compactor"
+    description: str = ""
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position < transcript.first:
+            return
+        entry = transcript[self.position]
+        part = entry.part(self.address)
+        if part.stored is None:
+            return
+        refs = part.stored.refs
+        if self.description:
+            refs = (replace(refs[0], description=self.description), *refs[1:])
+        part.stored = replace(part.stored, refs=refs, compacted=self.text, compacted_tokens=self.tokens)
+        transcript.state.retained[self.slot()] = self.by
+        transcript.state.note_facts(self.position, part)
+        entry.touch()
+        if part.stored.excerpt is not None:
+            entry.drop_texts([self.address])  # the view goes on with the excerpt
+
+    def slot(self) -> PartId:
+        return self.position, self.address
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, position=self.position + offset)
+
+    def tally(self) -> dict[str, int]:
+        return {"summaries": int(self.by == "model")}
+
+
+@dataclass(frozen=True)
+class PartsCompacted(Decision):
+    """These parts are shown compacted from now on.
+
+    `reason` is `consumed` for results that were answered just now, which rewrites nothing cached; `saves` where going
+    further back pays; `aged` where the oldest facts make room; `budget` for a view that was too large; `unavailable`
+    for results that a load could not fetch. (`late` was recorded by earlier versions.)
+    """
+
+    kind = "compacted"
+    parts: tuple[PartId, ...]
+    reason: Literal["consumed", "saves", "aged", "late", "budget", "unavailable"]
+    arithmetic: Arithmetic | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        state, by_entry = transcript.state, dict[int, list[Address]]()
+        for position, address in self.parts:
+            state.compacted.add((position, address))
+            state.answered_whole.discard((position, address))
+            by_entry.setdefault(position, []).append(address)
+        for position, addresses in by_entry.items():
+            parts = [transcript[position].part(address) for address in addresses]
+            transcript[position].drop_stored(parts)
+            for part in parts:
+                state.note_facts(position, part)
+
+    def positions(self) -> tuple[int, ...]:
+        return tuple(position for position, _ in self.parts)
+
+    @property
+    def rewrites_prefix(self) -> bool:
+        """Whether it changes more than the newest results."""
+        return self.reason != "consumed"
+
+    def changes_from(self, transcript: "Transcript") -> int | None:
+        return transcript.state.start if self.rewrites_prefix else min(self.positions(), default=None)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        return audit_line("compacted", _keys_of_parts(transcript, self.parts), self.reason)
+
+    def tally(self) -> dict[str, int]:
+        return {"compactions" if self.rewrites_prefix else "answered_compactions": 1}
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("compacted", self.reason, len(self.parts), self.arithmetic)
+
+    def reasons(self) -> dict[PartId, str]:
+        return dict.fromkeys(self.parts, self.reason)
+
+
+@dataclass(frozen=True)
+class PartShortened(Decision):
+    """A part is shown as this shorter text, because not even the newest step fitted the budget whole."""
+
+    kind = "shortened"
+    position: int
+    address: Address
+    text: str
+    tokens: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.shortened[self.position, self.address] = self
+        transcript[self.position].touch()
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        keys = _keys_of_parts(transcript, [(self.position, self.address)])
+        return audit_line("shortened", keys, f"to {self.tokens:,} tokens")
+
+    def tally(self) -> dict[str, int]:
+        return {"shortenings": 1}
+
+
+@dataclass(frozen=True)
+class RepeatFound(Decision):
+    """A large text repeats stored items (`keys`, as far as they are known) and is not stored again."""
+
+    kind = "repeated"
+    position: int
+    address: Address
+    keys: tuple[str, ...]
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.repeated.add((self.position, self.address))
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, position=self.position + offset)
+
+
+def _keys_of_parts(transcript: "Transcript", parts: Iterable[PartId]) -> list[str]:
+    stored = [transcript[position].part(address).stored for position, address in parts]
+    return [ref.key for one in stored if one is not None for ref in one.refs]

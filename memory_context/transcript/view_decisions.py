@@ -1,0 +1,289 @@
+"""Decisions about whole messages and about texts that the context adds to the view; see `decisions`."""
+
+from collections.abc import Container, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import TypeAdapter
+from typing_extensions import Self
+
+from ..light_model import LightModelBill
+from ..references import MemoryRef
+from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem, audit_line, keys_of
+
+if TYPE_CHECKING:
+    from .transcript import Transcript
+
+__all__ = [
+    "ExpansionShown",
+    "ExpansionWithdrawn",
+    "HistoryFolded",
+    "LightModelBilled",
+    "MessageRedelivered",
+    "Offered",
+    "ViewCleared",
+    "ViewShown",
+]
+
+_BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
+
+
+@dataclass(frozen=True)
+class ViewShown(Decision):
+    """A view was handed out that reached to `upto` (exclusive)."""
+
+    kind = "shown"
+    upto: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.state.shown = self.upto
+        transcript.state.unseen.clear()
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, upto=self.upto + offset)
+
+
+@dataclass(frozen=True)
+class ViewCleared(Decision):
+    """The view begins after this position."""
+
+    kind = "cleared"
+    position: int
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.begin_at(self.position)
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, position=self.position + offset)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        before = transcript.decisions(ViewCleared)[:-1]
+        start = before[-1][1].position if before else transcript.first
+        return audit_line("cleared", keys_of(transcript.entries(start, self.position)), "")
+
+
+@dataclass(frozen=True)
+class MessageRedelivered(Decision):
+    """The unanswered message at `position` came again after a failed run; views show the copy at `again_at` instead.
+
+    Earlier versions added no copy and recorded `again_at=None`, which changes nothing.
+    """
+
+    kind = "redelivered"
+    position: int
+    again_at: int | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.again_at is None:
+            return
+        state = transcript.state
+        state.redelivered.add(self.position)
+        if state.first_spoken == self.position:
+            later = (entry for entry in transcript.entries(start=self.position + 1) if entry.is_told)
+            state.first_spoken = next((e.position for e in later if e.position not in state.redelivered), None)
+        transcript.touched.append(self.position)
+        # its expansions are decided again with the copy
+        transcript.withdraw([place for place in state.expanded if place[0] == self.position])
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision | None:
+        if self.again_at is None:
+            return None
+        return replace(self, position=self.position + offset, again_at=self.again_at + offset)
+
+
+@dataclass(frozen=True)
+class HistoryFolded(Decision):
+    """Entries before `upto`, except `kept`, are shown as one placeholder. Replaces the fold before it."""
+
+    kind = "folded"
+    upto: int
+    kept: tuple[int, ...]
+    ref: MemoryRef
+    text: str
+    tokens: int
+    arithmetic: Arithmetic | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        state = transcript.state
+        transcript.pairing.forget_open_calls(before=self.upto)  # a result that is still to come would be folded too
+        for position in state.fold_behind(self):
+            transcript[position].drop_stored(transcript[position].measured)
+        transcript.touched += self.kept  # the fold before may have hidden them
+        transcript.withdraw([place for place in state.expanded if state.is_folded(place[0])])
+
+    def changes_from(self, transcript: "Transcript") -> int:
+        return transcript.state.start
+
+    def keys_shown(self) -> tuple[str, ...]:
+        return (self.ref.key,)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        start, kept = transcript.state.start, tuple[int, ...]()
+        for _, before in transcript.decisions(HistoryFolded)[:-1][-1:]:
+            start, kept = max(before.upto, start), before.kept
+        positions = [p for p in (*kept, *range(start, self.upto)) if p >= transcript.state.start and p not in self.kept]
+        keys = keys_of(transcript[position] for position in positions)
+        return audit_line("folded", keys, f"{self.ref.key}: {self.ref.description}")
+
+    def tally(self) -> dict[str, int]:
+        return {"folds": 1}
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        count = self.upto - transcript.state.start - len(self.kept)
+        return Decided("folded", "budget", count, self.arithmetic)
+
+
+@dataclass(frozen=True)
+class ExpansionShown(Decision):
+    """Stored content was brought back into the view, after the message at `position`.
+
+    Attributes:
+        text: The text; empty in the log once it is withdrawn.
+        tokens: Tokens of the text, also after that.
+        opened: The items in it, and why.
+        origin: The expansion of a turn, AutoGen's Memory protocol, or the session, which says that its history could
+            not be read yet.
+        owner: Name of the memory behind that protocol. One of each origin and owner stands after a message.
+    """
+
+    kind = "expanded"
+    position: int
+    text: str
+    tokens: int
+    opened: tuple[OpenedItem, ...]
+    origin: Literal["turn", "memory", "history"] = "turn"
+    owner: str = ""
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Position and name: the identity of an active expansion."""
+        return self.position, f"{self.origin} {self.owner}".strip()
+
+    def apply(self, transcript: "Transcript") -> None:
+        if self.position >= transcript.state.start and not transcript.state.is_folded(self.position):
+            transcript.state.expand(self, len(transcript.log))
+            transcript.touched.append(self.position)
+
+    def replaced(self) -> Decision:
+        return replace(self, text="")
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def items_opened(self) -> tuple[OpenedItem, ...]:
+        return self.opened
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        by_reason: dict[str, list[OpenedItem]] = {}
+        for opened in self.opened:
+            by_reason.setdefault(opened.reason, []).append(opened)
+        lines: list[AuditLine] = []
+        for reason, some in by_reason.items():
+            why = "; ".join(dict.fromkeys(one.why for one in some))
+            detail = why if why.startswith(reason) else f"{reason}: {why}"
+            lines.append(("recalled" if reason == "recalled" else "expanded", [one.key for one in some], detail))
+        return lines
+
+    def tally(self) -> dict[str, int]:
+        reasons = [one.reason for one in self.opened]
+        return {"expansions": len(reasons) - reasons.count("recalled"), "recalls": int("recalled" in reasons)}
+
+
+@dataclass(frozen=True)
+class ExpansionWithdrawn(Decision):
+    """Expansions are no longer shown; their items stay stored. `places` are those of `ExpansionShown`."""
+
+    kind = "withdrawn"
+    places: tuple[tuple[int, str], ...]
+    reason: Literal["planned", "budget", "replaced"]
+    arithmetic: Arithmetic | None = None
+
+    def apply(self, transcript: "Transcript") -> None:
+        transcript.withdraw(self.places)
+
+    def positions(self) -> tuple[int, ...]:
+        return tuple(position for position, _ in self.places)
+
+    def changes_from(self, transcript: "Transcript") -> int | None:
+        return min(self.positions(), default=None)
+
+    def audit(self, transcript: "Transcript") -> list[AuditLine]:
+        shown = {one.place: one for _, one in transcript.decisions(ExpansionShown)}  # the newest of each place
+        keys = [opened.key for place in self.places if place in shown for opened in shown[place].opened]
+        return audit_line("withdrawn", keys, self.reason)
+
+    def tally(self) -> dict[str, int]:
+        return {"compactions": 1}
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided:
+        return Decided("withdrawn", self.reason, len(self.places), self.arithmetic)
+
+
+@dataclass(frozen=True)
+class Offered(Decision):
+    """The prompt in front of the view in each model call from now on, as far as it is known; in tokens.
+
+    Attributes:
+        memory_tools: Names of the memory tools that the model is offered; once offered, they stay.
+        reason: The agent has them `always`, or its workbench offers them since the first `offload`, or since the user
+            has `memory`; empty while they are not offered.
+        memory_tools_tokens: The schemas of the memory tools.
+        instructions_tokens: The part of the system message about the memory.
+        own_tools_tokens: The schemas of the agent's own tools.
+        system_tokens: The rest of the system message.
+    """
+
+    kind, outlives_clear = "offered", True
+    memory_tools: tuple[str, ...] = ()
+    reason: Literal["", "always", "offload", "memory"] = ""
+    memory_tools_tokens: int = 0
+    instructions_tokens: int = 0
+    own_tools_tokens: int = 0
+    system_tokens: int = 0
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens that the agent would send with any other context, too."""
+        return self.own_tools_tokens + self.system_tokens
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all of it."""
+        return self.memory_tools_tokens + self.instructions_tokens + self.own_tokens
+
+    def apply(self, transcript: "Transcript") -> None:  # no slot: each is saved, as costs of calls depend on it
+        transcript.state.slots[self.kind, ""] = self
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def decided(self, transcript: "Transcript", earlier: Sequence[Decision]) -> Decided | None:
+        is_new = not any(one.memory_tools for one in earlier if isinstance(one, Offered))
+        return Decided("offered", self.reason, len(self.memory_tools)) if self.memory_tools and is_new else None
+
+
+@dataclass(frozen=True)
+class LightModelBilled(Decision):
+    """The light model's calls in the session so far; replaces the bill before it."""
+
+    kind, outlives_clear = "light_model", True
+    bill: LightModelBill = field(default_factory=LightModelBill)
+
+    def slot(self) -> str:
+        return ""
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
+        return {**asdict(self.bill), "kind": self.kind}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(_BILL.validate_python(data))

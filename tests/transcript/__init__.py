@@ -1,0 +1,1 @@
+"""The transcript: entries, decisions and their saved form."""

@@ -1,0 +1,189 @@
+"""A decision kind is one class: the kind defined here is rendered, saved, archived, audited and counted by it alone."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from autogen_core.models import UserMessage
+
+from memory_context import MemoryContext, MemoryStore
+from memory_context.archive.batch import next_batch
+from memory_context.archive.cursor import BatchCursor
+from memory_context.transcript import (
+    AuditLine,
+    Decided,
+    Decision,
+    Transcript,
+    ViewCleared,
+    ViewShown,
+    append_saved,
+    load_transcript,
+    save_transcript,
+)
+from memory_context.transcript.decisions import audit_line
+
+from ..agents.scripted import report
+from ..archive.talking import context_of, say
+from ..context.steps import add_step
+
+
+@dataclass(frozen=True)
+class MessageHidden(Decision):
+    """Views leave a message out; `keys` are the items it referred to."""
+
+    kind = "test_hidden"
+    position: int
+    keys: tuple[str, ...]
+
+    def apply(self, transcript: Transcript) -> None:
+        transcript.state.redelivered.add(self.position)
+        transcript.touched.append(self.position)
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision:
+        return replace(self, position=self.position + offset)
+
+    def memory_keys(self) -> tuple[str, ...]:
+        return self.keys
+
+    def audit(self, transcript: Transcript) -> list[AuditLine]:
+        return audit_line("withdrawn", self.keys, f"message {self.position + 1} was hidden")
+
+    def tally(self) -> dict[str, int]:
+        return {"compactions": 1}
+
+    def decided(self, transcript: Transcript, earlier: Sequence[Decision]) -> Decided:
+        return Decided("hidden", "test", 1)
+
+
+@dataclass(frozen=True)
+class MoodNoted(Decision):
+    """A decision with a slot for each person; nothing but its data is defined."""
+
+    kind, outlives_clear = "test_mood", True
+    person: str
+    mood: str
+
+    def slot(self) -> str:
+        return self.person
+
+    def moved(self, offset: int) -> Decision:
+        return self
+
+    def replaced(self) -> Decision:
+        return replace(self, mood="")
+
+
+async def hidden(store: MemoryStore) -> tuple[MemoryContext, str]:
+    """Return a context in whose view a message is hidden, and a key."""
+    context = context_of(store)
+    await say(context, "Good morning.", "A secret wish.")
+    await add_step(context, report("owls"))
+    before = await context.get_messages()
+    (key,) = [hit.item.key for hit in await context.search("owls", 1)]
+    context.transcript.decide(MessageHidden(2, (key,)))
+    await context.add_message(UserMessage(content="Go on.", source="user"))
+    after = await context.get_messages()
+    assert [one for one in before if one not in after] == [UserMessage(content="A secret wish.", source="user")]
+    return context, key
+
+
+async def test_new_decision_kind_shows_in_view_explain_stats_and_audit(store: MemoryStore):
+    """No reader of decisions knows its class."""
+    context, key = await hidden(store)
+    explained = await context.explain()
+    assert [str(one) for one in explained.decisions] == ["hidden 1 (test)"]
+    assert [(one.position, one.after) for one in explained.changes if one.after is None] == [(2, None)]
+    assert context.stats.compactions == 1
+    events = [event for event in await context.agent_memory.audit() if event.kind == "withdrawn"]
+    assert [(event.keys, event.detail) for event in events] == [((key,), "message 3 was hidden")]
+
+
+async def test_new_decision_kind_survives_save_and_load(store: MemoryStore):
+    """Through JSON text, in another context."""
+    context, _ = await hidden(store)
+    view = await context.get_messages()
+    loaded = MemoryContext("alice", "coder", "other", store)
+    await loaded.load_state(json.loads(json.dumps(await context.save_state())))
+    assert await loaded.get_messages() == view
+    assert loaded.transcript.log == context.transcript.log
+
+
+async def test_new_decision_kind_survives_archive_and_resume(store: MemoryStore):
+    """As part of a batch."""
+    context, _ = await hidden(store)
+    view = await context.get_messages()
+    await context.close()
+    resumed = context_of(store)
+    assert await resumed.get_messages() == view
+    assert resumed.resume_report.outcome == "resumed"
+
+
+def test_batch_names_the_items_of_a_new_decision_kind():
+    """So that pruning keeps them."""
+    transcript = thread("a", "b")
+    transcript.decide(MessageHidden(1, ("k1", "k0")))
+    batch = next_batch(BatchCursor(), transcript, new_messages=2, chat_ids=())
+    assert batch.memory_keys == ("k1", "k0")
+
+
+def thread(*texts: str) -> Transcript:
+    return Transcript.of(UserMessage(content=text, source="user") for text in texts)
+
+
+def test_new_decision_kind_moves_with_its_messages():
+    """Behind other messages its positions are those of the moved ones; what stays in front is left out."""
+    saved_from, transcript = thread("a", "b"), thread("x", "y", "z")
+    saved_from.decide(MessageHidden(1, ()))
+    append_saved(transcript, save_transcript(saved_from))
+    assert transcript.log == [(5, MessageHidden(4, ()))]
+    transcript.decide(ViewShown(5))
+    saved = save_transcript(transcript)
+    tail = {**saved, "first_position": 5, "entries": []}
+    append_saved(transcript, tail)
+    assert transcript.log[2:] == [(5, ViewShown(5))]
+
+
+def test_slot_keeps_the_newest_decision_in_state_and_saved_data():
+    """The log keeps the earlier ones without what they no longer need; a clear forgets none that outlives it."""
+    transcript = thread("Hello")
+    for person, mood in (("ann", "glad"), ("bob", "calm"), ("ann", "cross")):
+        transcript.decide(MoodNoted(person, mood))
+    assert transcript.state.newest(MoodNoted, "ann") == MoodNoted("ann", "cross")
+    assert transcript.state.newest_of(MoodNoted) == [MoodNoted("ann", "cross"), MoodNoted("bob", "calm")]
+    assert [one for _, one in transcript.log] == [
+        MoodNoted("ann", ""),
+        MoodNoted("bob", "calm"),
+        MoodNoted("ann", "cross"),
+    ]
+    transcript.decide(ViewCleared(1))
+    saved = save_transcript(transcript)
+    assert [data for _, data in saved["decisions"]] == [
+        {"person": "bob", "mood": "calm", "kind": "test_mood"},
+        {"person": "ann", "mood": "cross", "kind": "test_mood"},
+    ]
+    assert load_transcript(saved).state.newest(MoodNoted, "bob") == MoodNoted("bob", "calm")
+
+
+def test_unknown_decision_kind_is_refused_with_its_name():
+    """Saved by a newer version, or by a module that is not imported."""
+    transcript = thread("Hello")
+    transcript.decide(MoodNoted("ann", "glad"))
+    saved: dict[str, Any] = save_transcript(transcript)
+    saved["decisions"][0][1]["kind"] = "dreamt"
+    with pytest.raises(ValueError, match=r"unknown decision kind 'dreamt'.*not imported"):
+        load_transcript(saved)
+    with pytest.raises(ValueError, match="unknown decision kind 'dreamt'"):
+        append_saved(thread("Hello"), saved)
+
+
+def test_two_decision_kinds_of_one_name_are_refused():
+    """The name is what saved data is read by."""
+    with pytest.raises(TypeError, match="'shown' is already defined by ViewShown"):
+
+        class OtherShown(Decision):  # pyright: ignore[reportUnusedClass]
+            kind = "shown"
