@@ -1,4 +1,4 @@
-"""The ids by which users, agents and sessions are told apart: what they may be, and what those of sub-agents are."""
+"""Ids of users, agents and sessions."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ _HASH_CHARACTERS = 12
 
 
 class SessionKey(NamedTuple):
-    """What tells one agent's conversation with one user from all others."""
+    """Identifies one agent's conversation with one user."""
 
     user_id: str
     agent_id: str
@@ -18,10 +18,10 @@ class SessionKey(NamedTuple):
 
 
 def checked_identifier(name: str, value: Any) -> str:
-    """Return an id that every table takes.
+    """Return a valid id.
 
     Raises:
-        ValueError: It is no str, empty, longer than 128 characters, or not printable.
+        ValueError: It is not a str, or empty, longer than 128 characters or not printable.
     """
     if not isinstance(value, str) or not value or len(value) > _CHARACTERS or not value.isprintable():
         raise ValueError(f"{name}={value!r}: use 1 to {_CHARACTERS} printable characters")
@@ -29,7 +29,7 @@ def checked_identifier(name: str, value: Any) -> str:
 
 
 def subagent_session(session_id: str, agent_id: str) -> str:
-    """Return the session of a sub-agent: `<session>/<agent>`, its end a hash beyond 128 characters; always the same."""
+    """Return the session of a sub-agent: `<session>/<agent>`, shortened by a hash beyond 128 characters."""
     name = f"{session_id}/{agent_id}"
     if len(name) <= _CHARACTERS:
         return name

@@ -1,7 +1,4 @@
-"""Warnings of what goes on failing: once for each consequence, and again only after it has worked in between.
-
-While a store is away each context tries it again and again; a warning a try would bury everything else in the log.
-"""
+"""Warnings about outages: logged once, and again only after a success in between."""
 
 import logging
 import math
@@ -15,7 +12,7 @@ _logger = logging.getLogger("memory_context")
 
 
 class OutageLog:
-    """What is failing now, by topic."""
+    """The failing operations, by topic."""
 
     def __init__(self) -> None:
         self._failed_at: dict[str, float] = {}  # the last failure, by the monotonic clock
@@ -23,14 +20,14 @@ class OutageLog:
     def failed(
         self, topic: str, message: str, *args: object, level: int = logging.WARNING, quiet_seconds: float = math.inf
     ) -> None:
-        """Log the first failure of an outage, the others for debugging.
+        """Log the first failure of an outage; further ones only for debugging.
 
         Args:
             topic: The operation that fails.
             message: Format of the log line.
             *args: Its arguments.
-            level: The level of the first failure.
-            quiet_seconds: The outage is over after so long without a failure, for callers that see no success.
+            level: Level of the first failure.
+            quiet_seconds: The outage ends after so long without a failure, for callers that see no success.
         """
         now = time.monotonic()
         is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
@@ -38,7 +35,7 @@ class OutageLog:
         _logger.log(level if is_new else logging.DEBUG, message, *args, stacklevel=2)
 
     def worked(self, topic: str) -> None:
-        """Log that a topic works again, if it was failing; costs nothing otherwise."""
+        """Log that a failing topic works again."""
         if topic in self._failed_at and self._failed_at.pop(topic, None) is not None:
             _logger.info("%s again", topic)
 
@@ -48,7 +45,7 @@ _lock = threading.Lock()
 
 
 def outages_of(owner: object) -> OutageLog:
-    """Return the log of what fails with a store, or a part of one, for all who use it."""
+    """Return the outage log that all users of a store, or a part of one, share."""
     with _lock:
         log = _logs.get(owner)
         if log is None:

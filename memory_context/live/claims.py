@@ -1,9 +1,8 @@
-"""Which process a live session belongs to: the one that holds its claim.
+"""Claims: which process holds a live session.
 
-A claim is held as long as the session is live, not for one request, so that in the steady state a request costs no
-round trip. Who wants a session that another holds asks for it, and waits until the other, at the next moment it is not
-at work on it, has made it durable and let go. A claim is no lock against writing: the archive notices by itself when
-two write the same session, which is what remains when a network splits.
+A claim lasts as long as the session is live, so that a request usually costs no round trip. A process that wants a
+session asks its holder, which writes and releases it when nobody works on it. A claim is no write lock: when a network
+splits, the archive notices two writers.
 """
 
 import asyncio
@@ -18,58 +17,55 @@ __all__ = ["Claims", "LocalClaims", "SessionKey", "SessionStates", "busy_text"]
 
 
 class Claims(Protocol):
-    """Gives each session to one holder at a time: a cache, through its own object of this kind.
-
-    Used by one cache, under one event loop. Every wait has a bound, so that a service that dies holds nobody up.
-    """
+    """Gives each session to one holder at a time. Used by one cache, under one event loop; every wait is bounded."""
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
         """Call these, on the event loop, when another holder asks for a session, and when a claim was lost."""
         ...
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once the session belongs to this holder; cancelled or failed, it leaves nothing behind.
+        """Return once this holder has the session; leave nothing behind if cancelled or failed.
 
         Raises:
-            SessionBusyError: Another holder did not let go in time.
+            SessionBusyError: Another holder did not release it in time.
             StoreUnavailableError: The service that keeps the claims does not answer.
         """
         ...
 
     async def release(self, key: SessionKey) -> None:
-        """Let go of a session, of which this need not be the holder; never raises."""
+        """Release a session, held or not; never raises."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         ...
 
 
 class SessionStates(Protocol):
-    """Saved states of sessions, which the processes share; newer than the archive, and lost with less regret."""
+    """Saved states that processes share: newer than the archive, and of less worth."""
 
     async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None:
-        """Keep a session's state instead of the one before; raises StoreUnavailableError."""
+        """Replace a session's state; raises StoreUnavailableError."""
         ...
 
     async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
-        """Return the state kept last, None if there is none; raises StoreUnavailableError."""
+        """Return the last state, or None; raises StoreUnavailableError."""
         ...
 
     async def delete(self, key: SessionKey) -> None:
-        """Keep none; raises StoreUnavailableError."""
+        """Delete the state; raises StoreUnavailableError."""
         ...
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Release resources."""
         ...
 
 
 class LocalClaims:
-    """Claims within one process, in memory: enough where all requests for a session reach the same process.
+    """Claims in memory: enough where all requests for a session reach one process.
 
     Args:
-        beside: The claims of another cache of this process, and this event loop, that may want the same sessions.
+        beside: Claims of another cache of this process and event loop that may want the same sessions.
     """
 
     def __init__(self, beside: "LocalClaims | None" = None) -> None:
@@ -78,14 +74,14 @@ class LocalClaims:
         self._wanted: Callable[[SessionKey], None] | None = None
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Call `wanted` when another cache asks; nothing is ever lost."""
+        """Call `wanted` when another cache asks; claims are never lost."""
         self._wanted = wanted
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once the session belongs to this cache, first come first served.
+        """Return once this cache has the session, first come first served.
 
         Raises:
-            SessionBusyError: Another cache did not let go in time.
+            SessionBusyError: Another cache did not release it in time.
             RuntimeError: The session is claimed here already.
         """
         holder = self._holders.get(key)
@@ -113,12 +109,12 @@ class LocalClaims:
             asyncio.get_running_loop().call_soon(self._wanted, key)
 
     async def release(self, key: SessionKey) -> None:
-        """Let go of a session; who has waited for it longest has it now."""
+        """Release a session to its longest waiter."""
         if self._holders.get(key) is self:
             self._pass_on(key)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         for key in [key for key, holder in self._holders.items() if holder is self]:
             self._pass_on(key)
 
@@ -139,7 +135,7 @@ class _Waiter(NamedTuple):
 
 
 def busy_text(key: SessionKey, wait_seconds: float) -> str:
-    """Return what is said when another holder does not let go of a session."""
+    """Return the text of the error when another holder does not release a session."""
     return (
         f"another process is at work on session {key.session_id!r} and did not let go of it within "
         f"{wait_seconds:.3g} s; try again"

@@ -1,11 +1,11 @@
-"""Concurrency, in one place: the package begins no task, plans no timer and counts no back-off elsewhere.
+"""Concurrency in one place: no other module starts a task, plans a timer or keeps a back-off clock.
 
-Background      work beside the caller: one task for each key and event loop
-attempt, begin  one call in a task of its own, with an end
-Flusher         a buffer's writes: when it is full, after a while, on request; kept and retried later when they fail
-Breaker         closed, open, trial: what failed is left alone for a while
+Background      tasks beside the caller: one for each key and event loop
+attempt, begin  one call in a task of its own, with a limit
+Flusher         writes a buffer when it is full, after a while, or on request; retries later
+Breaker         circuit breaker: closed, open, trial
 Timer, PerLoop  one planned call; one value for each event loop
-Unwritten       buffers to be written before a store is closed, an event loop ends, or the process does
+Unwritten       buffers that must be written before a store, an event loop or the process ends
 """
 
 import lazy_loader

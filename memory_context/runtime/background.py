@@ -1,8 +1,7 @@
-"""Work beside the caller: single flight, waits that do not pass a cancellation on, errors that nobody waits for.
+"""Background tasks: single flight, waits that shield the task, errors that nobody awaits.
 
-Promises: at most one task for each key and event loop that was not given up; a caller who is cancelled, or whose time
-is over, leaves it alone; a task that was cancelled raises no CancelledError in those who wait for it; errors are
-retrieved; what an event loop left behind holds up nobody in the next one.
+At most one task runs for each key and event loop. A cancelled or late waiter leaves the task alone; a cancelled task
+raises no CancelledError in its waiters. Tasks left behind by a dead event loop block nobody in the next one.
 """
 
 import asyncio
@@ -38,12 +37,12 @@ class Background(Generic[T]):
         self._tasks: PerLoop[dict[Hashable, asyncio.Task[T]]] = PerLoop(dict)
 
     def running(self, key: Hashable = None) -> asyncio.Task[T] | None:
-        """Return the task under way in this event loop; None if there is none."""
+        """Return the running task of this event loop; None if there is none."""
         task = self._tasks.here().get(key)
         return None if task is None or task.done() else task
 
     def start(self, work: Callable[[], Coroutine[Any, Any, T]], key: Hashable = None) -> asyncio.Task[T]:
-        """Return the task under way, begun now if there is none; tasks of different keys run beside each other."""
+        """Return the running task, started now if there is none; tasks of different keys run concurrently."""
         task = self.running(key)
         if task is None:
             tasks = self._tasks.here()
@@ -54,16 +53,16 @@ class Background(Generic[T]):
     async def result(
         self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None, *, if_stopped: str = ""
     ) -> T:
-        """Return what the task under way returns, begun now if there is none; raises what it raises.
+        """Return the result of the running task, started now if there is none; raises its error.
 
         Args:
             work: Returns the coroutine to run.
-            seconds: How long to wait for it; None: as long as it takes.
-            if_stopped: What the error says if somebody else stops it.
+            seconds: The longest wait; None to wait until it ends.
+            if_stopped: Text of the error if somebody else stops the task.
 
         Raises:
-            asyncio.TimeoutError: It did not end in so many seconds, and goes on.
-            StoreUnavailableError: It was stopped.
+            asyncio.TimeoutError: The task did not end in time and continues.
+            StoreUnavailableError: The task was stopped.
         """
         task = self.start(work)
         await asyncio.wait([task], timeout=seconds)
@@ -74,7 +73,7 @@ class Background(Generic[T]):
         return task.result()
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until nothing is under way in this event loop, however it ends, but not longer than told."""
+        """Wait until no task runs in this event loop, however they end, but at most so many seconds."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while tasks := self._here():
             left = None if deadline is None else deadline - time.monotonic()
@@ -83,7 +82,7 @@ class Background(Generic[T]):
             await asyncio.wait(tasks, timeout=left)
 
     async def stop(self, seconds: float = 1.0) -> None:
-        """Let nothing run on in this event loop; a task that resists its cancellation is waited for so long."""
+        """Cancel the tasks of this event loop; one that resists is waited for at most so many seconds."""
         deadline = time.monotonic() + seconds
         while (tasks := self._here()) and time.monotonic() < deadline:
             for task in tasks:
@@ -91,7 +90,7 @@ class Background(Generic[T]):
             await asyncio.wait(tasks, timeout=min(_CANCEL_SECONDS, seconds))
 
     def cancel(self) -> None:
-        """Give up what is under way, in every event loop; returns at once."""
+        """Cancel the tasks of every event loop; returns at once."""
         for loop, tasks in self._tasks.all():
             given_up = [task for key in list(tasks) if (task := tasks.pop(key, None)) is not None]
             for task in given_up:
@@ -106,7 +105,7 @@ class Background(Generic[T]):
 
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
-    """Begin a call in a task of its own, with the context variables of now; see `attempt`."""
+    """Start a call in a task with the current context variables; see `attempt`."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     return task
@@ -117,13 +116,13 @@ async def attempt(
 ) -> "asyncio.Future[T] | None":
     """Return a call's task once it has ended; None if it took too long.
 
-    A call that took too long, or whose caller is cancelled, is cancelled and not waited for: unlike under
-    `asyncio.wait_for`, one that does not heed its cancellation holds up nobody.
+    A late call, or one whose caller is cancelled, is cancelled and not awaited: unlike under `asyncio.wait_for`, a call that
+    ignores its cancellation delays nobody.
 
     Args:
-        work: The call, or what `begin` returned for it.
-        seconds: How long it may take; a function says how much is left. None: as long as it takes.
-        cancel_seconds: How long a cancelled call is waited for.
+        work: The call, or the result of `begin`.
+        seconds: The limit; a function returns the seconds left. None for no limit.
+        cancel_seconds: How long a cancelled call is awaited.
     """
     task = begin(work)
     try:
@@ -143,12 +142,12 @@ async def attempt(
 
 
 async def in_thread_if_large(size: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a function returns; called in a thread if its input is large, so that the event loop goes on.
+    """Return a function's result; run it in a thread if its input is large, so that the event loop continues.
 
     Args:
-        size: The length of the text that is read through once; a caller whose function takes more or less than that
-            for a character says so by a factor. `math.inf`: always in a thread.
-        function: Looks at nothing that the event loop changes.
+        size: Length of the text that the function reads once, scaled where it takes more or less time; `math.inf` always
+            uses a thread.
+        function: Reads nothing that the event loop changes.
         *args: Its arguments.
         **kwargs: Its arguments.
     """

@@ -1,4 +1,4 @@
-"""A circuit breaker: what failed is left alone for a while.
+"""A circuit breaker.
 
 closed ──failures in a row──▶ open ──retry_seconds──▶ trial ──worked──▶ closed
                                ▲                        │
@@ -11,15 +11,15 @@ __all__ = ["Breaker"]
 
 
 class Breaker:
-    """Says whether something may be tried, by what came of it before.
+    """Decides from earlier failures whether to try.
 
     Args:
         retry_seconds: How long it stays open.
         failures_allowed: Failures in a row that open it.
-        longest_seconds: Each failure of a trial doubles `retry_seconds`, up to this; None: it stays the same.
+        longest_seconds: Upper bound of the back-off, which doubles with each failed trial; None for a constant one.
 
     Attributes:
-        retry_at: When a trial is allowed, by the monotonic clock; 0 while it is closed.
+        retry_at: Time of the next trial, by the monotonic clock; 0 while closed.
     """
 
     def __init__(
@@ -33,24 +33,24 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing may be tried now."""
+        """Whether trying is forbidden now."""
         return time.monotonic() < self.retry_at
 
     @property
     def is_on_trial(self) -> bool:
-        """Whether it was open, so that one failure opens it again."""
+        """Whether one failure opens it again."""
         return 0 < self.retry_at <= time.monotonic()
 
     @property
     def seconds_left(self) -> float:
-        """How long it stays open from now on; 0 if it is not."""
+        """Seconds until a trial; 0 if it is not open."""
         return max(self.retry_at - time.monotonic(), 0.0)
 
     def failed(self, *, at_once: bool = False) -> float:
-        """Count a failure, and open after enough of them; return the seconds until a trial is allowed.
+        """Count a failure and open after enough of them; return the seconds until a trial.
 
         Args:
-            at_once: Open whatever came before.
+            at_once: Open after this failure.
         """
         self._failures_in_a_row += 1
         if not (at_once or self.retry_at or self._failures_in_a_row >= self._failures_allowed):
@@ -61,6 +61,6 @@ class Breaker:
         return seconds
 
     def worked(self) -> None:
-        """Close: it works again, or is to be tried now whatever came before."""
+        """Close it."""
         self.retry_at, self._failures_in_a_row = 0.0, 0
         self._next_seconds = self._first_seconds

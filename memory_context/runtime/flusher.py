@@ -1,10 +1,10 @@
-"""When a buffer is written: as soon as it is full, after a while, on request; later again when that failed.
+"""Writes a buffer: as soon as it is full, after a while, on request, and again after a failure.
 
     note ──full──▶ write ◀──after a while── timer        close, SIGTERM ─▶ Unwritten ─▶ flush
-                     └──failed──▶ the breaker is open: nothing is tried until it closes, but for a flush
+                     └──failed──▶ breaker open: no attempt until it closes, except by a flush
 
-Promises: noting does no I/O and never raises; one write at a time in an event loop; what is not written stays with the
-owner of the buffer and is tried again, by whichever event loop comes next.
+Noting does no I/O and never raises. One write runs at a time in an event loop. Unwritten content stays with its owner
+and is tried again, by whichever event loop comes next.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ Write = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Flusher:
-    """Writes what an owner buffers.
+    """Writes the buffer of one owner.
 
     Args:
         name: Names the tasks that write.
-        write: Writes what is buffered; raises if it stays buffered.
-        waiting: Returns how much is buffered; 0 for nothing.
-        batch: It is written as soon as there is so much.
-        batch_seconds: It is written after so long at the latest.
-        retry_seconds: How long nothing is tried after a write failed, but for a flush.
-        on_failure: Called with the error of each write that failed.
+        write: Writes the buffer; raises if it stays buffered.
+        waiting: Returns the size of the buffer; 0 if it is empty.
+        batch: Size at which it is written at once.
+        batch_seconds: The longest time until it is written.
+        retry_seconds: Pause after a failed write, except for a flush.
+        on_failure: Called with the error of each failed write.
 
     Attributes:
         breaker: Open for a while after a failed write.
         batch_seconds: As given.
-        writing: The writes under way.
+        writing: The running writes.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Flusher:
         self._timers = PerLoop(lambda: Timer(self._begin))
 
     def note(self) -> None:
-        """Have what is buffered written in time; without an event loop, by the next one that notes something."""
+        """Schedule a write; without an event loop, the next one that notes something does."""
         try:
             timer = self._timers.here()
         except RuntimeError:
@@ -74,16 +74,16 @@ class Flusher:
             self._begin()
 
     async def flush(self, write: Write | None = None, *, is_shielded: bool = True, if_stopped: str = "") -> None:
-        """Write what is buffered, after what is being written.
+        """Write the buffer now, after the running write.
 
         Args:
             write: Writes a part of it instead.
-            is_shielded: Whether the write goes on when this caller is cancelled.
-            if_stopped: What the error says if somebody else stops it.
+            is_shielded: Whether the write continues when this caller is cancelled.
+            if_stopped: Text of the error if somebody else stops it.
 
         Raises:
-            StoreUnavailableError: It was stopped meanwhile.
-            Exception: What the write raised; it stays buffered.
+            StoreUnavailableError: It was stopped.
+            Exception: The error of the write; the content stays buffered.
         """
         await self.writing.wait()
         if write is None and not self._waiting():
@@ -98,12 +98,12 @@ class Flusher:
             raise
 
     async def stop(self) -> None:
-        """Let nothing run on in this event loop; what is not written stays buffered."""
+        """Stop writing in this event loop; unwritten content stays buffered."""
         await self.writing.stop()
         self._timers.here().cancel()
 
     def forget(self) -> None:
-        """Plan nothing any more: nothing is buffered, or it is given up."""
+        """Cancel planned writes: the buffer is empty or given up."""
         for _, timer in self._timers.all():
             timer.cancel()
 

@@ -1,7 +1,4 @@
-"""What belongs to one event loop: a value, a planned call.
-
-Planned calls are timers, not tasks that sleep: a program may drop its event loop without closing anything.
-"""
+"""State of one event loop: a value, a planned call. Planned calls are timers, since a program may drop its event loop."""
 
 import asyncio
 import threading
@@ -19,7 +16,7 @@ class PerLoop(Generic[T]):
 
     Args:
         make: Makes the value of a loop.
-        adopt: Called with the value of a new loop and that of each loop that was closed since; the latter is dropped.
+        adopt: Called with the value of a new loop and that of each closed loop, which is dropped.
     """
 
     def __init__(self, make: Callable[[], T], adopt: Callable[[T, T], None] | None = None) -> None:
@@ -32,7 +29,7 @@ class PerLoop(Generic[T]):
         """Return the value of the running event loop.
 
         Raises:
-            RuntimeError: None runs.
+            RuntimeError: No event loop runs.
         """
         loop = asyncio.get_running_loop()
         value = self._values.get(loop)
@@ -47,12 +44,12 @@ class PerLoop(Generic[T]):
         return value
 
     def all(self) -> list[tuple[asyncio.AbstractEventLoop, T]]:
-        """Return each event loop and its value."""
+        """Return each event loop with its value."""
         return list(self._values.items())
 
 
 class Timer:
-    """Calls a function once, at the soonest of the times that were asked for, in the event loop that asked last.
+    """Calls a function once, at the earliest requested time, in the event loop of the last request.
 
     Args:
         on_time: The function.
@@ -63,7 +60,7 @@ class Timer:
         self._planned: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle, float] | None = None
 
     def plan(self, seconds: float) -> None:
-        """Have the function called in so many seconds, or sooner if that was asked for before in this event loop."""
+        """Plan the call in so many seconds, unless an earlier one is planned in this event loop."""
         loop, due = asyncio.get_running_loop(), time.monotonic() + seconds
         if self._planned is not None:
             its_loop, _, its_due = self._planned
@@ -73,7 +70,7 @@ class Timer:
         self._planned = (loop, loop.call_later(max(seconds, 0.0), self._call), due)
 
     def cancel(self) -> None:
-        """Have it not called after all."""
+        """Cancel the planned call."""
         if self._planned is not None:
             self._planned[1].cancel()
             self._planned = None

@@ -1,13 +1,12 @@
-"""Ends that can be known: what is buffered is written before an event loop or the process ends.
+"""Writes buffers before an event loop or the process ends.
 
     the loop shuts down its async generators (asyncio.run, asyncio.Runner)   in that loop, before it is closed
-    SIGTERM, where nobody else handles it                                    in the loops that run
-    the interpreter exits (a loop closed by hand, a notebook)                in a loop of its own, without threads
+    SIGTERM, where nobody else handles it                                    in the running loops
+    the interpreter exits (a loop closed by hand, a notebook)                in a new loop, without threads
 
-An async generator that is held open in each loop tells its end: `loop.shutdown_asyncgens` closes it while the loop
-still runs. A program that handles SIGTERM itself is left alone, whether it said so before or says so later; so are
-threads that may not handle signals, and processes forked from this one. Nothing is written after SIGKILL, `os._exit` or
-a crash of the interpreter.
+An async generator that is held open in each loop notices its end: `loop.shutdown_asyncgens` closes it while the loop
+still runs. Programs that handle SIGTERM, threads that may not handle signals and forked processes are left alone. Nothing
+is written after SIGKILL, `os._exit` or a crash of the interpreter.
 """
 
 import asyncio
@@ -38,19 +37,19 @@ _T = TypeVar("_T")
 
 
 class Owner(Protocol):
-    """Something that buffers, such as a store with its contexts."""
+    """An object that buffers, such as a store with its contexts."""
 
     async def write_out(self) -> None:
-        """Write what is buffered by this event loop, which goes on."""
+        """Write the buffers of this event loop, which continues."""
         ...
 
     async def close_for_good(self) -> None:
-        """Write what is buffered by this event loop or one that runs no more, and let nothing run on."""
+        """Write the buffers of this event loop and of loops that do not run any more, and stop all work."""
         ...
 
 
 class _Watch:
-    """Who buffers in an event loop, and the generator that tells its end."""
+    """The owners of an event loop, and the generator that notices its end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.owners: WeakSet[Owner] = WeakSet()
@@ -69,7 +68,7 @@ _process_id = 0  # whose handlers they are: forked processes inherit them
 
 
 def hold(owner: Owner) -> None:
-    """Keep an owner that has something unwritten, until `let_go` or the end of the process."""
+    """Keep an owner with unwritten content alive until `let_go` or the end of the process."""
     if owner not in _held:
         with _lock:
             _held.add(owner)
@@ -77,12 +76,12 @@ def hold(owner: Owner) -> None:
 
 
 def let_go(owner: Owner) -> None:
-    """Keep an owner no more: everything is written, or given up."""
+    """Release an owner: everything is written or given up."""
     _held.discard(owner)
 
 
 def watch(loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
-    """Have an owner write before this event loop ends, which runs now; it is held weakly."""
+    """Have an owner write before the running event loop ends; it is held weakly."""
     watch = _watched.get(loop)
     if watch is None:
         with _lock:
@@ -113,7 +112,7 @@ async def _close_at_the_end(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[N
 
 
 async def _all(*work: Any, seconds: float = _SECONDS) -> None:
-    """Wait for all of this, and log what fails."""
+    """Await all work and log failures."""
     done = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), seconds)
     for error in done:
         if isinstance(error, BaseException):
@@ -124,10 +123,10 @@ async def _all(*work: Any, seconds: float = _SECONDS) -> None:
 
 
 def _handle_sigterm() -> None:
-    """Have the signal come to us, unless somebody handles it.
+    """Install the handler unless somebody else handles the signal.
 
-    Not by the loop's `add_signal_handler`: a program that is between two event loops would not end any more, and a
-    signal to a forked child would be this process's.
+    Not by `add_signal_handler`: between two event loops a program would not end any more, and a signal to a forked child
+    would be this process's.
     """
     global _process_id
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -172,10 +171,10 @@ def _end() -> None:
 
 
 class _Inline(ThreadPoolExecutor):
-    """Runs what it is given at once: threads cannot be started any more when the interpreter exits."""
+    """Runs work at once: threads cannot be started any more when the interpreter exits."""
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> "Future[_T]":
-        """Return the result of a call, finished."""
+        """Return the finished result of a call."""
         future: Future[_T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -190,7 +189,7 @@ _handles_exit = False
 def _handle_exit() -> None:
     """Have `_at_exit` called when the main thread ends.
 
-    Not by `atexit`, where that can be avoided: an embedded server that was started later would be stopped before.
+    Not by `atexit`, if possible: it would stop an embedded server that was started later first.
     """
     global _handles_exit
     if not _handles_exit:
@@ -223,9 +222,9 @@ def _at_exit() -> None:
 
 
 def _silence(loop: asyncio.AbstractEventLoop) -> None:
-    """Keep asyncio from complaining of this package's tasks that a loop which was closed by hand left pending.
+    """Keep asyncio from complaining about this package's pending tasks in a loop that was closed by hand.
 
-    What they were at has been written by then. Tasks of the application still complain.
+    Their content has been written by then. Tasks of the application still complain.
     """
     for task in asyncio.all_tasks(loop):
         code = getattr(task.get_coro(), "cr_code", None)
@@ -245,7 +244,7 @@ def _write_in_a_loop_of_its_own() -> None:
 
 
 def _after_fork() -> None:
-    """Leave to the parent what it has buffered."""
+    """Leave the buffers to the parent process."""
     _watched.clear()
     _held.clear()
     _stopping.clear()

@@ -1,10 +1,10 @@
-"""What the contexts of a store have not written yet, and who writes it before the store is closed.
+"""The buffers of a store that are written before it is closed.
 
-    a buffer has something ─▶ hold ──close of the store, end of the loop, SIGTERM, end of the process──▶ write_out
+    a buffer has content ─▶ hold ──close of the store, end of the loop, SIGTERM, end of the process──▶ write_out
                               └────── written ─▶ release
 
-Promises: a buffer that has something unwritten is kept, whoever else lets go of it, until that is written or its event
-loop has ended; writing is bounded, and a warning says what could not be written and what to do.
+A buffer with unwritten content is kept alive until it is written or its event loop has ended. Writing is bounded; a
+warning names unwritten content and the remedy.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ _MOST_TOLD = 10
 
 
 class Buffer(Protocol):
-    """Something that writes later.
+    """An object that writes later.
 
     Attributes:
-        write_order: Those with a lower number are written first, since others refer to what they write.
-        extra_seconds: Writing may take so much longer, since it is large.
+        write_order: Lower numbers are written first, since others refer to them.
+        extra_seconds: Additional time that large content may take.
     """
 
     write_order: int
@@ -43,14 +43,14 @@ class Buffer(Protocol):
 
     @property
     def unwritten(self) -> str:
-        """What would be lost, such as `session 's1': 20 messages`; empty if everything is written."""
+        """The content that would be lost, such as `session 's1': 20 messages`; empty if everything is written."""
         ...
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Write it, or raise a StoreError.
+        """Write everything, or raise a StoreError.
 
         Args:
-            is_last: Whether the event loop ends: nothing may be begun that runs on, also when this is cancelled.
+            is_last: Whether the event loop ends: nothing may continue after this call, even a cancelled one.
         """
         ...
 
@@ -60,7 +60,7 @@ class Unwritten:
 
     Args:
         close: Closes the store in an event loop that ends.
-        started: Waits for a database that is being set up in this process.
+        started: Waits for a database that this process is setting up.
     """
 
     def __init__(self, close: Callable[[], Awaitable[None]], started: Callable[[], Awaitable[None]]) -> None:
@@ -73,11 +73,11 @@ class Unwritten:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept."""
+        """Whether no buffer has unwritten content."""
         return not self._kept
 
     def hold(self, buffer: Buffer) -> None:
-        """Keep a buffer that has something unwritten; have it written before this event loop or the process ends."""
+        """Keep a buffer with unwritten content, and have it written before this event loop or the process ends."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -95,7 +95,7 @@ class Unwritten:
                 watch(loop, self)
 
     def release(self, buffer: Buffer) -> None:
-        """Keep a buffer no more: everything is written, or given up."""
+        """Drop a buffer: everything is written or given up."""
         if buffer in self._kept:
             with self._lock:
                 self._kept.discard(buffer)
@@ -103,19 +103,19 @@ class Unwritten:
                 let_go(self)
 
     async def write_out(self, seconds: float = WRITE_SECONDS) -> None:
-        """Write what is unwritten, once the server is set up; of other event loops, only of those that were closed.
+        """Write the buffers of this event loop and of closed ones, once the server is set up.
 
-        Never raises because of the store: a warning says what is still not written.
+        Never raises because of the store: a warning names what is still unwritten.
 
         Args:
-            seconds: How long it may take; large content gets more.
+            seconds: The limit; large content gets more.
         """
         await self._write(self._here(is_last=False), seconds, is_last=False)
 
     async def close_for_good(self) -> None:
-        """Write what is unwritten, in 5 s at most once the server is set up, and close the store in this loop.
+        """Write the buffers, in 5 s at most once the server is set up, and close the store in this loop.
 
-        What could not be written is kept no more.
+        Content that could not be written is not kept any more.
         """
         self._ended.add(asyncio.get_running_loop())
         buffers = self._here(is_last=True)
@@ -125,7 +125,7 @@ class Unwritten:
         await self._close()
 
     def _here(self, *, is_last: bool) -> list[Buffer]:
-        """Return the buffers with something unwritten that are safe to write in this event loop."""
+        """Return the buffers with unwritten content that are safe to write in this event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             homes = list(self._homes.items())

@@ -1,11 +1,11 @@
-"""Claims as keys of Redis with a lease, which the holder renews.
+"""Claims as keys of Redis with a lease that the holder renews.
 
-A holder renews all its leases together, three times in a lease. A process that dies lets go when its leases are over,
-and what could not be renewed in time counts as lost before anybody else can have it. Redis may forget claims (a restart
-without its data, a failover): the next renewal notices, and the archive notices what happened in between.
+A holder renews all leases together, three times in a lease. The claims of a dead process end with their leases; a
+holder counts an unrenewed claim as lost before anybody else can have it. If Redis forgets claims (restart, failover),
+the next renewal notices, and the archive notices two writers.
 
-Why a lease for each claim, not one heartbeat for each process: a script then touches only the key it is given, nothing
-is left behind by processes that died, and renewing 500 of them is one script of a millisecond.
+A lease for each claim instead of a heartbeat for each process: scripts touch only the key they are given, dead
+processes leave nothing behind, and renewing 500 leases is one script of a millisecond.
 """
 
 import asyncio
@@ -67,12 +67,12 @@ class RedisClaims:
 
     Args:
         url: `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:///path`.
-        prefix: What the names of all keys and channels begin with.
-        lease_seconds: How long the sessions of a process that died stay claimed.
+        prefix: Prefix of all keys and channels.
+        lease_seconds: How long the sessions of a dead process stay claimed.
 
     Raises:
         ImportError: The redis package is not installed.
-        ValueError: The address is none of Redis, or the lease is not above zero.
+        ValueError: The URL is not one of Redis, or the lease is not above zero.
     """
 
     def __init__(self, url: str, *, prefix: str = "memory_context:", lease_seconds: float = 30) -> None:
@@ -97,10 +97,10 @@ class RedisClaims:
         self._on_wanted, self._on_lost = wanted, lost
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once the session belongs to this process.
+        """Return once this process has the session.
 
         Raises:
-            SessionBusyError: Another process did not let go in time.
+            SessionBusyError: Another process did not release it in time.
             StoreUnavailableError: Redis does not answer.
             RuntimeError: The session is claimed here already.
         """
@@ -125,13 +125,13 @@ class RedisClaims:
             del self._claiming[name]
 
     async def release(self, key: SessionKey) -> None:
-        """Let go of a session; if Redis does not answer, that takes until its lease ends."""
+        """Release a session; if Redis does not answer, its lease ends by itself."""
         name = name_of(key)
         if self._held.pop(name, None) is not None:
             await asyncio.wait([self._return(name)])
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._timer.cancel()
         self._held, held = {}, self._held
         deadline = time.monotonic() + 2 * self._server.answer_seconds
@@ -145,7 +145,7 @@ class RedisClaims:
     # --- having
 
     async def _attempt(self, name: str) -> bool:
-        """Whether the claim was free, and is this process's now."""
+        """Return whether the claim was free and is now held by this process."""
         if returning := self._returning.running(name):  # what was asked before has to be over, or it would undo this
             await asyncio.wait([returning])
         self._hear_others()
@@ -167,7 +167,7 @@ class RedisClaims:
         return is_mine
 
     def _return(self, name: str, after: "asyncio.Future[Any] | None" = None) -> "asyncio.Task[None]":
-        """Have a claim given back, whether or not it is this process's; done when it is, or Redis does not answer."""
+        """Give a claim back, held or not; done when Redis has answered or failed."""
 
         async def give_back() -> None:
             if after is not None:
@@ -187,7 +187,7 @@ class RedisClaims:
             self._lasting.start(self._renew, "renew")
 
     async def _renew(self) -> None:
-        """Renew all leases; what is another's by now, or could not be renewed in time, is lost."""
+        """Renew all leases; claims of others by now, or not renewed in time, are lost."""
         started = time.monotonic()
         last_moment = self._renewed_at + _LOST_AFTER * self._lease_seconds
         pause = self._lease_seconds / 3
@@ -221,7 +221,7 @@ class RedisClaims:
         self._lasting.start(self._hear, "hear")
 
     async def _hear(self) -> None:
-        """Take in what others say, until the connection breaks; then see at once what is lost."""
+        """Handle notifications until the connection breaks; then check at once what is lost."""
         from redis.exceptions import RedisError
 
         channel = self._server.client.pubsub()  # pyright: ignore[reportUnknownMemberType]

@@ -1,4 +1,4 @@
-"""A Redis server as it is used here: every wait bounded, its errors in this library's words, no secret in them."""
+"""A Redis client with bounded waits and this library's errors, which hold no secret."""
 
 import hashlib
 from collections.abc import Awaitable, Sequence
@@ -24,17 +24,17 @@ _T = TypeVar("_T")
 
 
 class RedisServer:
-    """Asks one server, under the event loop of its first use.
+    """A client of one server, under the event loop of its first use.
 
     Args:
-        what: Who needs the redis package, to say so if it is missing.
-        url: Where the server is.
-        prefix: What the names of all keys and channels begin with.
-        answer_seconds: How long to wait for a connection, and for an answer.
+        what: Name of the feature that needs the redis package, for the error.
+        url: Address of the server.
+        prefix: Prefix of all keys and channels.
+        answer_seconds: Limit for a connection and for an answer.
 
     Raises:
         ImportError: The redis package is not installed.
-        ValueError: The address is none of Redis.
+        ValueError: The URL is not one of Redis.
     """
 
     def __init__(self, what: str, url: str, prefix: str, answer_seconds: float = ANSWER_SECONDS) -> None:
@@ -48,7 +48,7 @@ class RedisServer:
 
     @property
     def client(self) -> "Redis":
-        """The connections; they belong to the event loop of the first use."""
+        """The connection pool of the first event loop."""
         if self._client is None:
             from redis.asyncio import (
                 BlockingConnectionPool,
@@ -70,15 +70,15 @@ class RedisServer:
         return self._client
 
     async def run(self, script: str, keys: Sequence[str], *arguments: str) -> Any:
-        """Return what a script does; raises as `ask`."""
+        """Return the result of a script; raises as `ask`."""
         return await self.ask(self.client.eval(script, len(keys), *keys, *arguments))
 
     async def ask(self, answer: Awaitable[_T]) -> _T:
-        """Return what Redis answers.
+        """Return the answer of Redis.
 
         Raises:
-            StoreUnavailableError: It does not, in time.
-            StoreError: It refuses.
+            StoreUnavailableError: No answer in time.
+            StoreError: Redis refuses.
         """
         from redis.exceptions import ConnectionError as Unreachable
         from redis.exceptions import RedisError
@@ -106,15 +106,15 @@ class RedisServer:
 
 
 def name_of(key: SessionKey) -> str:
-    """Return what stands for a session in names of keys: of one length, and telling nobody's ids."""
+    """Return a hash that stands for a session in key names: fixed length, and no ids in clear."""
     return hashlib.sha256(to_utf8("\0".join(key))).hexdigest()
 
 
 def _without_secrets(url: str) -> str:
-    """Return an address without user and password.
+    """Return a URL without user and password.
 
     Raises:
-        ValueError: It is none of Redis; the text does not show it.
+        ValueError: It is not one of Redis; the text does not show it.
     """
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES or "@" in parts.path:

@@ -1,4 +1,4 @@
-"""Saved states of sessions as values of Redis: compressed JSON, exact for every str."""
+"""Saved states as values of Redis: compressed JSON, exact for every str."""
 
 import asyncio
 import json
@@ -19,19 +19,18 @@ _logger = logging.getLogger("memory_context")
 
 
 class RedisStates:
-    """Saved states of sessions in Redis, as compressed JSON.
+    """Saved states of sessions in Redis.
 
-    A state says more than the archive: also what is not archived yet. So a process that is killed loses nothing that
-    a hold ended with, as long as Redis keeps it.
+    A state holds unarchived messages too, so a killed process loses nothing of finished requests while Redis keeps it.
 
     Args:
         url: As for `RedisClaims`.
-        prefix: What the names of all keys begin with.
-        keep_seconds: How long a state is kept after it was saved; older sessions come from the archive.
+        prefix: Prefix of all keys.
+        keep_seconds: How long a state is kept; older sessions come from the archive.
 
     Raises:
         ImportError: The redis package is not installed.
-        ValueError: The address is none of Redis.
+        ValueError: The URL is not one of Redis.
     """
 
     def __init__(self, url: str, *, prefix: str = "memory_context:", keep_seconds: float = _KEEP_SECONDS) -> None:
@@ -41,17 +40,17 @@ class RedisStates:
         self._keep_milliseconds = int(keep_seconds * 1000)
 
     async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None:
-        """Keep a state instead of the one before.
+        """Replace the state.
 
         Raises:
             StoreUnavailableError: Redis does not answer.
-            StoreError: It refuses, for example because its memory is full.
+            StoreError: Redis refuses, for example because its memory is full.
         """
         packed = await asyncio.to_thread(_pack, state)
         await self._server.ask(self._server.client.set(self._key(key), packed, px=self._keep_milliseconds))
 
     async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
-        """Return the state saved last; None if there is none, or none that can be read: the archive has the session.
+        """Return the last state; None if there is none, or an unreadable one: the archive has the session.
 
         Raises:
             StoreUnavailableError: Redis does not answer.
@@ -66,7 +65,7 @@ class RedisStates:
             return None
 
     async def delete(self, key: SessionKey) -> None:
-        """Keep no state of a session.
+        """Delete the state of a session.
 
         Raises:
             StoreUnavailableError: Redis does not answer.
