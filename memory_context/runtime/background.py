@@ -116,8 +116,8 @@ async def attempt(
 ) -> "asyncio.Future[T] | None":
     """Return a call's task once it has ended; None if it took too long.
 
-    A late call, or one whose caller is cancelled, is cancelled and not awaited: unlike under `asyncio.wait_for`, a call that
-    ignores its cancellation delays nobody.
+    A late call, or one whose caller is cancelled, is cancelled and not awaited: unlike under `asyncio.wait_for`, a call
+    that ignores its cancellation delays nobody.
 
     Args:
         work: The call, or the result of `begin`.
@@ -145,8 +145,8 @@ async def in_thread_if_large(size: float, function: Callable[P, T], *args: P.arg
     """Return a function's result; run it in a thread if its input is large, so that the event loop continues.
 
     Args:
-        size: Length of the text that the function reads once, scaled where it takes more or less time; `math.inf` always
-            uses a thread.
+        size: Length of the text that the function reads once, scaled where it takes more or less time; with `math.inf`
+            it always runs in a thread.
         function: Reads nothing that the event loop changes.
         *args: Its arguments.
         **kwargs: Its arguments.

@@ -5,8 +5,8 @@
     the interpreter exits (a loop closed by hand, a notebook)                in a new loop, without threads
 
 An async generator that is held open in each loop notices its end: `loop.shutdown_asyncgens` closes it while the loop
-still runs. Programs that handle SIGTERM, threads that may not handle signals and forked processes are left alone. Nothing
-is written after SIGKILL, `os._exit` or a crash of the interpreter.
+still runs. Programs that handle SIGTERM, threads that may not handle signals and forked processes are left alone.
+Nothing is written after SIGKILL, `os._exit` or a crash of the interpreter.
 """
 
 import asyncio
