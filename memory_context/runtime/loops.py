@@ -1,4 +1,4 @@
-"""State of one event loop: a value, a planned call. Planned calls are timers, since a program may drop its event loop."""
+"""State of one event loop: a value, a planned call. Planned calls are timers: a program may drop its event loop."""
 
 import asyncio
 import threading
