@@ -125,8 +125,8 @@ async def _all(*work: Any, seconds: float = _SECONDS) -> None:
 def _handle_sigterm() -> None:
     """Install the handler unless somebody else handles the signal.
 
-    Not by `add_signal_handler`: between two event loops a program would not end any more, and a signal to a forked child
-    would be this process's.
+    Not by `add_signal_handler`: between two event loops a program would not end any more, and a signal to a forked
+    child would be this process's.
     """
     global _process_id
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
