@@ -1,13 +1,11 @@
 """The form of a light model's answers: how one is asked for, and how it is read from text or from a client's error."""
 
-import json
-import re
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
-from pydantic_core import from_json
 
 from ..errors import LightModelError
+from ..text import json_objects
 
 __all__ = ["ANSWER_LIMIT_CHARACTERS", "content_at_limit", "response_format", "validated"]
 
@@ -16,10 +14,7 @@ AnswerT = TypeVar("AnswerT", bound=BaseModel)
 ANSWER_LIMIT_CHARACTERS = 100_000
 """A longer answer is refused unread: it is no decision."""
 
-_ATTEMPTS_LIMIT = 64  # each costs at most one pass over the answer
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 _THOUGHT_END = "</think>"
-_DECODER = json.JSONDecoder()
 
 
 def response_format(answer_type: type[BaseModel]) -> dict[str, Any]:
@@ -52,9 +47,8 @@ def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT
     if len(text) > ANSWER_LIMIT_CHARACTERS:
         raise LightModelError(f"the answer has {len(text):,} characters")
     text = text.rpartition(_THOUGHT_END)[2]  # of a reasoning model
-    objects = _json_objects(text) or _json_objects(_TRAILING_COMMA.sub(r"\1", text))
     answers: list[AnswerT] = []
-    for value in objects or (_cut_object(text) if is_cut else []):
+    for value in json_objects(text, is_cut=is_cut):
         try:
             answer = answer_type.model_validate(value)
         except Exception:  # ValidationError, or an error that a validator of the type did not expect
@@ -64,28 +58,3 @@ def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT
     if len(answers) != 1:
         raise LightModelError(f"the answer holds {len(answers)} objects of the form asked for")
     return answers[0]
-
-
-def _json_objects(text: str) -> list[Any]:
-    """Return the outermost JSON objects of a text, in order; linear in its length."""
-    found: list[Any] = []
-    start = text.find("{")
-    for _ in range(_ATTEMPTS_LIMIT):
-        if start < 0:
-            break
-        try:
-            value, end = _DECODER.raw_decode(text, start)
-            found.append(value)
-        except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
-            end = start + 1
-        start = text.find("{", end)
-    return found
-
-
-def _cut_object(text: str) -> list[Any]:
-    """Return the JSON object that a text breaks off in, up to there."""
-    start = text.find("{")
-    try:
-        return [from_json(text[start:], allow_partial="trailing-strings")] if start >= 0 else []
-    except ValueError:
-        return []

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.compaction.analysis import Reading
-from memory_context.compaction.analyzers import json_documents
 from memory_context.compaction.analyzers.json import read_json
 from memory_context.compaction.compactor import Result
+from memory_context.text import json_text
 
 from .sound import read_soundly, spoiled
 
@@ -129,14 +129,14 @@ def test_hostile_documents_are_survived(content: str) -> None:
 
 def test_of_a_huge_document_only_a_window_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
-    decode = json_documents._DECODER.raw_decode  # pyright: ignore[reportPrivateUsage]
+    decode = json_text._DECODER.raw_decode  # pyright: ignore[reportPrivateUsage]
 
     class Counting:
         def raw_decode(self, text: str, position: int) -> object:
             parsed.append(len(text))
             return decode(text, position)
 
-    monkeypatch.setattr(json_documents, "_DECODER", Counting())
+    monkeypatch.setattr(json_text, "_DECODER", Counting())
     content = json.dumps({"data": BOOKINGS * 4000})
     assert len(content) > 4_000_000
     reading = read_json(Result(content, "api"))

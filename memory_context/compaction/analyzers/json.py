@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
+from ...text import PARSED_CHARACTERS, Document, find_document
 from ..analysis import Reading
 from ..compactor import Result
-from .json_documents import PARSED, Document, find_document
 from .output import FACTS, NAMES, described, fact
 
 __all__ = ["read_json"]
@@ -168,7 +168,13 @@ def _scalars(value: Any) -> list[str]:
 
 def _description(content: str, document: Document, records: _Records, fields: Sequence[str]) -> str:
     size = f"{len(content):,} characters"
-    cut = "" if document.is_whole else "cut off" if len(content) <= PARSED else "of which the beginning was read"
+    cut = (
+        ""
+        if document.is_whole
+        else "cut off"
+        if len(content) <= PARSED_CHARACTERS
+        else "of which the beginning was read"
+    )
     if len(records.rows) > 1:
         where = f" in {'.'.join(key for key in records.path if key)}" if any(records.path) else ""
         count = f"{len(records.rows):,}" + ("+" if cut else "")

@@ -10,8 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
-from ...text import Passage
-from .literals import Literal, escape_pattern, read_literal
+from ...text import Literal, Passage, escape_pattern, read_literal
 
 __all__ = ["Unwrapped", "unwrapped"]
 
@@ -157,7 +156,7 @@ def _json_items(content: str, position: int, limit: int = _TEXTS) -> list[Litera
     while len(literals) < limit and (match := _ITEM.search(content, position)):
         if not literals and match.start() != position and "type" not in content[position : position + 60]:
             return []
-        literal = read_literal(content, match.end(), is_repr=match[2] == "'")
+        literal = read_literal(content, match.end(), is_python=match[2] == "'")
         is_cut = literal.end >= len(content)
         if not (is_cut or _TYPE.search(match[1]) or _TYPE.search(content, literal.end, literal.end + 200)):
             break
@@ -182,7 +181,7 @@ def _repr_items(content: str, position: int) -> list[Literal]:
         match = _REPR_TEXT.search(content, item.end(), item.end() + 1000)
         if match is None:
             break
-        literals.append(read_literal(content, match.end(), is_repr=True))
+        literals.append(read_literal(content, match.end(), is_python=True))
         position = literals[-1].end
     return literals
 
@@ -192,7 +191,7 @@ def _strings(content: str, position: int) -> list[Literal]:
     holds_json = _JSON_IN_STRING.match(content, position) is not None
     literals: list[Literal] = []
     while len(literals) < _TEXTS:
-        literal = read_literal(content, position, is_repr=content[position] == "'")
+        literal = read_literal(content, position, is_python=content[position] == "'")
         literals.append(literal)
         following = _NEXT_STRING.match(content, literal.end + 1)
         if following is None:
@@ -224,7 +223,7 @@ def _steps(layer: _Layer) -> Iterator[tuple[int, int, int, int]]:
     """Yield stretches: their start inside and outside, their length inside and outside."""
     inner = 0
     for literal in layer.literals:
-        escape = escape_pattern(literal.is_repr)
+        escape = escape_pattern(literal.is_python)
         outer = literal.start
         for match in escape.finditer(layer.content, literal.start, literal.end):
             length = match.start() - outer
