@@ -57,8 +57,11 @@ def telling_lines(content: str, is_known: bool) -> list[Passage]:
     if len(lines) < _LEAST_LINES:
         return []
     last = len(lines) - 1
-    odd = _by_columns(texts) | _by_words(texts)
-    if len(odd) > max(_MOST_ODD, len(lines) * _MOST_ODD_SHARE):
+    most_odd = max(_MOST_ODD, len(lines) * _MOST_ODD_SHARE)
+    odd = _by_words(texts, most_odd)
+    if len(odd) <= most_odd:
+        odd = _by_columns(texts) | odd
+    if len(odd) > most_odd:
         odd = {} if is_known or not _STATUS.search(texts[last]) else {last: 0}
     errors = {number for number in odd if _LEVEL.search(texts[number]) or _reports(texts[number])}
     told = errors | ({last} & odd.keys() if len(odd) > _MOST_ODD else odd.keys() - {0})  # the first one is a heading
@@ -84,8 +87,8 @@ def _lines(content: str) -> list[tuple[int, str]]:
     return [(start, text.rstrip()) for start, text in lines_in(content, windows) if any(map(str.isalnum, text))]
 
 
-def _by_words(texts: Sequence[str]) -> dict[int, int]:
-    """Return where the first rare word stands in each line that has one, by the lines' numbers."""
+def _by_words(texts: Sequence[str], most_odd: float) -> dict[int, int]:
+    """Return the place of the first rare word by line; stop above `most_odd` lines, where all of them are too many."""
     lines = [set[str]()]
     for word in _WORD_OR_BREAK.findall("\n".join(texts)):  # all lines at once, several times faster than one by one
         if word == "\n":
@@ -100,6 +103,8 @@ def _by_words(texts: Sequence[str]) -> dict[int, int]:
         if not rare.isdisjoint(words):
             placed = {match[0]: match.start() for match in _WORD.finditer(texts[number]) if match[0] in rare}
             odd[number] = min(placed.values())
+            if len(odd) > most_odd:
+                break
     return odd
 
 
