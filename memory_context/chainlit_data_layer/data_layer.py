@@ -1,23 +1,25 @@
-"""MemoryDataLayer: what Chainlit calls to keep users, threads, steps, elements and feedback.
+"""MemoryDataLayer: Chainlit's interface for users, threads, steps, elements and feedback.
 
-Chainlit writes in the background, in tasks that nobody waits for, and reads for a page that waits. So in a chat a
-write that fails is logged in one line, and over HTTP it is an error that the page shows. Without a login nothing is
-kept: rows belong to a user.
+In a chat, Chainlit writes in background tasks, so a failed write is logged in one line; over HTTP it is an error that
+the page shows. Rows belong to a user: without a login nothing is kept.
 """
 
 import asyncio
 import logging
 from asyncio import Lock
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
+from chainlit.context import ChainlitContextException, get_context
 from chainlit.data.base import BaseDataLayer
 from chainlit.data.utils import queue_until_user_message
 from chainlit.element import Element, ElementDict
+from chainlit.session import HTTPSession, WebsocketSession
 from chainlit.step import StepDict
 from chainlit.types import Feedback, PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
@@ -28,7 +30,6 @@ from memory_context.errors import ConflictError, ItemNotFoundError, StoreError
 from memory_context.store import ElementContent, MemoryStore, UIUser, within
 from memory_context.utf8 import to_utf8
 
-from .current_user import acting_user, chat_session, remember_acting
 from .dicts import (
     element_from_dict,
     element_to_dict,
@@ -44,21 +45,39 @@ __all__ = ["MemoryDataLayer"]
 
 _log = logging.getLogger(__name__)
 
-_READ_CHARACTERS = 10_000  # of a message that names a thread
-_NAME_CHARACTERS = 255  # a thread is named by its first message, however long
+_READ_CHARACTERS = 10_000  # of the message that names a thread
+_NAME_CHARACTERS = 255
 _CLOSE_SECONDS = 5
 _SHARING = frozenset({"is_shared", "shared_at"})
+
+_current: ContextVar[str | None] = ContextVar("memory_context_chainlit_user", default=None)
+"""The user of a request over HTTP: Chainlit looked them up before, in the same task. A script calls `get_user`."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Coroutine[Any, Any, None]])
 
 
+def _chat() -> HTTPSession | WebsocketSession | None:
+    """Return Chainlit's session of the chat; None outside of one."""
+    try:
+        return get_context().session
+    except ChainlitContextException:
+        return None
+
+
+def _current_user() -> str | None:
+    session = _chat()
+    if session is not None:
+        return session.user.identifier if session.user else None
+    return _current.get()
+
+
 def _after_user_message(method: _Method) -> _Method:
-    """In a chat keep nothing before the user has said something, as Chainlit does; outside of one do it at once."""
+    """In a chat, queue writes until the user has said something, as Chainlit does; elsewhere write at once."""
     queued = cast(_Method, queue_until_user_message()(method))
 
     @wraps(method)
     async def wrapper(self: "MemoryDataLayer", *args: Any, **kwargs: Any) -> None:
-        await (method if chat_session() is None else queued)(self, *args, **kwargs)
+        await (method if _chat() is None else queued)(self, *args, **kwargs)
 
     return cast(_Method, wrapper)
 
@@ -67,16 +86,12 @@ class MemoryDataLayer(BaseDataLayer):
     """Chainlit's data in the database of its agents' memory.
 
     Args:
-        memory_store: Where; None for the default store. One that is given stays open when the layer is closed.
-        element_limit_bytes: The largest content of an element that is kept; of a larger one only its name is.
-
-    Attributes:
-        memory_store: Where.
-        element_limit_bytes: The largest content that is kept.
+        memory_store: The store, which stays open; None for the default store.
+        element_limit_bytes: Largest content of an element to keep; of a larger one only the name is kept.
     """
 
     def __init__(self, memory_store: MemoryStore | None = None, *, element_limit_bytes: int = 50_000_000) -> None:
-        from chainlit.server import app  # late: importing the server makes folders and reads the application's settings
+        from chainlit.server import app  # late: the import makes folders and reads the application's settings
 
         load_parts()
         self.memory_store = memory_store or MemoryStore.default()
@@ -93,29 +108,21 @@ class MemoryDataLayer(BaseDataLayer):
     # --- users
 
     async def get_user(self, identifier: str) -> PersistedUser | None:
-        """Return a user who logged in before; None for another."""
-        remember_acting(identifier)  # first: Chainlit lets the user in also when the database does not answer
+        """Return a known user."""
+        _current.set(identifier)  # first: Chainlit lets the user in also without the database
         user = await self._threads.user(identifier)
         return None if user is None else _persisted(user)
 
     async def create_user(self, user: User) -> PersistedUser:
-        """Keep a user who logs in; the metadata replaces what was known.
-
-        Raises:
-            ValueError: The identifier is none that a user of the memory can have.
-        """
-        remember_acting(user.identifier)
+        """Store a user at login, with new metadata; raises ValueError if the identifier is not a user id."""
+        _current.set(user.identifier)
         kept = await self._threads.upsert_user(user.identifier, plain(cast(Any, user).metadata))
         return _persisted(kept)
 
     # --- feedback
 
     async def upsert_feedback(self, feedback: Feedback) -> str:
-        """Keep how a step was rated, instead of an earlier rating, and return the rating's id.
-
-        Raises:
-            ItemNotFoundError: The user has no such step.
-        """
+        """Store the rating of a step and return its id; raises ItemNotFoundError if the user has no such step."""
         user_id = await self._writer(feedback.threadId)
         kept = user_id and await self._threads.rate_step(
             user_id, feedback.forId, feedback.value, feedback.comment, feedback_id=feedback.id
@@ -125,7 +132,7 @@ class MemoryDataLayer(BaseDataLayer):
         return kept
 
     async def delete_feedback(self, feedback_id: str) -> bool:
-        """Take a rating back; whether the user had given it."""
+        """Delete a rating; return whether the user had given it."""
         user_id = await self._writer()
         return bool(user_id and await self._threads.delete_rating(user_id, feedback_id))
 
@@ -133,9 +140,9 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def create_element(self, element: Element) -> None:
-        """Keep an element with what it shows, or its new state."""
+        """Store an element with its content, or its new state."""
         given = cast(Mapping[str, Any], element.to_dict())
-        content, path = element.content, element.path  # as it is now: it may go on changing
+        content, path = element.content, element.path  # now, as they may change
 
         async def keep(user_id: str, thread_id: str) -> bool:
             data = None if element.type == "custom" else await self._content(element, content, path)
@@ -147,7 +154,7 @@ class MemoryDataLayer(BaseDataLayer):
         await self._keep("element", element.id, element.thread_id, keep)
 
     async def get_element(self, thread_id: str, element_id: str) -> ElementDict | None:
-        """Return an element of a thread; None if it has none of this id."""
+        """Return an element of a thread."""
         owner = await self._threads.owner(thread_id)
         element = owner and await self._threads.element(owner, thread_id, element_id)
         return element_to_dict(element) if element else None
@@ -155,7 +162,7 @@ class MemoryDataLayer(BaseDataLayer):
     async def element_content(
         self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return what an element of a thread shows, or `length` bytes from `start` on; None if that is not kept."""
+        """Return an element's content, or `length` bytes from `start` on; None if it is not kept."""
         owner = await self._threads.owner(thread_id)
         if not owner:
             return None
@@ -175,17 +182,17 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def create_step(self, step_dict: StepDict) -> None:
-        """Keep a step; what an update brought before only gets what it lacks."""
+        """Store a step; an update that came before it wins."""
         await self._keep_step(step_dict, is_update=False)
 
     @_after_user_message
     async def update_step(self, step_dict: StepDict) -> None:
-        """Keep the new state of a step, also of one that is not known yet."""
+        """Store the new state of a step, known or not."""
         await self._keep_step(step_dict, is_update=True)
 
     @_after_user_message
     async def delete_step(self, step_id: str) -> None:
-        """Delete a step, with its elements and its rating."""
+        """Delete a step with its elements and rating."""
 
         async def delete(user_id: str, _: str) -> bool:
             await self._threads.delete_step(user_id, step_id)
@@ -194,11 +201,11 @@ class MemoryDataLayer(BaseDataLayer):
         await self._keep("step", step_id, None, delete)
 
     async def get_favorite_steps(self, user_id: str) -> list[StepDict]:
-        """Return the steps that a user marked, the newest first."""
+        """Return a user's favorite steps, newest first."""
         try:
             return [step_to_dict(step) for step in await self._threads.favorite_steps(user_id)]
         except StoreError as error:
-            if chat_session() is None:
+            if _chat() is None:
                 raise
             _log.warning("favorites cannot be shown: %s", error)
             return []
@@ -206,25 +213,19 @@ class MemoryDataLayer(BaseDataLayer):
     # --- threads
 
     async def get_thread_author(self, thread_id: str) -> str:
-        """Return whose a thread is; "" if nobody's."""
+        """Return the owner of a thread, or ""."""
         return await self._threads.owner(thread_id) or ""
 
     async def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread and its session: all that was shown and said, and the items stored in it. Again is harmless.
-
-        Raises:
-            StoreError: The database failed; delete it again.
-        """
+        """Delete a thread and its session with all items; idempotent."""
         if user_id := await self._writer(thread_id):
             await self._threads.delete_thread(user_id, thread_id)
 
     async def list_threads(self, pagination: Pagination, filters: ThreadFilter) -> PaginatedResponse[ThreadDict]:
-        """Return a page of a user's threads without what was shown in them, those used last first.
-
-        A page begins where the one before ended, whatever was begun or used meanwhile.
+        """Return a page of a user's threads without steps and elements, most recently used first.
 
         Raises:
-            ValueError: The filter names no user, or the cursor is none of this layer.
+            ValueError: The filter names no user, or the cursor is not one of a page.
         """
         if not filters.userId:
             raise ValueError("list_threads needs filters.userId, the id that get_user returned")
@@ -247,16 +248,16 @@ class MemoryDataLayer(BaseDataLayer):
         )
 
     async def get_thread(self, thread_id: str) -> ThreadDict | None:
-        """Return a thread with all that was shown in it, whoever asks: Chainlit compares its author; None if unknown.
+        """Return a thread with its steps and elements, to any user: Chainlit compares its author.
 
-        For a user who is logged in it is None also while the database is away: Chainlit then begins a chat instead of
-        refusing the connection.
+        While the database is away, a logged-in user gets None: Chainlit then begins a chat instead of refusing the
+        connection.
         """
-        asking = acting_user()
+        asking = _current_user()
         try:
             return await within(self.memory_store.limits.call_seconds, self._thread(asking, thread_id))
         except StoreError as error:
-            if acting_user() is None:
+            if _current_user() is None:
                 raise
             _log.warning("thread %s cannot be shown: %s", thread_id, error)
             return None
@@ -276,12 +277,11 @@ class MemoryDataLayer(BaseDataLayer):
         metadata: dict[str, Any] | None = None,
         tags: list[str] | None = None,
     ) -> None:
-        """Make a thread, or change what is given of it; of the metadata key by key, None takes one away.
+        """Create or change a thread; metadata is merged by key, and None deletes a key.
 
-        A chat that ends writes what it knew of its thread when it began. Whether that is shared is not taken from it:
-        its author may have thought better of it meanwhile.
+        A chat that ends writes the metadata it began with: its view on sharing, which may be outdated, is ignored.
         """
-        if metadata is not None and "client_type" in metadata and chat_session() is not None:
+        if metadata is not None and "client_type" in metadata and _chat() is not None:
             metadata = {key: value for key, value in metadata.items() if key not in _SHARING}
         name = None if name is None else _thread_name(name)
         if metadata is not None and isinstance(metadata.get("name"), str):
@@ -302,11 +302,11 @@ class MemoryDataLayer(BaseDataLayer):
     # --- the rest
 
     async def build_debug_url(self) -> str:
-        """Return "": there is no other page to look at."""
+        """Return "": there is no debug page."""
         return ""
 
     async def close(self) -> None:
-        """Wait up to 5 s for what is being written, then let go of the store."""
+        """Wait up to 5 s for pending writes, then release the store."""
         if writing := self._writing - {asyncio.current_task()}:
             await asyncio.wait(writing, timeout=_CLOSE_SECONDS)
         if self._uses_default_store:
@@ -328,8 +328,8 @@ class MemoryDataLayer(BaseDataLayer):
         write: Callable[[str, str], Awaitable[bool]],
         user_id: str | None = None,
     ) -> None:
-        """Write as whoever is at work, one after the other what concerns the same thing, in the order of the calls."""
-        session = chat_session()
+        """Write as the current user; writes of one object run in the order of the calls."""
+        session = _chat()
         thread_id = thread_id or (session.thread_id if session else None)
         lock = self._locks.setdefault((asyncio.get_running_loop(), what, its_id), Lock())
         task = cast("asyncio.Task[Any]", asyncio.current_task())
@@ -352,9 +352,9 @@ class MemoryDataLayer(BaseDataLayer):
                 raise ConflictError(f"its thread {thread_id!r} is another user's, or was deleted")
 
     async def _writer(self, thread_id: str | None = None, user_id: str | None = None) -> str | None:
-        """Return as whom to write: who is at work; if nobody is known, whom the caller names or whose thread it is."""
-        known = acting_user()
-        if known is None and chat_session() is None:
+        """Return the user to write as: the current one, else the one named, else the owner of the thread."""
+        known = _current_user()
+        if known is None and _chat() is None:
             known = user_id or (thread_id and await self._threads.owner(thread_id)) or None
         if known is None and not self._has_told_of_nobody:
             self._has_told_of_nobody = True
@@ -391,5 +391,5 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
 
 
 def _thread_name(words: str) -> str:
-    """Return a message cut to a thread's name; credentials are masked before the cut, which could leave half of one."""
+    # masked before the cut, which could leave half of a credential
     return masked(words[:_READ_CHARACTERS])[:_NAME_CHARACTERS]

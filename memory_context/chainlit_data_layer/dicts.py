@@ -1,7 +1,6 @@
-"""Chainlit's dictionaries as values of the store, and back.
+"""Conversion of Chainlit's dictionaries to values of the store, and back.
 
-What Chainlit puts into them is kept as it is, but for what is no JSON, which becomes text; what is always there for the
-page and for resuming a chat gets a value when it is missing.
+Fields are kept as they are; values that are not JSON become text. Fields that the page needs get a default.
 """
 
 import math
@@ -32,7 +31,7 @@ _ELEMENT_COLUMNS = frozenset({"id", "threadId", "forId", "chainlitKey", "path", 
 
 
 def step_from_dict(step: Mapping[str, Any], thread_id: str) -> ThreadStep:
-    """Return what is kept of a step."""
+    """Return a step for the store."""
     return ThreadStep(
         step_id=str(step["id"]),
         thread_id=thread_id,
@@ -70,7 +69,7 @@ def step_to_dict(step: ThreadStep) -> StepDict:
 
 
 def element_from_dict(element: Mapping[str, Any], thread_id: str) -> ThreadElement:
-    """Return what is kept of an element; the key of a file that ends with its session is not."""
+    """Return an element for the store, without the key of its file, which ends with the session."""
     return ThreadElement(
         element_id=str(element["id"]),
         thread_id=thread_id,
@@ -80,7 +79,7 @@ def element_from_dict(element: Mapping[str, Any], thread_id: str) -> ThreadEleme
 
 
 def element_to_dict(element: ThreadElement) -> ElementDict:
-    """Return an element as Chainlit gave it, with an address for content that is kept here."""
+    """Return an element as Chainlit gave it, with the address of its stored content."""
     known: dict[str, Any] = {
         **element.fields,
         "id": element.element_id,
@@ -94,10 +93,7 @@ def element_to_dict(element: ThreadElement) -> ElementDict:
 
 
 def thread_to_dict(user_id: str, thread: Thread, whole: WholeThread | None = None) -> ThreadDict:
-    """Return a thread for the list of them, or with everything that was shown in it.
-
-    In the list the time is that of the last step, by which the page groups them.
-    """
+    """Return a thread for a list, with the time of its last step, or whole."""
     return ThreadDict(
         id=thread.thread_id,
         createdAt=time_to_text(thread.created_at if whole else thread.last_activity_at),
@@ -112,12 +108,12 @@ def thread_to_dict(user_id: str, thread: Thread, whole: WholeThread | None = Non
 
 
 def time_to_text(time: datetime) -> str:
-    """Return a time as Chainlit writes it: in UTC, with a Z."""
+    """Return a time in Chainlit's form: UTC with a Z."""
     return f"{time.astimezone(timezone.utc).replace(tzinfo=None).isoformat()}Z"
 
 
 def plain(value: Any) -> Any:
-    """Return a JSON-native value: what is one stays, anything else becomes its text."""
+    """Return a JSON-native value; anything else becomes text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -1,8 +1,7 @@
-"""What elements show, served from the database: a route of Chainlit's own application, under its own login.
+"""The route that serves contents of elements from the database, in Chainlit's application and under its login.
 
-Promises: only the author of a thread gets what was shown in it, and whoever may see the thread if it is shared. What an
-agent made or a user uploaded is not trusted: a browser runs no script in it, and no header is made of it. A file takes
-as much memory as a piece of it, however large it is.
+Only the author of a thread gets them, and everybody who may see a shared thread. Contents are not trusted: a browser
+runs no script of them, and no header is made of them. A file is streamed in pieces.
 """
 
 import os
@@ -20,13 +19,12 @@ from fastapi.responses import StreamingResponse
 
 from memory_context.store import ElementContent
 
-from .ranges import byte_range
-
-__all__ = ["ElementSource", "element_url", "is_element_url", "mount_elements"]
+__all__ = ["ElementSource", "byte_range", "element_url", "is_element_url", "mount_elements"]
 
 _PREFIX = "/memory-context/elements"
 _NAME = "memory_context_element"
 _PIECE_BYTES = 1 << 20
+_RANGE = re.compile("bytes=([0-9]{0,18})-([0-9]{0,18})")
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", re.ASCII | re.IGNORECASE)
 _SHOWN = ("image/", "audio/", "video/", "text/plain", "application/json", "application/pdf")
 
@@ -34,47 +32,43 @@ CurrentUser = Annotated[User | PersistedUser | None, Depends(get_current_user)]
 
 
 class ElementSource(Protocol):
-    """Where the route finds threads and what their elements show: a `MemoryDataLayer`."""
+    """Threads and contents for the route: a `MemoryDataLayer`."""
 
     async def get_thread(self, thread_id: str) -> ThreadDict | None:
-        """Return a thread, with its author."""
+        """Return a thread."""
         ...
 
     async def get_thread_author(self, thread_id: str) -> str:
-        """Return whose a thread is."""
+        """Return the owner of a thread."""
         ...
 
     async def element_content(
         self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return what an element shows, or a part of it."""
+        """Return a content, or a part of it."""
         ...
 
 
 def element_url(thread_id: str, element_id: str) -> str:
-    """Return where the page finds what an element shows, on the server it came from."""
+    """Return the address of an element's content on this server."""
     root = os.environ.get("CHAINLIT_PARENT_ROOT_PATH", "") + os.environ.get("CHAINLIT_ROOT_PATH", "")
     return f"{root.rstrip('/')}{_PREFIX}/{quote(thread_id, safe='')}/{quote(element_id, safe='')}"
 
 
 def is_element_url(url: str) -> bool:
-    """Whether an address is one that `element_url` gives."""
+    """Whether `element_url` returned an address."""
     return f"{_PREFIX}/" in url
 
 
 def mount_elements(app: FastAPI, source: ElementSource) -> None:
-    """Serve what elements show, at `/memory-context/elements/{thread_id}/{element_id}` of Chainlit's application.
+    """Serve contents at `/memory-context/elements/{thread_id}/{element_id}` of Chainlit's application.
 
-    A `MemoryDataLayer` does it for itself. Mounting again replaces the source.
-
-    Args:
-        app: Chainlit's application, `chainlit.server.app`.
-        source: The data layer.
+    A `MemoryDataLayer` calls this. Mounting again replaces the source.
     """
 
     async def serve(thread_id: str, element_id: str, request: Request, user: CurrentUser) -> Response:
         if not await _may_see(source, thread_id, user):
-            # the same for what there is and what there is not: nothing is learnt of another's threads
+            # the same answer whether it exists or not: nobody learns of another's threads
             raise HTTPException(404 if user else 401, "Element not found" if user else "Unauthorized")
         element = await source.element_content(thread_id, element_id, length=0)
         if element is None:
@@ -132,6 +126,22 @@ def _headers(element: ElementContent) -> dict[str, str]:
         "Content-Type": f"{mime}; charset=utf-8" if mime.startswith("text/") else mime,
         "X-Content-Type-Options": "nosniff",
     }
-    if mime != "application/pdf":  # browsers show no PDF in a sandbox, and run nothing of it in the page
+    if mime != "application/pdf":  # browsers show no PDF in a sandbox, and run none of its scripts in the page
         headers["Content-Security-Policy"] = "sandbox"
     return headers
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return the first byte of a Range header (RFC 9110, 14.2) and the one after the last; None for the whole content.
+
+    An unsatisfiable or malformed range, or several, get the whole content, as the standard allows.
+    """
+    match = _RANGE.fullmatch(header.strip()) if header else None
+    if match is None or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if not first:
+        start, end = max(size - int(last), 0), size
+    else:
+        start, end = int(first), min(int(last) + 1, size) if last else size
+    return (start, end) if start < end else None

@@ -48,14 +48,13 @@ class ChatLimits:
     """Limits of one client.
 
     Attributes:
-        body_bytes: Most bytes of a body.
         body_seconds: Time for a body to arrive.
         messages: Most messages of a request.
         text_characters: Most characters of a message.
         requests_per_minute: Of one user, or of one address in anonymous use.
         run_seconds: Time for an agent's answer.
-        wait_seconds: Time that a request waits for a busy session.
-        ping_seconds: Interval of pings in a streamed answer.
+        wait_seconds: Wait for a busy session.
+        ping_seconds: Interval of pings in a stream.
 
     Raises:
         ValueError: One of them is not above zero.
@@ -83,17 +82,7 @@ class ChatLimits:
 
 
 class Chat:
-    """The conversations of one application.
-
-    Args:
-        memory_store: Their store; stays open.
-        agents: Builders by agent id; the first answers where a request names none.
-        policy: Settings of the contexts.
-        model_client: Their light model.
-        claims: Claims on sessions, shared by several processes; None for a single process.
-        states: Session states kept between requests; None for none.
-        cache: Makes the cache of live sessions; it then has the claims and states.
-        limits: Limits of a client.
+    """The conversations of one application; arguments as `create_chat_router`, with agent builders by agent id.
 
     Raises:
         ValueError: There is no agent, or the policy archives nothing.
@@ -156,14 +145,7 @@ class Chat:
     async def answer(
         self, user_id: str, session_id: str | None, agent_id: str | None, messages: Sequence[ChatMessage]
     ) -> RequestRun:
-        """Begin to answer messages and return the run, which goes on by itself.
-
-        Args:
-            user_id: Their user.
-            session_id: Their session; an unused id begins one. None begins one, too, or finds the one that the same
-                first message began.
-            agent_id: The agent that answers; None for the session's agent, or the first.
-            messages: The messages.
+        """Begin to answer messages and return the run, which goes on by itself; ids as in `ChatRequest`.
 
         Raises:
             ProblemError: There is no such agent, the session is another agent's, or it was deleted.
@@ -275,13 +257,7 @@ class Chat:
     async def archive(
         self, user_id: str, session_id: str, agent_id: str | None, messages: Sequence[ChatMessage]
     ) -> list[str]:
-        """Store chat messages, also while an agent works on the session, and return their ids.
-
-        Args:
-            user_id: Their user.
-            session_id: Their session; an unused id begins one, so that a page can archive before it has an answer.
-            agent_id: The agent of a new session; None for the first.
-            messages: The messages as a client has them.
+        """Store chat messages, also during a run of the session, and return their ids; ids as in `ArchiveRequest`.
 
         Raises:
             ProblemError: There is no such agent, or the session was deleted.

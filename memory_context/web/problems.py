@@ -64,13 +64,7 @@ _QUIET_SECONDS = 60.0  # without a refused request: then the outage is over
 
 
 class Flaw(BaseModel):
-    """One flaw of a request.
-
-    Attributes:
-        detail: The flaw.
-        pointer: Its place in the body, as a JSON pointer.
-        parameter: The parameter of the URL.
-    """
+    """One flaw of a request, at a JSON pointer into its body or in a parameter of its URL."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,16 +74,7 @@ class Flaw(BaseModel):
 
 
 class Problem(BaseModel):
-    """A problem (RFC 9457).
-
-    Attributes:
-        type: URN of this kind of problem.
-        title: The kind in words.
-        status: HTTP status.
-        detail: This occurrence, with the remedy.
-        errors: Flaws of the request.
-        retry_after: Seconds after which the same request may succeed, as in the header.
-    """
+    """A problem (RFC 9457); `retry_after` seconds later the same request may succeed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -102,15 +87,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(Exception):
-    """A request cannot be answered.
-
-    Args:
-        kind: Kind of problem.
-        detail: Text for the client, with the remedy.
-        flaws: Flaws of the request.
-        retry_after_seconds: When the same request may succeed.
-        headers: Further headers of the response.
-    """
+    """A request cannot be answered; the detail tells the client the remedy."""
 
     def __init__(
         self,
@@ -165,10 +142,7 @@ class ProblemError(Exception):
 
 
 class ProblemRoute(APIRoute):
-    """A route that answers every error with a problem.
-
-    Exception handlers belong to an application, and a router is included in applications that are not ours.
-    """
+    """A route that answers every error with a problem: exception handlers would belong to the including application."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler with all errors caught."""

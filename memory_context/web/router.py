@@ -77,11 +77,7 @@ Before = Annotated[
 
 
 class ChatRouter(APIRouter):
-    """The routes of a chat.
-
-    Attributes:
-        chat: Its conversations. An application whose lifespan does not include its routers' opens and closes it.
-    """
+    """The routes of a chat; an application that does not run their lifespan opens and closes `chat` itself."""
 
     chat: Chat
 
@@ -108,20 +104,18 @@ def create_chat_router(
 
     Args:
         memory_store: Store of the conversations; the application closes it.
-        build_agent: Makes the agent of a session, an AutoGen agent or team, around its context; or several such
-            functions by agent id.
+        build_agent: Makes an AutoGen agent or team around the context of a session; or such functions by agent id.
         current_user: The application's dependency that returns the user's id.
         allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.
-        agents: Ids of the agents that one `build_agent` makes, such as `["assistant"]`, which it finds in
-            `context.agent_id`; the first answers where a request names none. A mapping names its own.
-        hosts: Public names of the application, such as `chat.example.org`; `*` for any. This machine's names are
-            always allowed.
+        agents: Ids of the agents that one `build_agent` makes, such as `["assistant"]`, by `context.agent_id`; the
+            first answers where a request names none.
+        hosts: Public names, such as `chat.example.org`; `*` for any. This machine's names are always allowed.
         origins: Other origins whose pages may write, such as `https://app.example.org`.
         policy: Settings of the contexts.
         model_client: Their light model.
         claims: Claims on sessions, shared by several processes; None for a single process.
         states: Session states kept between requests, such as `RedisStates`.
-        cache: Makes the cache of live sessions; it then has the claims and states.
+        cache: Makes the cache of live sessions, with claims and states of its own.
         limits: Limits of a client.
         limits_storage_url: Storage of request counts; `async+redis://…` for several processes.
         prefix: Prefix of the routes.
@@ -191,12 +185,7 @@ def _builders(
 
 
 class RequestLimiter:
-    """Counts requests in a moving window of a minute; without its storage, requests pass uncounted.
-
-    Args:
-        per_minute: Most requests.
-        storage_url: Storage of the counts: in memory, or `async+redis://…` for several processes.
-    """
+    """Counts requests in a moving window of a minute; without its storage, requests pass uncounted."""
 
     def __init__(self, per_minute: int, storage_url: str = _MEMORY) -> None:
         options = {} if storage_url == _MEMORY else {"implementation": "redispy"}

@@ -39,7 +39,7 @@ _ENTRIES_SEARCHED = 8  # a result is the newest entry, unless several agents sha
 
 @dataclass(frozen=True)
 class RunStart:
-    """The session is held and the question taken in."""
+    """The session is ready."""
 
     session_id: str
     agent_id: str
@@ -47,7 +47,7 @@ class RunStart:
 
 @dataclass(frozen=True)
 class Delta:
-    """Words of the answer as the model says them."""
+    """A piece of the answer."""
 
     text: str
 
@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """The end: ids of messages that are durable now, and whether the answer was known."""
+    """The end."""
 
     stored_ids: tuple[str, ...]
     replayed: bool
@@ -75,19 +75,15 @@ class AgentAnswer:
 
 
 RunEvent = RunStart | Delta | ChatStep | Answer | RunEnd
-"""What a listener of a run gets, in this order."""
+"""Events of a run, in order."""
 
 
 class RequestRun:
     """Work that emits events and can be stopped.
 
-    Args:
-        work: Emits events into the run it is given.
-
     Attributes:
         cancellation: Token for the agent.
         is_agent_running: Whether a stop cancels the token first and the task a second later.
-        task: The task.
     """
 
     def __init__(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:
@@ -142,15 +138,9 @@ class RequestRun:
 async def run_agent(
     agent: TaskRunner, context: MemoryContext, task: Sequence[ChatMessage], cancellation: CancellationToken
 ) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
-    """Run an agent or a team and yield its events; the last one is `AgentAnswer`.
+    """Run an agent or a team and yield its events, `AgentAnswer` last; without a task it continues from its context.
 
-    An item shows as its placeholder, so that a person sees what the model sees.
-
-    Args:
-        agent: The agent.
-        context: Its context.
-        task: New messages for it; empty to continue from its context.
-        cancellation: Ends the run.
+    Items show as placeholders, so that a person sees what the model sees.
     """
     told = [TextMessage(content=one.text, source="user", created_at=one.timestamp) for one in task]
     seen = len(context.transcript.log)

@@ -1,7 +1,4 @@
-"""Values on the wire: requests are parsed strictly and within limits, responses are always valid JSON.
-
-A refusal names the place of each flaw. UTF-8 cannot carry lone surrogates: U+FFFD replaces them.
-"""
+"""Values on the wire: requests are parsed strictly and within limits, responses are valid JSON for any text."""
 
 import base64
 import binascii
@@ -83,10 +80,8 @@ class ChatMessage(_Wire):
     """A message as a person sees it.
 
     Attributes:
-        id: 1 to 128 printable characters, made by the sender; the same id is the same message.
-        text: The words.
-        sender: `user` or `ai`.
-        timestamp: Time with a timezone. Messages of a session are ordered by time, then by id.
+        id: Made by the sender; the same id is the same message.
+        timestamp: Time with a timezone; messages are ordered by time, then by id.
         unverified: A client brought this answer and the server cannot confirm it; ignored in requests.
     """
 
@@ -117,10 +112,9 @@ class ChatRequest(_Wire):
 
     Attributes:
         new_messages: Messages in order; known ones are skipped.
-        session_id: A session of the user; an unused id begins one. Null begins one, too, or finds the one that the same
-            first message began.
-        agent_id: The agent that answers; null for the session's agent, or the first.
-        stream: Whether the answer comes as server-sent events, as with `Accept: text/event-stream`.
+        session_id: An unused id begins a session. Null begins one, too, or finds the one of the same first message.
+        agent_id: Null for the session's agent, or the first.
+        stream: Whether to answer with server-sent events, as with `Accept: text/event-stream`.
     """
 
     new_messages: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
@@ -133,9 +127,9 @@ class ArchiveRequest(_Wire):
     """Chat messages to make durable, such as when a page is closed.
 
     Attributes:
-        session_id: Their session; an unused id begins one.
-        messages_batch: The messages; known ones are not stored again.
-        agent_id: The agent of a session that begins; null for the first.
+        session_id: An unused id begins a session.
+        messages_batch: Messages; known ones are not stored again.
+        agent_id: Agent of a new session; null for the first.
     """
 
     session_id: Identifier
@@ -147,9 +141,7 @@ class ChatStep(_Wire):
     """A step of the agent on the way to its answer.
 
     Attributes:
-        kind: `call` of a tool; `result` of it, large ones as their placeholder; `memory` that was opened.
-        name: The tool or the opened memory.
-        summary: One line.
+        kind: `call` of a tool; its `result`, large ones as their placeholder; `memory` that was opened.
     """
 
     kind: Literal["call", "result", "memory"]
@@ -161,10 +153,7 @@ class ChatAnswer(_Wire):
     """The whole answer.
 
     Attributes:
-        session_id: The session.
-        agent_id: The agent.
         message: The answer; null if there was nothing to answer.
-        steps: The agent's steps.
         stored_ids: Messages that became durable since the last answer.
         replayed: Whether the answer was known, so that no agent ran.
     """
@@ -178,27 +167,13 @@ class ChatAnswer(_Wire):
 
 
 class Archived(_Wire):
-    """Durable messages.
-
-    Attributes:
-        stored_ids: Ids of the batch, including those that were durable before.
-    """
+    """Ids of the batch, all durable now."""
 
     stored_ids: list[str]
 
 
 class SessionEntry(_Wire):
-    """A session in a list.
-
-    Attributes:
-        session_id: Its id.
-        agent_id: Its agent.
-        title: A few words; empty for none.
-        summary: A few sentences; empty for none.
-        message_count: Number of durable chat messages.
-        created_at: Time of the first message.
-        last_activity_at: Time of the last write.
-    """
+    """A session in a list; title and summary may be empty, only durable messages are counted."""
 
     session_id: str
     agent_id: str
@@ -223,24 +198,14 @@ class SessionEntry(_Wire):
 
 
 class SessionPage(_Wire):
-    """A page of sessions, most recently used first.
-
-    Attributes:
-        sessions: The sessions.
-        next: Cursor for `before` of the next page; null at the end.
-    """
+    """A page of sessions, most recently used first; `next` is the cursor for the following page, null at the end."""
 
     sessions: list[SessionEntry]
     next: str | None
 
 
 class MessagePage(_Wire):
-    """A page of messages, oldest first.
-
-    Attributes:
-        messages: The messages.
-        next: Cursor for `before` of the page with older messages; null at the end.
-    """
+    """A page of messages, oldest first; `next` is the cursor for older messages, null at the end."""
 
     messages: list[ChatMessage]
     next: str | None
@@ -250,7 +215,7 @@ class MessagePage(_Wire):
 
 
 async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -> _Model:
-    """Return the body of a request, read and parsed within limits; a large one is parsed in a thread.
+    """Return the body of a request as a model, read and parsed within limits.
 
     Raises:
         ProblemError: Another media type (415), too large (413), too slow (408), or what `parse` raises.

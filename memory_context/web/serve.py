@@ -1,8 +1,6 @@
 """Serving a chat: a whole application around its routes, and the command `memory-context serve`.
 
-`/health` answers as long as the process does; `/ready` says within two seconds whether requests can be served. Without
-authentication the command listens only where no other machine reaches the port. SIGTERM and SIGINT stop the runs within
-seconds and archive what is buffered.
+`/health` answers as long as the process does; `/ready` says within two seconds whether requests can be served.
 """
 
 import asyncio
@@ -47,16 +45,9 @@ def create_app(
     origins: Collection[str] = (),
     **settings: Any,
 ) -> FastAPI:
-    """Return an application with a chat under `/api/chat`, `/health` and `/ready`.
+    """Return an application with a chat under `/api/chat`, `/health` and `/ready`; arguments as `create_chat_router`.
 
-    Args:
-        memory_store: Store of the conversations; the caller closes it.
-        build_agent: As in `create_chat_router`.
-        current_user: As in `create_chat_router`.
-        static_folder: Files to serve, such as a chat page.
-        hosts: As in `create_chat_router`; they also hold for the page and the probes.
-        origins: As in `create_chat_router`.
-        **settings: Further arguments of `create_chat_router`.
+    Hosts and origins also hold for the probes and for the files of `static_folder`, such as a chat page.
 
     Raises:
         ValueError: The folder does not exist, or `create_chat_router` refuses an argument.
@@ -106,23 +97,15 @@ class ServeOptions:
 
     Attributes:
         agent: `module:function` that makes an agent around a context; None for an assistant on `model`. The module's
-            `model_client`, if it has one, is the agent's own model.
-        agent_ids: Ids of the agents; the first answers where a request names none.
-        model: Model of the assistant.
-        host: Address to listen on.
-        port: Port to listen on; 0 for any free one.
+            `model_client`, if any, is the agent's own model.
+        port: 0 for any free one.
         url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
-        static_folder: Files to serve beside the chat.
         redis_url: Redis for states, claims and counts; None for the database and this process.
-        allow_anonymous: Whether everybody is the same user.
         user_header: Header in which a reverse proxy sends the user's id.
         trusted_proxies: Addresses or networks of the proxy; without them and a secret, this machine.
-        proxy_secret_env: Environment variable with the proxy's secret.
-        proxy_secret_header: Header with that secret.
         public_hosts: Public names of the server.
         token_env: Environment variable with `user:token` pairs.
-        connections: Most connections at a time.
-        light_model: Light model: a model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None for
+        light_model: A model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None for
             MEMORY_CONTEXT_LIGHT_MODEL, else `own`.
     """
 
@@ -178,7 +161,7 @@ async def _serve(
     store = MemoryStore(options.url) if options.url else MemoryStore.default()
     redis = options.redis_url
     try:
-        await store.open()  # before the port, so that an unusable database is one line
+        await store.open()  # before the port is
         app = create_app(
             store,
             build_agent,
@@ -241,10 +224,10 @@ def _assistant(model: str) -> tuple[AgentBuilder, ChatCompletionClient]:
 
 
 def user_dependency(options: ServeOptions) -> CurrentUser | None:
-    """Return the dependency that authenticates a user; None if everybody is the same user.
+    """Return the dependency that authenticates users; None if everybody is the same user.
 
     Raises:
-        UsageError: The options name no way, or more than one.
+        UsageError: Several ways are named, or none though other machines reach the port.
     """
     ways = {
         "--allow-anonymous": options.allow_anonymous,

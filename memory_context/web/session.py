@@ -1,13 +1,13 @@
 """ChatSession: a live conversation between a person and an agent, as the session cache keeps it between requests.
 
 The chat history and the agent's transcript can diverge: a page archives messages that a killed process had not written,
-or a run is cut off after its question was heard. This module brings them together:
+or a run is cut off after its question was heard.
 
     messages the agent has not heard ─┬─ up to the last answer: replayed into its context
                                       └─ questions after it: answered when they are asked again
 
-Each message is stored once and heard once. Asking again returns the same answer. An id is reported as stored only when
-it is durable. A client's version of an answer is confirmed by this session's own words, or stays unverified.
+Each message is stored and heard once, and asking again returns the same answer. A client's version of an answer is
+confirmed by this session's own words, or stays unverified.
 """
 
 import uuid
@@ -40,13 +40,7 @@ _CLAIM = "The page brought this back as an earlier answer of the assistant; the 
 
 @dataclass(frozen=True)
 class Question:
-    """The task of a request.
-
-    Attributes:
-        message: The message to answer; None if there is none.
-        task: Messages for the agent; empty if it heard them already and only has to continue.
-        answer: The answer, if it is known.
-    """
+    """The message to answer, the task for the agent (empty if it heard it already), and the answer if it is known."""
 
     message: ChatMessage | None
     task: tuple[ChatMessage, ...] = ()
@@ -56,14 +50,8 @@ class Question:
 class ChatSession:
     """A live conversation.
 
-    Args:
-        key: Its user, agent and session.
-        context: The agent's context.
-
     Attributes:
-        key: Its user, agent and session.
-        context: The agent's context.
-        agent: The agent; None to have it built again, as after a run that was cut off.
+        agent: None to build it again, as after a run that was cut off.
         is_replayed: Whether the agent has heard the chat history.
         is_stored: Whether the store knows the session; its first messages create it.
     """
@@ -120,11 +108,7 @@ class ChatSession:
         return [*self.context.archiver.chat.values()]
 
     async def replay_missing_messages(self) -> None:
-        """Replay chat messages that the transcript lacks, except questions without an answer.
-
-        Raises:
-            StoreError: The conversation cannot be read now.
-        """
+        """Replay chat messages that the transcript lacks, except questions without an answer."""
         if self.is_replayed:
             return
         self.is_replayed = True  # first: a message archived meanwhile clears it again
@@ -211,7 +195,7 @@ class ChatSession:
         return UserMessage(content=f"{_CLAIM}\n<unverified>\n{text}\n</unverified>", source=_CLIENT)
 
     def confirmed(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return a client's messages with known answers in this session's words; other answers are unverified."""
+        """Return a client's messages with answers in this session's words, or unverified."""
         return [message if message.sender == "user" else self._own_answer(message) for message in messages]
 
     def _own_answer(self, claimed: ChatMessage) -> ChatMessage:
@@ -242,7 +226,7 @@ class ChatSession:
     async def take(self, messages: Sequence[ChatMessage]) -> Question:
         """Take in the messages of a request: known ones are skipped, others become history or the task.
 
-        A session that is not durable yet is stored with them, in one transaction.
+        A new session is stored with them in one transaction.
 
         Raises:
             SessionGoneError: It was deleted.
@@ -304,7 +288,7 @@ class ChatSession:
         return None
 
     def finished_words(self, agent: TaskRunner) -> str | None:
-        """Return the answer that an agent had finished when its run was cut off; None for a team, as it may go on."""
+        """Return an agent's finished answer whose run was cut off; None for a team, which may go on."""
         return self._final_words() if isinstance(agent, ChatAgent) else None
 
     async def _stored_message(self, message_id: str) -> ChatMessage | None:

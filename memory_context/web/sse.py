@@ -1,7 +1,6 @@
 """The events of a run on the wire: collected into one answer, or as server-sent events.
 
-A run stops when its client disconnects. An error before the first event is an HTTP error, later an event `error`. Pings
-keep a silent stream alive.
+A run stops when its client disconnects. An error before the first event is an HTTP error, later an event `error`.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.chainlit_data_layer import mount_elements
-from memory_context.chainlit_data_layer.ranges import byte_range
+from memory_context.chainlit_data_layer.elements import byte_range
 from memory_context.errors import StoreUnavailableError
 from memory_context.store import MemoryStore
 
