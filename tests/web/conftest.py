@@ -156,9 +156,9 @@ async def client(start_chat: StartChat) -> AsyncIterator[Client]:
 
 def kill(client: Client) -> None:
     """Have the chat write nothing any more, as if its process had been killed."""
-    for seat in [*client.router.chat.sessions._seats.values()]:
-        if seat.session is not None:
-            seat.session.context.archiver.abandon()
+    for entry in [*client.router.chat.sessions._entries.values()]:
+        if entry.session is not None:
+            entry.session.context.archiver.abandon()
 
 
 def events_of(response: httpx.Response) -> list[tuple[str, Any]]:

@@ -147,9 +147,9 @@ async def test_an_answer_that_was_made_but_not_archived_as_such_stays_one(
     async with start_chat() as client:
         answer = (await client.say(hello)).json()
         session = answer["session_id"]
-        ((_, seat),) = client.router.chat.sessions._seats.items()
-        seat.session.context.archiver._delivered.pop(answer["message"]["id"])
-        seat.session.context.archiver.forget_chat([answer["message"]["id"]])
+        ((_, entry),) = client.router.chat.sessions._entries.items()
+        entry.session.context.archiver._delivered.pop(answer["message"]["id"])
+        entry.session.context.archiver.forget_chat([answer["message"]["id"]])
     assert [one.text for one in await store.conversations.chat_page("alice", session)] == ["hello"]
     async with start_chat() as client:
         if page_knows_it:
