@@ -1,17 +1,23 @@
-"""Bringing stored content back into the view: decided when a message comes, shown with the next view.
+"""Brings stored content back into the view: decided when a message comes, shown with the next view.
 
-    start (add_message) ─▶ decide (light model or rules) ─▶ read from the store ─▶ apply_decision (get_messages)
+The words since the last view are one round; `Background` runs its two tasks, the decision and the expansion:
 
-Promises: at most one light call for each view; a further message of the user replaces what was begun, words of agents
-that name keys are read beside it; a view waits no longer than the light model's timeout and one of the store's, and a
-second for passages to be chosen; whatever fails, the view comes, with what was finished by then.
+    idle ──observe──▶ waiting ──start──▶ deciding ──▶ fetching ──▶ composed ──apply_decision──▶ idle
+                         ▲                   │            │
+                         └─────observe───────┴────────────┘      further words restart the expansion; those of the user
+                                                                 also the decision, and the light model is asked again
+                                                                 only if it was not asked since the last view
+    any ──cancel──▶ idle
+
+Promises: at most one light call for each view. A view waits no longer than the timeouts of the light model and the
+store, and a second for passages to be chosen. Whatever fails, the view comes, with the items finished by then.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autogen_core.models import AssistantMessage, UserMessage
@@ -45,20 +51,46 @@ __all__ = ["Expander", "memory_decisions"]
 
 _logger = logging.getLogger("memory_context")
 
-_MOST_READS = 2 * EXPANSIONS_LIMIT  # of what was named and chosen; more would not be shown anyway
+_MOST_READS = 2 * EXPANSIONS_LIMIT  # of named and chosen keys; more would not be shown anyway
 _TOKENS_OF_AN_ITEM = 200  # more items than the limit has room for at this size are not read
 _KEYS_CHARACTERS = 20_000  # at each end of a message that are searched for keys: a few milliseconds
-_REQUEST_CHARACTERS = 3000  # at each end of the words that passages are chosen by
-_COMPOSE_SECONDS = 1.0  # what a view waits beyond the light model and the store, for passages to be chosen
+_COMPOSE_SECONDS = 1.0  # that a view waits beyond the light model and the store, for passages to be chosen
+
+_DECISION, _EXPANSION = "decision", "expansion"
+
+
+@dataclass
+class _Round:
+    """The words since the last view, and the work for them.
+
+    Attributes:
+        asked: Messages of the user.
+        said: Messages of agents that name keys.
+        decision: Decides about `asked`.
+        expansion: Waits for the decision, then fetches and composes.
+        model_answer: The light model's answer, which still counts when rules decide about further words.
+        composed: The text composed so far.
+    """
+
+    asked: list[Entry] = field(default_factory=list[Entry])
+    said: list[Entry] = field(default_factory=list[Entry])
+    decision: asyncio.Task[Any] | None = None
+    expansion: asyncio.Task[Any] | None = None
+    model_answer: ExpansionAnswer | None = None
+    composed: ExpansionShown | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.asked or self.said)
 
 
 class Expander:
     """Opens references of one transcript when the user, the agent or the request needs them.
 
     Args:
-        transcript: What happened; the decision is recorded in it.
-        memory: Where the content is.
-        policy: Limits and waits.
+        transcript: Read, and gets the decision.
+        memory: Holds the content.
+        policy: Limits and timeouts.
         counter: Counts tokens.
         light_model: Decides; None to decide by rules.
         open_fold: Returns the text behind a fold's key of this session, None for any other key.
@@ -89,107 +121,180 @@ class Expander:
         self._counter = counter
         self._light_model = light_model
         self._fetcher = Fetcher(transcript, memory, policy, open_fold, is_store_away)
-        self._asked: list[Entry] = []  # the user's words since the last view
-        self._said: list[Entry] = []  # words of agents since the last view that name keys
-        self._deciding = Background[ExpansionAnswer]("memory_context decision")
-        self._decision: asyncio.Task[ExpansionAnswer] | None = None  # about the user's words
-        self._expanding = Background[ExpansionShown | None]("memory_context expansion")
-        self._task: asyncio.Task[ExpansionShown | None] | None = None  # waits for the decision, then reads
-        self._composed: ExpansionShown | None = None  # what of it is finished
+        self._work = Background[Any]("memory_context expansion")
+        self._round = _Round()
         self._views_waiting = 0
-        self._answer: ExpansionAnswer | None = None  # the light model's since the last view
-        self._calls_before = light_model.usage.calls if light_model else 0
+        self._calls_before_view = self._calls
 
     def observe(self, entry: Entry) -> None:
         """Record a message; cancel a decision that has not called the model, so consecutive ones share a call."""
-        if self._task is not None and not self._is_asking():
+        if self._round.expansion is not None and not self._has_asked_model:
             self._stop()
-        if self._is_asked(entry):
-            self._asked.append(entry)
+        if self._is_request(entry):
+            self._round.asked.append(entry)
             self._stop()
-        elif self._may_name(entry) and self._names(entry):
-            self._said.append(entry)
-            self._give_up_expansion()  # a question under way is about the user's words and goes on
+        elif self._may_name(entry) and self._names_key(entry):
+            self._round.said.append(entry)
+            self._stop_expansion()  # the decision is about the user's words and goes on
 
     def start(self) -> None:
-        """Start to decide what the messages need that no view has followed yet."""
-        if self._task is None and (self._asked or self._said):
-            self._start()
+        """Start to decide what the messages since the last view need."""
+        if self._round.expansion is None and not self._round.is_idle:
+            self._begin()
 
     async def apply_decision(self, *, for_view: bool = True) -> None:
-        """Record what was decided, once it is; waits no longer than the policy says.
+        """Wait for the decision, no longer than the policy says, and record it.
 
         Args:
-            for_view: Whether a view comes of it, after which the light model may be asked again.
+            for_view: A view follows, after which the light model may be asked again.
         """
-        if (self._asked or self._said) and self._running_task() is None:
-            self._start()
+        if not self._round.is_idle and _usable(self._round.expansion) is None:
+            self._begin()  # before a view waits, so that its deadline begins now
         self._views_waiting += 1
         try:
-            while self._asked or self._said:
-                task = self._running_task() or self._start()
+            while not self._round.is_idle:
+                task = _usable(self._round.expansion) or self._begin()
                 if not task.done():
                     left = self._fetcher.deadline + _COMPOSE_SECONDS - time.monotonic()
                     await asyncio.wait([task], timeout=max(left, 0.0))
-                if task is self._task:  # else a further message came meanwhile, or another view has recorded it
+                if task is self._round.expansion:  # else further words came, or another view has recorded it
                     self._record(task)
         finally:
             self._views_waiting -= 1
         if for_view:
-            self._calls_before = self._calls()
-
-    def _record(self, task: asyncio.Task[ExpansionShown | None]) -> None:
-        if task.done():
-            expanded = None if task.cancelled() else task.result()
-        else:
-            expanded = self._composed
-            if self._fetcher.is_waiting:
-                self._fetcher.fail("the store did not answer in time")
-            else:
-                _logger.warning("what this message asks for is not all brought back: it took too long")
-        self.cancel()
-        # not into what the agent has answered: that would move all that follows
-        if expanded is not None and expanded.position >= self._transcript.state.consumed:
-            self._transcript.decide(expanded)
+            self._calls_before_view = self._calls
 
     def cancel(self) -> None:
-        """Drop what is begun."""
+        """Drop the words since the last view and the work for them."""
         self._stop()
-        self._asked, self._said, self._answer, self._composed = [], [], None, None
+        self._round = _Round()
 
-    def _running_task(self) -> asyncio.Task[ExpansionShown | None] | None:
-        """Return what was begun; None if nothing was, or if the event loop it was begun in ended before it did."""
-        return self._task if _is_usable(self._task) else None
-
-    def _start(self) -> asyncio.Task[ExpansionShown | None]:
-        self._give_up_expansion()
-        self._composed = None
-        if not self._views_waiting:  # a view does not wait the longer for what comes while it waits
+    def _begin(self) -> "asyncio.Task[Any]":
+        self._stop_expansion()
+        self._round.composed = None
+        if not self._views_waiting:  # a view does not wait the longer for words that come while it waits
             waits = self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
             self._fetcher.deadline = time.monotonic() + waits
-        if self._asked and not _is_usable(self._decision):
-            asked = tuple(self._asked)
-            self._decision = self._deciding.start(lambda: self._decided(asked))
-        self._task = self._expanding.start(self._expand_safely)
-        return self._task
+        current = self._round
+        if current.asked and _usable(current.decision) is None:
+            asked = tuple(current.asked)
+            current.decision = self._work.start(lambda: self._decide(current, asked), _DECISION)
+        current.expansion = self._work.start(lambda: self._expand_safely(current), _EXPANSION)
+        return current.expansion
 
-    def _give_up_expansion(self) -> None:
-        self._expanding.cancel()
-        self._task = None
+    def _stop_expansion(self) -> None:
+        self._work.cancel(_EXPANSION)
+        self._round.expansion = None
 
     def _stop(self) -> None:
-        self._give_up_expansion()
-        self._deciding.cancel()
-        self._decision = None
+        self._work.cancel()
+        self._round.expansion = self._round.decision = None
 
+    def _record(self, task: "asyncio.Task[Any]") -> None:
+        composed = self._round.composed
+        if not task.done() and self._fetcher.is_waiting:
+            self._fetcher.fail("the store did not answer in time")
+        elif not task.done():
+            _logger.warning("what this message asks for is not all brought back: it took too long")
+        elif task.cancelled():
+            composed = None
+        self.cancel()
+        # not into what the agent has answered: that would move all that follows
+        if composed is not None and composed.position >= self._transcript.state.consumed:
+            self._transcript.decide(composed)
+
+    @property
     def _calls(self) -> int:
         return self._light_model.usage.calls if self._light_model else 0
 
-    def _is_asking(self) -> bool:
+    @property
+    def _has_asked_model(self) -> bool:
         """Whether the light model was asked since the last view."""
-        return self._calls() > self._calls_before
+        return self._calls > self._calls_before_view
 
-    def _is_asked(self, entry: Entry) -> bool:
+    # --- the decision and the expansion
+
+    async def _decide(self, current: _Round, asked: Sequence[Entry]) -> ExpansionAnswer:
+        """Return the decision: by the light model if it was not asked since the last view, else by rules."""
+        request = expansion_request(self._transcript, asked, self._policy)
+        may_ask = not self._has_asked_model and self._fetcher.is_open
+        if not self._policy.recall.enabled:
+            may_ask = may_ask and any(not reference.is_visible for reference in request.references)
+        answer = await decide(
+            request,
+            self._light_model if may_ask else None,
+            self._counter,
+            prompt_template=self._policy.expansion.prompt,
+            prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
+            masks_credentials=self._policy.mask_credentials,
+        )
+        if answer.decided_by == "model":
+            current.model_answer = answer
+        elif before := current.model_answer:
+            known = {expansion.key for expansion in before.expansions}
+            answer = replace(
+                answer,
+                expansions=(*before.expansions, *(one for one in answer.expansions if one.key not in known)),
+                is_ambiguous=answer.is_ambiguous or before.is_ambiguous,
+                search_query=answer.search_query or before.search_query,
+            )
+        return answer
+
+    async def _expand_safely(self, current: _Round) -> None:
+        try:
+            await self._expand(current, tuple(current.asked), tuple(current.said))
+        except Exception:  # whatever it is, the agent goes on
+            _logger.exception("nothing more is brought back for this message")
+
+    async def _expand(self, current: _Round, asked: Sequence[Entry], said: Sequence[Entry]) -> None:
+        answer, decision = ExpansionAnswer(), current.decision
+        if asked and decision:
+            await asyncio.wait([decision])
+            answer = decision.result()
+        entries = sorted((*asked, *said), key=lambda entry: entry.position)
+        request = "\n".join(head_and_tail(text_of(entry)) for entry in entries)
+        found: list[FetchedItem] = []
+        if self._policy.expansion.enabled:
+            wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
+            wanted.sort(key=lambda expansion: expansion.reason != "named")
+            limit = self._limit(self._policy.expansion.limit_tokens)
+            found = await self._fetcher.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
+            found = await self._compose(current, entries[-1].position, found, request, limit)
+        if answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open:
+            query = answer.search_query or head_and_tail(request)
+            recalled = await self._fetcher.recall(query, {one.opened.key for one in found}, entries)
+            limit = self._limit(self._policy.recall.limit_tokens)
+            await self._compose(current, entries[-1].position, recalled, request, limit)
+
+    async def _compose(
+        self, current: _Round, position: int, found: Sequence[FetchedItem], request: str, limit_tokens: int
+    ) -> list[FetchedItem]:
+        """Add the items that fit to the composed text; return them."""
+        if not found:
+            return []
+        before = current.composed
+
+        def compose() -> tuple[str, list[int], int]:
+            words = without_keys(request, [one.opened.key for one in found])
+            text, indexes = render_retrieved([one.retrieved for one in found], words, limit_tokens, self._counter)
+            whole = f"{before.text}\n{text}" if before and text else text
+            return whole, indexes, self._counter.count(whole)
+
+        whole, indexes, tokens = await asyncio.to_thread(compose)
+        shown = [found[index] for index in indexes]
+        if shown:
+            opened = (*(before.opened if before else ()), *(one.opened for one in shown))
+            current.composed = ExpansionShown(position, whole, tokens, opened)
+        return shown
+
+    def _limit(self, limit_tokens: int) -> int:
+        """Return a limit, in a small budget a quarter of it: nothing is to fold for text that does not fit then."""
+        view_limit = self._policy.view_limit_tokens
+        return limit_tokens if view_limit is None else min(limit_tokens, view_limit // 4)
+
+    # --- whose words count
+
+    def _is_request(self, entry: Entry) -> bool:
         if not (self._policy.expansion.enabled or self._policy.recall.enabled):
             return False
         is_user = isinstance(entry.message, UserMessage) and entry.message.source in self._policy.user_sources
@@ -203,133 +308,46 @@ class Expander:
             return not self.agent_has_tools
         return isinstance(entry.message, UserMessage) and not entry.carries_result
 
-    def _names(self, entry: Entry) -> bool:
-        """Whether the words of an entry name a key, or what another session may have as one."""
+    def _names_key(self, entry: Entry) -> bool:
         text = text_of(entry)
         if "_" not in text and "MemoryRef" not in text:  # the cheap question before the exact one
             return False
-        return bool(self._keys_in(entry, self._offered(entry.position)))
-
-    def _offered(self, end: int) -> dict[str, CandidateReference]:
-        return {one.ref.key: one for one in candidate_references(self._transcript, end, self._policy)}
-
-    # --- deciding
-
-    async def _expand_safely(self) -> ExpansionShown | None:
-        try:
-            return await self._expand(tuple(self._asked), tuple(self._said))
-        except Exception:  # whatever it is, the agent goes on
-            _logger.exception("nothing more is brought back for this message")
-        return self._composed
-
-    async def _expand(self, asked: Sequence[Entry], said: Sequence[Entry]) -> ExpansionShown | None:
-        answer, decision = ExpansionAnswer(), self._decision
-        if asked and decision:
-            await asyncio.wait([decision])
-            answer = decision.result()
-        entries = sorted((*asked, *said), key=lambda entry: entry.position)
-        request = "\n".join(head_and_tail(text_of(entry), _REQUEST_CHARACTERS) for entry in entries)
-        found: list[FetchedItem] = []
-        if self._policy.expansion.enabled:
-            wanted = [*answer.expansions, *self._named(entries, {expansion.key for expansion in answer.expansions})]
-            wanted.sort(key=lambda expansion: expansion.reason != "named")
-            limit = self._limit(self._policy.expansion.limit_tokens)
-            found = await self._fetcher.items(wanted, max(limit // _TOKENS_OF_AN_ITEM, 1), _MOST_READS)
-            found = await self._compose(entries[-1].position, found, request, limit)
-        if answer.is_ambiguous and self._policy.recall.enabled and self._fetcher.is_open:
-            query = answer.search_query or head_and_tail(request, _REQUEST_CHARACTERS)
-            recalled = await self._fetcher.recall(query, {one.opened.key for one in found}, entries)
-            limit = self._limit(self._policy.recall.limit_tokens)
-            await self._compose(entries[-1].position, recalled, request, limit)
-        return self._composed
-
-    async def _compose(
-        self, position: int, found: Sequence[FetchedItem], request: str, limit_tokens: int
-    ) -> list[FetchedItem]:
-        """Add what of this is shown to what is composed already; return it."""
-        if not found:
-            return []
-
-        def compose() -> tuple[str, list[int], int]:
-            words = without_keys(request, [one.opened.key for one in found])
-            text, indexes = render_retrieved([one.piece for one in found], words, limit_tokens, self._counter)
-            whole = f"{before.text}\n{text}" if before and text else text
-            return whole, indexes, self._counter.count(whole)
-
-        before = self._composed
-        whole, indexes, tokens = await asyncio.to_thread(compose)
-        shown = [found[index] for index in indexes]
-        if shown:
-            opened = (*(before.opened if before else ()), *(one.opened for one in shown))
-            self._composed = ExpansionShown(position, whole, tokens, opened)
-        return shown
-
-    def _limit(self, limit_tokens: int) -> int:
-        """Return a limit, in a small budget a quarter of it: nothing is to fold for what does not fit then."""
-        view_limit = self._policy.view_limit_tokens
-        return limit_tokens if view_limit is None else min(limit_tokens, view_limit // 4)
-
-    async def _decided(self, asked: Sequence[Entry]) -> ExpansionAnswer:
-        """Return what these words need: by the light model if it was not asked since the last view, else by rules.
-
-        What it answered about the first of several messages still counts when rules decide about all of them.
-        """
-        turn = expansion_request(self._transcript, asked, self._policy)
-        may_ask = not self._is_asking() and self._fetcher.is_open
-        if not self._policy.recall.enabled:
-            may_ask = may_ask and any(not reference.is_visible for reference in turn.references)
-        answer = await decide(
-            turn,
-            self._light_model if may_ask else None,
-            self._counter,
-            prompt_template=self._policy.expansion.prompt,
-            prompt_limit_tokens=self._policy.expansion.prompt_limit_tokens,
-            masks_credentials=self._policy.mask_credentials,
-        )
-        if answer.decided_by == "model":
-            self._answer = answer
-        elif before := self._answer:
-            known = {expansion.key for expansion in before.expansions}
-            more = (expansion for expansion in answer.expansions if expansion.key not in known)
-            answer = replace(
-                answer,
-                expansions=(*before.expansions, *more),
-                is_ambiguous=answer.is_ambiguous or before.is_ambiguous,
-                search_query=answer.search_query or before.search_query,
-            )
-        return answer
+        return bool(self._keys_in(entry, self._candidates(entry.position)))
 
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
         """Return the keys that these words name: of this session, or such as another session may have made."""
-        offered = self._offered(entries[-1].position + 1)
+        candidates = self._candidates(entries[-1].position + 1)
         named: dict[str, Expansion] = {}
         for entry in entries:
             who = "the agent" if isinstance(entry.message, AssistantMessage) else source_of(entry.message) or ""
-            for key in self._keys_in(entry, offered):
-                is_visible = key in offered and offered[key].is_visible
+            for key in self._keys_in(entry, candidates):
+                is_visible = key in candidates and candidates[key].is_visible
                 if key not in known and not is_visible:
                     named.setdefault(key, Expansion(key, "named", f"named by {who}"))
         return list(named.values())
 
-    def _keys_in(self, entry: Entry, offered: Collection[str]) -> list[str]:
-        """Return the keys that the words of an entry name: those on offer, and what another session may have as one.
+    def _candidates(self, end: int) -> dict[str, CandidateReference]:
+        return {one.ref.key: one for one in candidate_references(self._transcript, end, self._policy)}
 
-        Users and hand-offs may name a key of another session. An agent may have read it in a page, so that its words
-        count only for keys that stood in its view as references, or that a user or a hand-off told it.
+    def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
+        """Return the keys in the words of an entry: of candidates, and such as another session may have made.
+
+        Users and hand-offs may name a key of another session. An agent may have read it in a page, so its words count
+        only for keys that stood in its view as references, or that a user or a hand-off told it.
         """
         text = head_and_tail(text_of(entry), _KEYS_CHARACTERS)
-        unknown = unknown_keys(text, offered)
+        unknown = unknown_keys(text, candidates)
         if isinstance(entry.message, AssistantMessage) and unknown:
             allowed = known_to_agent(self._transcript, unknown, entry.position)
             unknown = [key for key in unknown if key in allowed]
-        return [*named_keys(text, offered), *unknown]
+        return [*named_keys(text, candidates), *unknown]
 
 
-def _is_usable(task: "asyncio.Task[Any] | None") -> bool:
-    """Whether a task has ended by itself or is going on, not in an event loop that ended before it did."""
-    if task is None or task.cancelled():
-        return False
-    return task.done() or task.get_loop() is asyncio.get_running_loop()
+def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
+    """Return a task that has ended by itself or is going on; None if its event loop ended before it did."""
+    if task is None or task.cancelled() or not (task.done() or task.get_loop() is asyncio.get_running_loop()):
+        return None
+    return task
 
 
 def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:

@@ -32,7 +32,7 @@ _Answer = TypeVar("_Answer")
 class FetchedItem:
     """Something to be shown, and why it is."""
 
-    piece: RetrievedText
+    retrieved: RetrievedText
     opened: OpenedItem
 
 

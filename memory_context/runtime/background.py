@@ -89,10 +89,10 @@ class Background(Generic[T]):
                 task.cancel()
             await asyncio.wait(tasks, timeout=min(_CANCEL_SECONDS, seconds))
 
-    def cancel(self) -> None:
-        """Cancel the tasks of every event loop; returns at once."""
+    def cancel(self, *keys: Hashable) -> None:
+        """Cancel the tasks of these keys, or all, in every event loop; returns at once."""
         for loop, tasks in self._tasks.all():
-            given_up = [task for key in list(tasks) if (task := tasks.pop(key, None)) is not None]
+            given_up = [task for key in keys or list(tasks) if (task := tasks.pop(key, None)) is not None]
             for task in given_up:
                 with suppress(RuntimeError):  # the event loop was closed
                     if _is_elsewhere(loop):

@@ -428,14 +428,14 @@ async def test_a_load_or_a_close_drops_what_was_begun(store: MemoryStore, monkey
     reads = Reads(store, monkeypatch)
     reads.release.clear()
     await context.add_message(UserMessage(content=f"{key}?", source="user"))
-    begun = context._expander._task  # pyright: ignore[reportPrivateUsage]
+    begun = context._expander._round.expansion  # pyright: ignore[reportPrivateUsage]
     assert begun is not None
     await context.load_state(state)
     await asyncio.wait([begun], timeout=5)
     assert begun.cancelled()
     assert await context.get_messages() == []
     await context.add_message(UserMessage(content=f"{key}?", source="user"))
-    begun = context._expander._task  # pyright: ignore[reportPrivateUsage]
+    begun = context._expander._round.expansion  # pyright: ignore[reportPrivateUsage]
     assert begun is not None
     await context.close()
     await asyncio.wait([begun], timeout=5)
@@ -860,7 +860,7 @@ def test_what_was_begun_in_an_event_loop_that_ended_is_shown_in_the_next(databas
         await context.add_message(UserMessage(content=f"What of the first one, {keys[0]}?", source="user"))
         await asyncio.wait_for(light.asked.wait(), 5)
         if is_answered:
-            begun = context._expander._task  # pyright: ignore[reportPrivateUsage]
+            begun = context._expander._round.expansion  # pyright: ignore[reportPrivateUsage]
             assert begun is not None
             await asyncio.wait([begun])
         return keys[0]

@@ -427,6 +427,23 @@ async def test_timer_calls_once_at_the_soonest_time_that_was_said():
     await asyncio.wait_for(is_called.wait(), 10)
 
 
+async def test_cancelling_a_key_leaves_the_tasks_of_other_keys():
+    background, release = Background[str]("test"), asyncio.Event()
+
+    async def work() -> str:
+        await release.wait()
+        return "done"
+
+    kept, cancelled = background.start(work, "kept"), background.start(work, "cancelled")
+    background.cancel("cancelled", "unknown")
+    assert background.start(work, "kept") is kept
+    again = background.start(work, "cancelled")
+    assert again is not cancelled
+    release.set()
+    await asyncio.wait([kept, cancelled, again], timeout=5)
+    assert (kept.result(), cancelled.cancelled(), again.result()) == ("done", True, "done")
+
+
 async def test_cancelled_timer_does_not_call_and_can_be_planned_anew():
     calls: list[str] = []
     timer = Timer(lambda: calls.append("called"))
