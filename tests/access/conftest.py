@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import uvicorn
 from memory_context import MemoryStore
 from memory_context.web import create_app
 
+from ..browser import free_port, module_database_of
 from ..chainlit_web.conftest import ChainlitServer
 from ..conftest import Server
 from ..mcp_server.conftest import listening
@@ -64,9 +65,8 @@ async def chat_server(store: MemoryStore, **settings: Any) -> AsyncIterator[int]
 @pytest.fixture(scope="module")
 def module_url(server: Server, template: str) -> Iterator[str]:
     """The address of a database for the tests of a module."""
-    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name="doors", template=template)
-    yield server.url("doors")
-    server.execute("DROP DATABASE {name} WITH (FORCE)", name="doors")
+    with module_database_of(server, template, "access") as name:
+        yield server.url(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["chat", "mcp", "chainlit"])
@@ -75,9 +75,7 @@ async def door(
 ) -> AsyncIterator[Door]:
     """Each of the servers, as anonymous use on loopback has it."""
     if request.param == "chainlit":
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         served = ChainlitServer(module_url, tmp_path_factory.mktemp("door"), port)
         await served.start()
         path = "/ws/socket.io/?EIO=4&transport=websocket"

@@ -39,7 +39,7 @@ def _measured(value: Any) -> tuple[int, int]:
 
 @given(VALUES, st.sampled_from([None, 1]), st.booleans())
 @example({'a"': ['\\"', "\\\\", "[[[["]}, None, True)
-def test_what_is_counted_is_what_a_parser_makes(value: Any, indent: int | None, ascii_only: bool):
+def test_check_json_counts_values_and_depth_like_a_parser(value: Any, indent: int | None, ascii_only: bool):
     """Whatever stands in texts: exactly as many values, and exactly as deep."""
     body = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     values, depth = _measured(value)
@@ -100,7 +100,7 @@ async def test_hostile_bodies_are_never_parsed(
         assert (await http.post("/mcp", json=INITIALIZE)).status_code == 200
 
 
-async def test_errors_of_a_request_are_few_however_many_there_are(start_chat: StartChat):
+async def test_validation_errors_of_a_request_are_bounded(start_chat: StartChat):
     """The list ends with its first message that is wrong."""
     async with start_chat() as client:
         for wrong in ([{}] * 100, [{"id": 1, "text": 2, "sender": 3, "timestamp": 4, "more": 5}] * 80):
@@ -109,7 +109,7 @@ async def test_errors_of_a_request_are_few_however_many_there_are(start_chat: St
             assert {one["pointer"].split("/")[2] for one in answer.json()["errors"]} == {"0"}
 
 
-async def test_large_bodies_are_parsed_beside_the_event_loop(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
+async def test_large_body_is_parsed_off_the_event_loop(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
     """The parser waits for the loop to come round, which it does only if the loop is free meanwhile."""
     rounds = 0
     came_round = threading.Event()
@@ -152,7 +152,7 @@ async def test_bodies_have_a_deadline(start_chat: StartChat):
         assert (await client.say("hello")).status_code == 200
 
 
-async def test_the_sdks_client_survives_a_request_over_a_limit(store: MemoryStore):
+async def test_sdk_client_session_survives_oversized_request(store: MemoryStore):
     """It gets an error for that request, and its session goes on."""
     async with listening(store) as url, over_http(url) as client:
         for content, told in (
@@ -185,7 +185,7 @@ async def test_an_oversized_message_is_answered_under_its_own_id(store: MemorySt
         assert "at most 4,194,304 bytes" in answer.json()["error"]["message"]
 
 
-def test_a_full_request_is_within_the_limits():
+def test_request_with_most_messages_is_within_body_limits():
     """As many messages as are allowed have room, also with every field there is."""
     full = [{**message("hello"), "unverified": False}] * ChatLimits().messages
     check_json(json.dumps({"new_messages": full}, indent=2).encode(), ChatLimits().body)

@@ -60,7 +60,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: local"])
-async def test_unfinished_headers_end_in_time(sent: bytes):
+async def test_connection_with_unfinished_header_is_closed_in_time(sent: bytes):
     """Also where nothing was sent, and nothing of the application is asked."""
     app = Application()
     async with serving(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
@@ -70,7 +70,7 @@ async def test_unfinished_headers_end_in_time(sent: bytes):
     assert app.asked == 0
 
 
-async def test_the_next_request_of_a_connection_has_the_same_deadline():
+async def test_header_deadline_holds_for_each_request_of_a_connection():
     """A byte after an answer ends uvicorn's own wait for one; it does not begin another hour."""
     app = Application()
     async with serving(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
@@ -80,7 +80,7 @@ async def test_the_next_request_of_a_connection_has_the_same_deadline():
     assert app.asked == 1
 
 
-async def test_unfinished_connections_make_room_the_oldest_first():
+async def test_oldest_idle_connection_makes_room_for_new_one():
     """Three hundred of them leave no more than allowed, and a request is answered beside them."""
     app = Application()
     async with serving(app, ConnectionLimits(connections=20, header_seconds=1_000)) as (server, port):
@@ -95,7 +95,7 @@ async def test_unfinished_connections_make_room_the_oldest_first():
             writer.close()
 
 
-async def test_requests_at_work_are_never_closed_for_others():
+async def test_connection_with_running_request_is_never_closed():
     """Neither by the deadline of headers nor to make room; when all are at work, the next is told to come back."""
     app = Application()
     async with (
@@ -116,7 +116,7 @@ async def test_requests_at_work_are_never_closed_for_others():
         assert [answer.text for answer in await asyncio.gather(first, second)] == ["ok", "ok"]
 
 
-async def test_a_connection_that_was_used_makes_room_too():
+async def test_idle_keepalive_connection_makes_room():
     """Idle ones are kept for the next request of their client, as long as nobody else needs the place."""
     app = Application()
     async with serving(app, ConnectionLimits(connections=1, header_seconds=1_000)) as (_, port):
@@ -129,7 +129,7 @@ async def test_a_connection_that_was_used_makes_room_too():
         other_writer.close()
 
 
-def test_limits_are_above_zero():
+def test_connection_limits_must_be_above_zero():
     for limits in ({"connections": 0}, {"header_seconds": 0}):
         with pytest.raises(ValueError, match="use more than zero"):
             ConnectionLimits(**limits)

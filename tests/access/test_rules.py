@@ -50,7 +50,7 @@ def test_public_names_are_listed_and_a_cookie_alone_does_not_write(headers: dict
     assert (refusal and refusal.status) == status
 
 
-def test_any_host_and_any_origin_have_to_be_named():
+def test_star_opens_hosts_or_origins_but_not_both():
     """A star opens one of them and not the other."""
     foreign = scope({"Host": "x.example", "Origin": "https://y.example"})
     for rules, status in (
@@ -134,7 +134,7 @@ def test_a_user_header_that_came_twice_or_empty_is_refused():
         assert refused.value.status == status
 
 
-def test_without_an_address_or_a_secret_only_this_machine_is_believed():
+def test_proxy_without_address_and_secret_is_trusted_on_loopback_only():
     """On loopback whoever connects is on this machine; elsewhere the command refuses to start."""
     local = proxy(host="127.0.0.1")
     assert local.user_of(scope({"X-User": "ann"}, peer="127.0.0.1")) == "ann"

@@ -49,7 +49,7 @@ async def steps_of(layer: MemoryDataLayer, thread_id: str = "t") -> list[Any]:
 # --- users
 
 
-async def test_a_user_keeps_id_and_date_and_takes_new_metadata(layer: MemoryDataLayer) -> None:
+async def test_login_keeps_user_id_and_date_and_replaces_metadata(layer: MemoryDataLayer) -> None:
     """The identifier is the memory's user id."""
     assert await layer.get_user("alice") is None
     first = await layer.create_user(User(identifier="alice", metadata={"role": "reader", ODD: [1.5, None, ODD]}))
@@ -61,7 +61,7 @@ async def test_a_user_keeps_id_and_date_and_takes_new_metadata(layer: MemoryData
     assert await layer.get_user("alice") == again
 
 
-async def test_an_identifier_that_is_no_user_id_is_refused(layer: MemoryDataLayer) -> None:
+async def test_invalid_user_identifier_is_refused(layer: MemoryDataLayer) -> None:
     """With what to use instead; Chainlit logs it and lets the user in."""
     for identifier in ("", "x" * 129, "a\x00b"):
         with pytest.raises(ValueError, match="1 to 128 printable characters"):
@@ -71,7 +71,7 @@ async def test_an_identifier_that_is_no_user_id_is_refused(layer: MemoryDataLaye
 # --- steps
 
 
-async def test_a_step_comes_back_as_it_was(layer: MemoryDataLayer) -> None:
+async def test_step_round_trips_unchanged(layer: MemoryDataLayer) -> None:
     """Every field of this Chainlit, and those of one that is newer."""
     given = step(
         "s",
@@ -100,7 +100,7 @@ async def test_a_step_comes_back_as_it_was(layer: MemoryDataLayer) -> None:
     assert await steps_of(layer) == [{**given, "feedback": None}]
 
 
-async def test_what_is_no_json_is_kept_as_text(layer: MemoryDataLayer) -> None:
+async def test_non_json_values_become_text(layer: MemoryDataLayer) -> None:
     """Rather than to lose the step."""
     odd = {"when": datetime(2026, 1, 1), "nan": float("nan"), 5: {"a set"}, "bytes": b"x"}
     with chat("alice", "t"):
@@ -109,7 +109,7 @@ async def test_what_is_no_json_is_kept_as_text(layer: MemoryDataLayer) -> None:
     assert kept["metadata"] == {"when": "2026-01-01 00:00:00", "nan": "nan", "5": ["a set"], "bytes": "b'x'"}
 
 
-async def test_the_update_counts_in_whatever_order_they_come(layer: MemoryDataLayer) -> None:
+async def test_step_update_wins_over_its_late_creation(layer: MemoryDataLayer) -> None:
     """What comes as new after it fills in only what it lacks."""
     for order in ("create, update", "update, create", "update, create, create"):
         begun = step(order, input="question", output="", start=NOW, end=None)
@@ -121,7 +121,7 @@ async def test_the_update_counts_in_whatever_order_they_come(layer: MemoryDataLa
         assert (kept["input"], kept["output"], kept["start"], kept["end"]) == ("question", "answer", NOW, NOW), kept
 
 
-async def test_an_update_may_empty_a_text(layer: MemoryDataLayer) -> None:
+async def test_step_update_can_clear_a_text(layer: MemoryDataLayer) -> None:
     """And what is sent anew without an update between has its new text."""
     with chat("alice", "t"):
         await layer.create_step(step("a", output="first"))
@@ -131,7 +131,7 @@ async def test_an_update_may_empty_a_text(layer: MemoryDataLayer) -> None:
     assert [one["output"] for one in await steps_of(layer)] == ["second", ""]
 
 
-async def test_fifty_writes_of_one_step_at_once_leave_the_last(layer: MemoryDataLayer) -> None:
+async def test_concurrent_writes_of_one_step_keep_the_last(layer: MemoryDataLayer) -> None:
     """In the order of the calls, though over several connections; other steps do not wait for them."""
     with chat("alice", "t"):
         await asyncio.gather(
@@ -144,7 +144,7 @@ async def test_fifty_writes_of_one_step_at_once_leave_the_last(layer: MemoryData
     assert len(kept) == 21
 
 
-async def test_fifty_processes_may_write_one_step(store: MemoryStore) -> None:
+async def test_fifty_data_layers_write_one_step_without_error(store: MemoryStore) -> None:
     """Each with its own layer: nobody blocks anybody, and an update stays."""
     layers = [MemoryDataLayer(store) for _ in range(50)]
     with chat("alice", "t"):
@@ -156,7 +156,7 @@ async def test_fifty_processes_may_write_one_step(store: MemoryStore) -> None:
     assert kept["output"] == "done"
 
 
-async def test_steps_are_in_the_order_of_their_creation(layer: MemoryDataLayer) -> None:
+async def test_steps_are_ordered_by_creation(layer: MemoryDataLayer) -> None:
     """Children before their parents, or as they came if they were created together."""
     times = ["2026-01-01T00:00:00.000003Z", "2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.000001Z"]
     with chat("alice", "t"):
@@ -166,7 +166,7 @@ async def test_steps_are_in_the_order_of_their_creation(layer: MemoryDataLayer) 
     assert [one["id"] for one in await steps_of(layer)] == ["1", "2", "0"]
 
 
-async def test_a_deleted_step_takes_its_elements_and_its_rating_along(layer: MemoryDataLayer) -> None:
+async def test_deleting_a_step_deletes_its_elements_and_rating(layer: MemoryDataLayer) -> None:
     """And deletes no other step's."""
     with chat("alice", "t"):
         for name in ("a", "b"):
@@ -182,7 +182,7 @@ async def test_a_deleted_step_takes_its_elements_and_its_rating_along(layer: Mem
     assert [one["id"] for one in thread["steps"]] == [one["id"] for one in thread["elements"] or []] == ["b"]
 
 
-async def test_nothing_is_kept_before_the_user_has_said_something(layer: MemoryDataLayer) -> None:
+async def test_nothing_is_stored_before_first_user_message(layer: MemoryDataLayer) -> None:
     """As Chainlit does it: a welcome alone is no thread; then it is kept with the rest."""
     with chat("alice", "t", has_spoken=False) as session:
         await layer.create_step(step("welcome", output="hello"))
@@ -192,7 +192,7 @@ async def test_nothing_is_kept_before_the_user_has_said_something(layer: MemoryD
     assert [one["output"] for one in await steps_of(layer)] == ["hello"]
 
 
-async def test_favorites_are_listed_until_they_are_none(layer: MemoryDataLayer) -> None:
+async def test_favorite_steps_are_listed_while_marked(layer: MemoryDataLayer) -> None:
     """The newest first; the way Chainlit marks them."""
     with chat("alice", "t"):
         for number in range(3):
@@ -211,7 +211,7 @@ async def test_favorites_are_listed_until_they_are_none(layer: MemoryDataLayer) 
 
 
 @pytest.mark.parametrize("given", [("name",), ("metadata",), ("name", "metadata")])
-async def test_thread_names_have_no_credential(layer: MemoryDataLayer, given: tuple[str, ...]) -> None:
+async def test_thread_name_masks_credentials(layer: MemoryDataLayer, given: tuple[str, ...]) -> None:
     """A thread is named by its first message, whichever field brings it."""
     key = "sk-" + "proj-" + "Zq7Rk2Vw9Xs4Tb6Yn1" * 3
     name = f"Use OPENAI_API_KEY={key} " + "for all calls " * 40
@@ -223,7 +223,7 @@ async def test_thread_names_have_no_credential(layer: MemoryDataLayer, given: tu
     assert key[8:14] not in str(thread)
 
 
-async def test_metadata_are_replaced_key_by_key(layer: MemoryDataLayer) -> None:
+async def test_thread_metadata_is_merged_by_key(layer: MemoryDataLayer) -> None:
     """None takes one away; a name may be in them; what is not given stays; the agent's name of 1 MB is cut."""
     with chat("alice", "t"):
         await layer.update_thread("t", name="n" * 1_000_000, user_id="alice", tags=["a", ODD])
@@ -241,14 +241,14 @@ async def test_metadata_are_replaced_key_by_key(layer: MemoryDataLayer) -> None:
     assert (await layer.get_thread("t") or {})["name"] == "From the metadata"
 
 
-async def test_a_thread_that_nobody_has_is_none(layer: MemoryDataLayer) -> None:
+async def test_unknown_thread_is_none(layer: MemoryDataLayer) -> None:
     """Neither does it have an author."""
     assert await layer.get_thread("t") is None
     assert await layer.get_thread_author("t") == ""
     assert await layer.get_element("t", "e") is None
 
 
-async def test_threads_are_found_by_name_and_words_and_rating(layer: MemoryDataLayer) -> None:
+async def test_thread_list_filters_by_name_words_and_rating(layer: MemoryDataLayer) -> None:
     """Whatever the case; wildcards are letters; a rating of 0 is one."""
     with chat("alice", "t"):
         await layer.update_thread("a", name="The Häfen of 100%", user_id="alice")
@@ -275,7 +275,7 @@ async def test_threads_are_found_by_name_and_words_and_rating(layer: MemoryDataL
     assert await page_of(layer, search="naïve", feedback=1) == []
 
 
-async def test_a_thread_moves_to_the_front_when_something_is_shown_in_it(layer: MemoryDataLayer) -> None:
+async def test_new_step_moves_thread_to_the_front(layer: MemoryDataLayer) -> None:
     """Not when it is renamed, nor when its chat is left."""
     with chat("alice", "t"):
         for name in ("a", "b", "c"):
@@ -286,7 +286,7 @@ async def test_a_thread_moves_to_the_front_when_something_is_shown_in_it(layer: 
     assert await page_of(layer) == ["b", "c", "a"]
 
 
-async def test_a_list_needs_a_user_and_a_cursor_of_its_own(layer: MemoryDataLayer) -> None:
+async def test_thread_list_requires_user_and_valid_cursor(layer: MemoryDataLayer) -> None:
     """Not the threads of all users."""
     with pytest.raises(ValueError, match=r"filters\.userId"):
         await layer.list_threads(Pagination(first=1), ThreadFilter())
@@ -299,7 +299,7 @@ async def test_a_list_needs_a_user_and_a_cursor_of_its_own(layer: MemoryDataLaye
     size=st.integers(1, 4),
     acts=st.lists(st.tuples(st.sampled_from(["begin", "use", "delete"]), st.integers(0, 6)), max_size=4),
 )
-async def test_pages_repeat_nothing_and_miss_nothing(
+async def test_thread_pages_have_each_thread_once(
     store: MemoryStore, size: int, acts: Sequence[tuple[str, int]]
 ) -> None:
     """Whatever is begun, used or deleted between two pages: each thread that stays in its place is shown once."""
@@ -336,7 +336,7 @@ _users = iter(range(1_000_000))
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters()), key=st.text(st.characters(), min_size=1))
-async def test_any_text_comes_back_identical(store: MemoryStore, text: str, key: str) -> None:
+async def test_any_text_round_trips_through_data_layer(store: MemoryStore, text: str, key: str) -> None:
     """Lone surrogates and NUL included: in steps, metadata, names, tags and ratings."""
     layer = MemoryDataLayer(store)
     given = step("s", name=text, input=text, output=text, metadata={key: [text]}, tags=[text])
@@ -355,7 +355,7 @@ async def test_any_text_comes_back_identical(store: MemoryStore, text: str, key:
 # --- feedback
 
 
-async def test_a_rating_keeps_its_id(layer: MemoryDataLayer) -> None:
+async def test_new_rating_of_a_step_keeps_its_id(layer: MemoryDataLayer) -> None:
     """A later one replaces it; taken back it is gone."""
     with chat("alice", "t"):
         await layer.create_step(step("s"))
@@ -370,7 +370,7 @@ async def test_a_rating_keeps_its_id(layer: MemoryDataLayer) -> None:
             await layer.upsert_feedback(Feedback(forId="unknown", value=1))
 
 
-async def test_a_chat_platform_that_names_the_thread_may_rate(layer: MemoryDataLayer) -> None:
+async def test_rating_with_thread_id_needs_no_login(layer: MemoryDataLayer) -> None:
     """Slack's and Teams' handlers run in no chat and log nobody in."""
     with chat("alice", "t"):
         await layer.create_step(step("s"))
@@ -383,7 +383,7 @@ async def test_a_chat_platform_that_names_the_thread_may_rate(layer: MemoryDataL
 # --- elements
 
 
-async def test_elements_come_back_with_what_they_show(layer: MemoryDataLayer, tmp_path: Path) -> None:
+async def test_element_round_trips_with_content(layer: MemoryDataLayer, tmp_path: Path) -> None:
     """From bytes, text, a file or another server; a custom one has its props and nothing else."""
     file = tmp_path / "data.bin"
     file.write_bytes(bytes(range(256)))
@@ -416,7 +416,7 @@ async def test_elements_come_back_with_what_they_show(layer: MemoryDataLayer, tm
     }
 
 
-async def test_a_list_of_tasks_keeps_its_last_state(layer: MemoryDataLayer) -> None:
+async def test_task_list_keeps_its_last_state(layer: MemoryDataLayer) -> None:
     """It belongs to no step and is sent again whenever it changes."""
     with chat("alice", "t"):
         tasks = elements.TaskList(id="tasks")
@@ -429,7 +429,7 @@ async def test_a_list_of_tasks_keeps_its_last_state(layer: MemoryDataLayer) -> N
     assert b"Done" in content.content
 
 
-async def test_an_element_that_is_sent_again_keeps_what_it_shows(layer: MemoryDataLayer) -> None:
+async def test_element_sent_again_keeps_its_content(layer: MemoryDataLayer) -> None:
     """As after resuming, when it has our address and no content; another address takes its place."""
     with chat("alice", "t"):
         await layer.create_element(elements.Image(id="e", name="a", content=b"x", for_id="s"))
@@ -444,7 +444,7 @@ async def test_an_element_that_is_sent_again_keeps_what_it_shows(layer: MemoryDa
     assert await layer.get_element("t", "e") is None
 
 
-async def test_content_over_the_limit_is_not_kept(
+async def test_element_content_over_limit_is_not_stored(
     store: MemoryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its name is, and the log says so; neither is a file that is gone."""
@@ -463,7 +463,7 @@ async def test_content_over_the_limit_is_not_kept(
 # --- deleting
 
 
-async def test_a_deleted_thread_is_gone_with_its_session(
+async def test_deleting_a_thread_deletes_its_session(
     layer: MemoryDataLayer, store: MemoryStore, server: Server, database_url: str
 ) -> None:
     """All agents', with items; what is still on its way to it finds no place, and deleting again is harmless."""
@@ -489,7 +489,7 @@ async def test_a_deleted_thread_is_gone_with_its_session(
     assert [item.session_id for item in await store.select_memories("alice", MemoryCriteria())] == ["stays"]
 
 
-async def test_a_session_that_is_deleted_elsewhere_takes_its_thread_along(
+async def test_deleting_a_session_deletes_its_thread(
     layer: MemoryDataLayer, store: MemoryStore, server: Server, database_url: str
 ) -> None:
     """By the command or another application; also when something is being shown in it just now."""
@@ -510,7 +510,7 @@ async def test_a_session_that_is_deleted_elsewhere_takes_its_thread_along(
     assert not await store.conversations.delete_session("alice", "t0")
 
 
-async def test_a_thread_that_is_not_used_is_pruned(
+async def test_unused_thread_is_pruned(
     layer: MemoryDataLayer, store: MemoryStore, server: Server, database_url: str
 ) -> None:
     """With its session, as old items are; tombstones go, and one that was used since stays."""
@@ -533,7 +533,7 @@ async def test_a_thread_that_is_not_used_is_pruned(
     assert (kept.sessions, await page_of(layer)) == (0, ["used"])
 
 
-def test_without_chainlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_chainlit_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of the extra."""
     for name in [name for name in sys.modules if name.startswith(("chainlit", "memory_context.chainlit_data_layer"))]:
         monkeypatch.delitem(sys.modules, name)
@@ -542,7 +542,7 @@ def test_without_chainlit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatc
         importlib.import_module("memory_context.chainlit_data_layer")
 
 
-async def test_an_erased_user_leaves_nothing(
+async def test_erased_user_has_no_rows_left(
     layer: MemoryDataLayer, store: MemoryStore, server: Server, database_url: str
 ) -> None:
     """Threads, steps, elements, ratings and the login; others keep theirs, and the user may begin anew."""
@@ -560,7 +560,7 @@ async def test_an_erased_user_leaves_nothing(
     assert await page_of(layer) == ["of alice"]
 
 
-async def test_what_is_kept_while_a_user_is_erased_goes_too_or_stays_whole(
+async def test_writes_during_erasure_are_erased_or_complete(
     layer: MemoryDataLayer, store: MemoryStore, server: Server, database_url: str
 ) -> None:
     """All at once, many times: nobody blocks anybody, and whoever has a thread is on the list of users."""
@@ -597,7 +597,7 @@ async def fill(layer: MemoryDataLayer, store: MemoryStore, user_id: str, thread_
 # --- whose
 
 
-async def test_the_first_to_come_keeps_a_thread(
+async def test_thread_belongs_to_first_writer(
     layer: MemoryDataLayer, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever another user's browser sends: no write reaches it, none is an error in the chat, and nothing leaks."""
@@ -632,7 +632,7 @@ async def test_the_first_to_come_keeps_a_thread(
     assert content.content == b"secret"
 
 
-async def test_of_two_who_claim_a_thread_at_once_one_gets_it(store: MemoryStore) -> None:
+async def test_concurrent_claims_of_a_thread_have_one_owner(store: MemoryStore) -> None:
     """Many times, with steps and names: it is whole and of one user."""
     layer = MemoryDataLayer(store)
 
@@ -652,7 +652,7 @@ async def test_of_two_who_claim_a_thread_at_once_one_gets_it(store: MemoryStore)
         assert [one["output"] for one in thread["steps"]] == [owner]
 
 
-async def test_one_step_id_of_two_users_is_two_steps(layer: MemoryDataLayer) -> None:
+async def test_step_ids_are_scoped_to_their_user(layer: MemoryDataLayer) -> None:
     """And of one user it does not move from thread to thread."""
     for user_id in ("alice", "bob"):
         with chat(user_id, f"of {user_id}"):
@@ -663,7 +663,7 @@ async def test_one_step_id_of_two_users_is_two_steps(layer: MemoryDataLayer) -> 
         assert await steps_of(layer, f"else of {user_id}") == []
 
 
-async def test_without_a_login_nothing_is_kept(
+async def test_nothing_is_stored_without_login(
     layer: MemoryDataLayer, caplog: pytest.LogCaptureFixture, server: Server, database_url: str
 ) -> None:
     """Rows belong to a user: said once, and a known thread's id is of no use."""
@@ -685,7 +685,7 @@ async def test_without_a_login_nothing_is_kept(
     ]
 
 
-async def test_a_script_says_for_whom_it_works(layer: MemoryDataLayer) -> None:
+async def test_script_names_its_user_by_get_user(layer: MemoryDataLayer) -> None:
     """By get_user; or by the thread, or the user it names. What is refused is an error there."""
     await layer.update_thread("t", name="Of a script", user_id="alice")
     await layer.create_step(step("s"))
@@ -701,7 +701,7 @@ async def test_a_script_says_for_whom_it_works(layer: MemoryDataLayer) -> None:
 # --- outages
 
 
-async def test_a_database_that_is_away_costs_history_not_the_chat(caplog: pytest.LogCaptureFixture) -> None:
+async def test_database_outage_costs_history_not_the_chat(caplog: pytest.LogCaptureFixture) -> None:
     """One line for each write; the chat sees no error; a page that asks gets one."""
     layer = MemoryDataLayer(MemoryStore("postgresql://localhost:1/nowhere"))
     with chat("alice", "t"):
@@ -726,7 +726,7 @@ async def test_a_database_that_is_away_costs_history_not_the_chat(caplog: pytest
             await asked
 
 
-async def test_closing_waits_for_what_is_being_written(store: MemoryStore) -> None:
+async def test_close_waits_for_pending_writes(store: MemoryStore) -> None:
     """Chainlit ends the process right after; the store that was given stays open."""
     layer = MemoryDataLayer(store)
     with chat("alice", "t"):
@@ -738,7 +738,7 @@ async def test_closing_waits_for_what_is_being_written(store: MemoryStore) -> No
     assert await layer.build_debug_url() == ""
 
 
-def test_the_readmes_lines_give_chainlit_a_data_layer(monkeypatch: pytest.MonkeyPatch):
+def test_documented_lines_register_the_data_layer(monkeypatch: pytest.MonkeyPatch):
     """Run as they stand; Chainlit calls what it was given when it first needs it."""
     readme = (REPOSITORY / "docs" / "servers.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(import chainlit as cl\n.*?)```", readme, re.DOTALL)

@@ -38,7 +38,7 @@ def paths_of(web: httpx.AsyncClient, victim: Victim) -> list[Path]:
     return [*map(path, ROUTES), Path("/project/threads", threads)]
 
 
-async def test_forged_requests_of_another_user_bring_nothing_back(web: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_forged_requests_return_nothing_of_another_user(web: httpx.AsyncClient, store: MemoryStore) -> None:
     """The owner's own requests show that the texts would have been found; the thread is not shared."""
     victim = await live(store)
     paths = paths_of(web, victim)

@@ -90,7 +90,7 @@ async def leave(connection: str) -> None:
     await settle()
 
 
-async def test_a_chat_is_gone_on_with_after_a_restart(
+async def test_chat_resumes_after_restart(
     web: httpx.AsyncClient,
     layer: MemoryDataLayer,
     database_url: str,
@@ -143,7 +143,7 @@ async def test_a_chat_is_gone_on_with_after_a_restart(
             await connect(web, thread_id)
 
 
-async def test_a_chat_goes_on_while_the_database_is_away(
+async def test_chat_continues_while_database_is_down(
     web: httpx.AsyncClient,
     layer: MemoryDataLayer,
     application: Emitted,

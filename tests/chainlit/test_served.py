@@ -48,7 +48,7 @@ async def thread(layer: MemoryDataLayer) -> None:
             await layer.create_element(sent)
 
 
-async def test_a_thread_is_listed_read_renamed_and_deleted(web: httpx.AsyncClient, thread: None) -> None:
+async def test_thread_routes_list_read_rename_and_delete(web: httpx.AsyncClient, thread: None) -> None:
     """By its author, as the page does it."""
     await log_in(web, "alice")
     listing = {"pagination": {"first": 20}, "filter": {"search": "HELLO"}}
@@ -64,7 +64,7 @@ async def test_a_thread_is_listed_read_renamed_and_deleted(web: httpx.AsyncClien
     assert (await web.post("/project/threads", json={"pagination": {"first": 20}, "filter": {}})).json()["data"] == []
 
 
-async def test_who_logs_in_is_a_user_of_the_memory(web: httpx.AsyncClient, store: MemoryStore) -> None:
+async def test_login_creates_user_of_the_memory(web: httpx.AsyncClient, store: MemoryStore) -> None:
     """With what the application says of the user."""
     await log_in(web, "alice")
     known = await store.threads.user("alice")
@@ -74,7 +74,9 @@ async def test_who_logs_in_is_a_user_of_the_memory(web: httpx.AsyncClient, store
     assert (told["id"], told["identifier"]) == ("alice", "alice")
 
 
-async def test_nobody_else_reaches_a_thread(web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None) -> None:
+async def test_thread_is_unreachable_for_other_users(
+    web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None
+) -> None:
     """Neither another user nor one who is not logged in; nothing has changed, and nothing of it is told."""
     before = await layer.get_thread("t")
     for user_id in (None, "bob"):
@@ -87,7 +89,9 @@ async def test_nobody_else_reaches_a_thread(web: httpx.AsyncClient, layer: Memor
     assert await layer.get_thread("t") == before
 
 
-async def test_nobody_rates_what_another_was_told(web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None) -> None:
+async def test_rating_another_users_step_is_refused(
+    web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None
+) -> None:
     """Chainlit does not ask whose the message is; the rating stays as it was."""
     before = await layer.get_thread("t")
     for thread_id in ("t", None):
@@ -107,7 +111,7 @@ async def test_nobody_rates_what_another_was_told(web: httpx.AsyncClient, layer:
     assert kept["steps"][0].get("feedback") is None
 
 
-async def test_who_is_let_in_while_the_database_fails_rates_nothing_of_others(
+async def test_login_during_outage_cannot_rate_another_users_step(
     web: httpx.AsyncClient, layer: MemoryDataLayer, store: MemoryStore, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chainlit goes on without knowing the user; this layer knows who asked."""
@@ -123,7 +127,7 @@ async def test_who_is_let_in_while_the_database_fails_rates_nothing_of_others(
     assert await layer.get_thread("t") == before
 
 
-async def test_requests_at_once_act_each_for_its_own_user(web: httpx.AsyncClient, layer: MemoryDataLayer) -> None:
+async def test_concurrent_requests_act_for_their_own_user(web: httpx.AsyncClient, layer: MemoryDataLayer) -> None:
     """Who is logged in is known by the task of the request."""
     cookies: dict[str, dict[str, str]] = {}
     for user_id in ("alice", "bob"):
@@ -143,7 +147,7 @@ async def test_requests_at_once_act_each_for_its_own_user(web: httpx.AsyncClient
     assert answers == [200 if user == step else 500 for user, step in pairs]
 
 
-async def test_what_an_element_shows_is_served_to_the_author(web: httpx.AsyncClient, thread: None) -> None:
+async def test_element_content_is_served_to_its_author(web: httpx.AsyncClient, thread: None) -> None:
     """As it came; no script in it runs with the author's rights."""
     await log_in(web, "alice")
     expected = {
@@ -162,7 +166,7 @@ async def test_what_an_element_shows_is_served_to_the_author(web: httpx.AsyncCli
     assert (await web.get("/memory-context/elements/t/image")).content == PNG
 
 
-async def test_a_player_gets_the_part_it_asks_for(web: httpx.AsyncClient, thread: None) -> None:
+async def test_range_request_gets_its_part(web: httpx.AsyncClient, thread: None) -> None:
     """Some play nothing otherwise."""
     await log_in(web, "alice")
     answer = await web.get("/memory-context/elements/t/image", headers={"Range": "bytes=1-3"})
@@ -171,7 +175,7 @@ async def test_a_player_gets_the_part_it_asks_for(web: httpx.AsyncClient, thread
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 20))
-def test_a_range_lies_within_the_content(first: int, last: int, size: int) -> None:
+def test_byte_range_lies_within_content(first: int, last: int, size: int) -> None:
     """Every one that is asked for; nonsense gets everything."""
     data = bytes(range(size))
     spans: dict[str, Callable[[], bytes]] = {
@@ -195,7 +199,7 @@ def test_a_range_lies_within_the_content(first: int, last: int, size: int) -> No
         assert byte_range(nonsense, size) is None
 
 
-async def test_a_large_file_is_read_piece_by_piece(
+async def test_large_file_is_streamed_in_pieces(
     web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of it without the rest, and never much of it at once."""
@@ -223,7 +227,7 @@ async def test_a_large_file_is_read_piece_by_piece(
     assert (await web.get(url, headers={"Range": "bytes=0-"})).status_code == 206
 
 
-async def test_a_type_that_is_none_is_not_passed_on(
+async def test_invalid_media_type_is_served_as_octet_stream(
     web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None
 ) -> None:
     """It comes from whoever uploaded the file; nothing of it becomes another header."""
@@ -239,7 +243,7 @@ async def test_a_type_that_is_none_is_not_passed_on(
         assert (answer.status_code, answer.headers["content-type"]) == (200, told)
 
 
-async def test_a_shared_thread_shows_its_elements_to_whoever_sees_it(
+async def test_shared_thread_serves_its_elements(
     web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until it is not shared any more, or if the application says who may see it."""
@@ -264,7 +268,7 @@ async def test_a_shared_thread_shows_its_elements_to_whoever_sees_it(
     assert (await web.get(url)).status_code == 404
 
 
-async def test_a_chat_that_ends_does_not_share_its_thread_again(
+async def test_ending_chat_does_not_restore_sharing(
     web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None
 ) -> None:
     """Its tab was opened while the thread was shared, and is closed after it was not any more."""
@@ -285,7 +289,7 @@ async def test_a_chat_that_ends_does_not_share_its_thread_again(
     assert (await web.get("/project/share/t")).status_code == 404
 
 
-async def test_a_path_before_the_application_is_in_the_address(
+async def test_element_address_includes_root_path(
     layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an application that is mounted in another, behind a proxy with a prefix."""
@@ -297,7 +301,7 @@ async def test_a_path_before_the_application_is_in_the_address(
     assert ((await layer.get_element("t", "image")) or {})["url"] == "/memory-context/elements/t/image"
 
 
-async def test_elements_are_served_where_chainlit_serves_everything_else(
+async def test_element_route_follows_chainlit_root_path(
     web: httpx.AsyncClient, layer: MemoryDataLayer, thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `chainlit run --root-path /chat`, whose routes all begin with it."""
@@ -310,7 +314,7 @@ async def test_elements_are_served_where_chainlit_serves_everything_else(
     assert (await web.get(url)).content == PNG
 
 
-async def test_a_page_is_told_of_a_database_that_is_away(
+async def test_database_outage_is_an_error_on_the_page(
     web: httpx.AsyncClient, layer: MemoryDataLayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One may log in, and what cannot be listed or rated is an error there."""

@@ -4,26 +4,21 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Request, expect
 
+from ..browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
 from ..conftest import REPOSITORY, Server, needs
-from ..web_chat.conftest import chromium_options
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
-START_SECONDS = 120
 WAIT_SECONDS = 90  # what never comes; a slowed browser on a busy machine needed more than 40 for an answer
-_numbers = count(1)
 
 expect.set_options(timeout=WAIT_SECONDS * 1000)
 
@@ -99,10 +94,8 @@ class ChainlitServer:
 @pytest.fixture(scope="module")
 def chainlit_database_url(server: Server, template: str) -> Iterator[str]:
     """The address of a database for the tests of a module."""
-    name = f"chainlit_web_{next(_numbers)}"
-    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
-    yield server.url(name)
-    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+    with module_database_of(server, template, "chainlit_web") as name:
+        yield server.url(name)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -111,23 +104,11 @@ async def chainlit_server(
 ) -> AsyncIterator[ChainlitServer]:
     """The running sample."""
     needs("chromium")
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    chainlit_server = ChainlitServer(chainlit_database_url, tmp_path_factory.mktemp("chainlit_web"), port)
+    chainlit_server = ChainlitServer(chainlit_database_url, tmp_path_factory.mktemp("chainlit_web"), free_port())
     await chainlit_server.start()
     yield chainlit_server
     await chainlit_server.stop()
     assert "Traceback" not in chainlit_server.log, chainlit_server.log
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """A Chromium without a window."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(**chromium_options())
-        yield browser
-        await browser.close()
 
 
 @dataclass

@@ -25,7 +25,7 @@ def parts_left(output: str, credential: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_credentials_in_real_outputs_are_masked_whole(seed: int):
+def test_credentials_of_real_outputs_are_masked_completely(seed: int):
     """Recall: of 640 outputs in which a credential stands, at least 99 % show no part of it."""
     outputs = list(leaked_outputs(seed))
     missed = [what for what, output, credential in outputs if parts_left(masked(output), credential)]
@@ -34,7 +34,7 @@ def test_credentials_in_real_outputs_are_masked_whole(seed: int):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_look_alikes_stay_as_they_are(seed: int):
+def test_lookalikes_of_credentials_are_not_masked(seed: int):
     """Precision: of 342 outputs with hashes, ids, code and the like, at most 2 % are touched."""
     outputs = list(look_alikes(seed))
     touched = [what for what, output in outputs if masked(output) != output]
@@ -43,7 +43,7 @@ def test_look_alikes_stay_as_they_are(seed: int):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_mask_in_place_keeps_length_lines_and_the_rest(seed: int):
+def test_mask_in_place_keeps_length_and_lines(seed: int):
     for _, output, credential in leaked_outputs(seed):
         text = f"Größe: 3 日本\n{output}ende\n"
         hidden = masked_in_place(text)
@@ -55,7 +55,7 @@ def test_a_mask_in_place_keeps_length_lines_and_the_rest(seed: int):
         assert all(hidden[i] == text[i] for i in kept)
 
 
-def test_a_mask_of_any_length_reads_the_same():
+def test_padded_masks_are_restored_to_the_mask():
     chance = Chance(5)
     for length in (20, 40, 200):
         text = f"SERVICE_TOKEN={chance.text(length)}"
@@ -69,14 +69,14 @@ def test_a_mask_of_any_length_reads_the_same():
 @example("-----BEGIN PRIVATE KEY-----")
 @example("密码 token='aB3dE9xQ2rT5yU8wP1' \U0001f600 token='aB3dE9xQ2rT5yU8wP1'")
 @example("https://:@/ ://a:b@ cookie: bearer  -u a:b")
-def test_any_text_is_taken(text: str):
+def test_masking_accepts_any_text(text: str):
     """What is masked twice is as masked as once, and nothing but credentials changes."""
     hidden = masked_in_place(text)
     assert len(hidden) == len(text)
     assert masked(masked(text)) == masked(text)
 
 
-def test_a_cut_key_is_masked_as_far_as_it_goes():
+def test_truncated_private_key_is_masked_to_its_end():
     pem = Chance(7).pem()
     cut = pem[: len(pem) // 2]
     assert not parts_left(masked(cut), pem.split("\n")[4])
@@ -99,7 +99,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
-def test_work_is_linear_in_a_hostile_text(piece: str):
+def test_masking_is_linear_in_hostile_text(piece: str):
     """Four times the text takes about four times as long; quadratic work would take sixteen."""
 
     def seconds(length: int) -> float:
@@ -115,7 +115,7 @@ def test_work_is_linear_in_a_hostile_text(piece: str):
     assert long <= 10 * short + 0.02
 
 
-async def test_the_event_loop_turns_while_a_thread_masks_two_megabytes():
+async def test_masking_in_a_thread_does_not_block_the_event_loop():
     """Masking gives way to other threads, also in text that is nothing but assignments."""
     chance = random.Random(3)
     text = "\n".join(f"VALUE_{n}={chance.random()} token: {chance.random()}" for n in range(40_000))

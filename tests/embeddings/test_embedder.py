@@ -63,7 +63,7 @@ async def test_a_text_without_meaning_has_no_vector() -> None:
     assert [vector is None for vector in vectors] == [True, False, True]
 
 
-async def test_no_texts_need_no_embedder() -> None:
+async def test_embedder_is_not_asked_without_texts() -> None:
     """An empty list is answered without asking."""
     embedder = FakeEmbedder(fail_with=RuntimeError())
     assert await embed_checked(embedder, [], "document") == []
@@ -76,7 +76,7 @@ async def test_a_single_str_is_refused() -> None:
         await embed_checked(FakeEmbedder(), cast(Any, "text"), "query")
 
 
-async def test_the_embedder_gets_valid_unicode() -> None:
+async def test_embedder_receives_valid_unicode() -> None:
     """Lone surrogates cannot be sent as UTF-8; C libraries stop at NUL."""
     embedder = FakeEmbedder()
     await embed_checked(embedder, ["a\ud800b", "\ud83d\ude00", "x\x00y", "ü"], "document")
@@ -111,7 +111,7 @@ async def test_defects_are_found_in_large_answers_too(defect: str) -> None:
         await embed_checked(embedder, ["word"] * 100, "document")
 
 
-async def test_what_the_embedder_raised_is_the_cause() -> None:
+async def test_embedding_error_has_embedders_error_as_cause() -> None:
     """The text names the embedder and quotes the reason on one line."""
     error = ConnectionError("no\nroute " + "x" * 1000)
     with pytest.raises(EmbeddingError, match=r"^embedder 'fake' failed: ConnectionError: no route x+$") as caught:
@@ -136,13 +136,13 @@ async def test_a_panic_of_a_native_library_is_a_failure() -> None:
         await embed_checked(FakeEmbedder(fail_with=Panic()), ["a"], "document")
 
 
-async def test_a_late_embedder_is_left() -> None:
+async def test_late_embedder_is_abandoned() -> None:
     """The wait ends by itself, and the embedder is cancelled."""
     with pytest.raises(EmbeddingError, match=r"no answer within 0\.01 seconds"):
         await embed_checked(FakeEmbedder(wait_for=asyncio.Event()), ["a"], "document", timeout_seconds=0.01)
 
 
-async def test_an_embedder_that_ignores_cancellation_holds_up_nobody() -> None:
+async def test_embedder_ignoring_cancellation_delays_nobody() -> None:
     """What it raises later is nobody's concern."""
     release, finished = asyncio.Event(), asyncio.Event()
 
@@ -227,7 +227,7 @@ def test_unusable_dimensions_are_refused(dimensions: Any) -> None:
         check_embedder(FakeEmbedder(dimensions=dimensions))
 
 
-def test_what_is_no_embedder_is_refused() -> None:
+def test_object_without_embedder_protocol_is_refused() -> None:
     """A function is the likely mistake."""
     with pytest.raises(TypeError, match="async def embed"):
         check_embedder(cast(Any, len))
@@ -240,10 +240,10 @@ def test_the_embedders_follow_the_protocol() -> None:
         check_embedder(embedder)
 
 
-def test_the_public_names_are_what_is_meant() -> None:
+def test_public_names_of_embeddings_are_exported() -> None:
     """Errors are the library's own and show their public module."""
     assert set(public.__all__) == {name for name in dir(public) if not name.startswith("_")} - {
-        "embedder", "fastembed", "inputs", "openai", "wordllama",
+        "embedder", "fastembed", "openai", "wordllama",
     }  # fmt: skip
     assert issubclass(EmbeddingError, MemoryContextError)
     assert EmbeddingError.__module__ == "memory_context"

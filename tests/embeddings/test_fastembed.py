@@ -66,7 +66,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> type[TextEmbedding]:
     return TextEmbedding
 
 
-async def test_documents_and_queries_go_their_own_ways(library: type[TextEmbedding]) -> None:
+async def test_documents_and_queries_are_embedded_by_their_own_methods(library: type[TextEmbedding]) -> None:
     """Some models put different words before them."""
     embedder = FastEmbedEmbedder("some/tiny", cache_dir="somewhere", threads=1)
     assert await embedder.embed(["a", "bb"], "document") == [[0, 1, 0], [0, 2, 0]]

@@ -123,13 +123,13 @@ def test_the_dimensions_of_an_unknown_model_are_asked_of_the_user() -> None:
         OpenAIEmbedder("x" * 100, 8)
 
 
-async def test_a_client_has_an_address_already(client: AsyncOpenAI) -> None:
+async def test_client_and_base_url_are_refused_together(client: AsyncOpenAI) -> None:
     """A second one would be ignored."""
     with pytest.raises(ValueError, match="not both"):
         OpenAIEmbedder(client=client, base_url="http://elsewhere")
 
 
-async def test_retries_are_the_clients(client: AsyncOpenAI, stub: EmbeddingStub) -> None:
+async def test_client_retries_failed_requests(client: AsyncOpenAI, stub: EmbeddingStub) -> None:
     """It was made with one retry: one failure is mended, two are an error with its cause."""
     embedder = OpenAIEmbedder("tiny", 8, client=client)
     stub.failures = [500]
@@ -160,7 +160,7 @@ async def test_an_answer_of_another_kind_is_shown(
         await embed_checked(embedder, ["text"], "query")
 
 
-async def test_the_key_is_shown_nowhere(embedder: OpenAIEmbedder, stub: EmbeddingStub) -> None:
+async def test_api_key_is_never_shown(embedder: OpenAIEmbedder, stub: EmbeddingStub) -> None:
     """Not in the representation, not in the object, not in errors."""
     stub.failures = [401]
     with pytest.raises(EmbeddingError) as caught:

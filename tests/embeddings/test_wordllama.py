@@ -76,7 +76,7 @@ async def test_a_vector_does_not_depend_on_its_company() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "\ud800", "\udfff\ud800", "a\x00b\ud83d", "😀" * 100_000, "\n" * 100_000])
-async def test_no_text_is_refused(text: str) -> None:
+async def test_wordllama_embeds_any_text(text: str) -> None:
     """Strings as broken tools print them."""
     ((vector),) = await WordLlamaEmbedder().embed([text], "document")
     assert len(vector) == 256
@@ -84,7 +84,7 @@ async def test_no_text_is_refused(text: str) -> None:
     assert any(vector) == bool(text)
 
 
-async def test_only_the_beginning_of_a_long_text_counts() -> None:
+async def test_long_text_is_cut_before_embedding() -> None:
     """Two megabytes cost no more than sixteen kilobytes."""
     beginning = "one two three four " * 1000
     first, second = await WordLlamaEmbedder().embed([beginning + "five " * 400_000, beginning + "six"], "document")
@@ -124,7 +124,7 @@ async def test_the_model_is_loaded_once_for_all_threads(monkeypatch: pytest.Monk
     assert len(loads) == 1
 
 
-async def test_it_is_silent_and_needs_no_network() -> None:
+async def test_wordllama_prints_nothing_and_needs_no_network() -> None:
     """Nothing on the terminal, no handler on the root logger, no address looked up; for short texts no numpy."""
     code = (
         "import asyncio, logging\n"

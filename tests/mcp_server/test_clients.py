@@ -42,7 +42,7 @@ class Reader(ReplayChatCompletionClient):
 
 
 @pytest.mark.filterwarnings("ignore:Use `streamable_http_client`:DeprecationWarning")  # AutoGen's, of the SDK's
-async def test_an_agent_with_autogens_workbench_stores_searches_and_retrieves(store: MemoryStore):
+async def test_autogen_agent_uses_memory_through_mcp_workbench(store: MemoryStore):
     """The tools as an AutoGen agent sees them; an error comes as one."""
     script = [
         calls(("store_memory", {"content": "The pump needs 4.2 bar.", "description": "pressure of the pump"})),
@@ -76,7 +76,7 @@ async def inspect(*arguments: str) -> dict[str, Any]:
     return json.loads(out)
 
 
-async def test_the_inspector_drives_the_server_over_http(store: MemoryStore):
+async def test_mcp_inspector_accepts_every_answer(store: MemoryStore):
     """It validates each answer against the protocol's schema."""
     async with listening(store, {"one": "alice"}) as url:
 
@@ -96,7 +96,7 @@ async def test_the_inspector_drives_the_server_over_http(store: MemoryStore):
     assert prompt["messages"][0]["content"]["text"].endswith("lakes")
 
 
-def test_the_snippets_for_desktop_clients_start_the_server():
+def test_desktop_client_snippets_name_the_command():
     """Each is JSON with one server in it: the command that the next tests start, or the address of one over HTTP."""
     assert len(SNIPPETS) >= 6
     for path in SNIPPETS:
@@ -110,7 +110,7 @@ def test_the_snippets_for_desktop_clients_start_the_server():
             assert [server["command"], *server["args"]] == ["memory-context", "mcp", "--user", "alice"]
 
 
-async def test_a_desktop_client_starts_the_server_although_the_database_is_down(tmp_path: Path):
+async def test_stdio_server_starts_while_database_is_down(tmp_path: Path):
     """As the snippet says; each answer tells it, and the server stays. Nothing that is printed holds a password."""
     settings = json.loads((REPOSITORY / "samples" / "mcp_clients" / "claude_desktop_config.json").read_text())
     entry = settings["mcpServers"]["memory"]
@@ -150,7 +150,7 @@ main()
 """
 
 
-async def test_on_stdio_what_is_no_message_is_answered_and_a_signal_ends_the_server(database_url: str):
+async def test_stdio_server_answers_malformed_lines_and_stops_on_signal(database_url: str):
     """Although stdin stays open. What else the process prints or reads is kept apart."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", TALKATIVE,

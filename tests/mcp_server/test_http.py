@@ -29,7 +29,7 @@ INITIALIZE = {
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 
-async def test_each_token_opens_the_memory_of_its_user_only(store: MemoryStore):
+async def test_token_gives_access_to_memory_of_its_user_only(store: MemoryStore):
     """In tools, resources and completion; a second token of the same user opens the same."""
     await talk(store, "private", "the name of the ship?")
     async with listening(store, TOKENS) as url, over_http(url, "one") as alice, over_http(url, "two") as bob:
@@ -64,7 +64,7 @@ async def test_each_token_opens_the_memory_of_its_user_only(store: MemoryStore):
             assert said(await alice_again.call_tool("retrieve_memory", {"memory_key": key})) == "the ship is called Ida"
 
 
-async def test_a_session_is_of_no_use_with_somebody_elses_token(store: MemoryStore):
+async def test_mcp_session_is_404_with_token_of_another_user(store: MemoryStore):
     """Nor without one; it is as if there were no such session, and its owner goes on with it."""
     async with listening(store, TOKENS) as url, httpx.AsyncClient(base_url=url) as http:
         opened = await http.post("/mcp", json=INITIALIZE, headers=headers("one"))
@@ -80,7 +80,7 @@ async def test_a_session_is_of_no_use_with_somebody_elses_token(store: MemorySto
         assert (await http.post("/mcp", json=LIST, headers=headers("one") | session)).status_code == 404
 
 
-async def test_without_tokens_only_this_machine_is_let_in(store: MemoryStore):
+async def test_server_without_tokens_serves_this_machine_only(store: MemoryStore):
     """Not a page from elsewhere, and not one whose name was bound to this machine meanwhile."""
     async with listening(store) as url, httpx.AsyncClient(base_url=url) as http:
         for more, status in (
@@ -109,7 +109,7 @@ async def test_without_tokens_only_this_machine_is_let_in(store: MemoryStore):
         assert (await http.post("/mcp", json=INITIALIZE, headers=page)).status_code == 403
 
 
-async def test_what_is_no_message_is_refused_and_the_server_lives_on(store: MemoryStore):
+async def test_malformed_messages_get_json_rpc_errors(store: MemoryStore):
     """Each time with a JSON-RPC error."""
     async with listening(store) as url, httpx.AsyncClient(base_url=url) as http:
         for body, status in ((b"{", 400), (b"[]", 400), (b"{}", 400), (b"[" * 9000, 400), (b"x" * 5_000_000, 413)):
@@ -129,7 +129,7 @@ async def test_health_says_whether_the_database_answers(caplog: pytest.LogCaptur
     await down.close()
 
 
-async def test_the_command_serves_until_it_is_told_to_stop(database_url: str):
+async def test_mcp_command_serves_http_until_sigterm(database_url: str):
     """It says where; with a client connected it stops at once all the same."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "from memory_context.cli import main; main()",
@@ -169,7 +169,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(database_url: str):
         (["--session", "a\nb"], 2, "1 to 128 printable characters"),
     ],
 )
-def test_what_the_command_needs_is_said_before_it_serves(
+def test_mcp_command_usage_error_is_one_line_with_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
 ):
     """In one line, on stderr, with an exit code."""

@@ -26,7 +26,7 @@ async def talk(store: MemoryStore, session: str, question: str) -> None:
         await context.add_message(AssistantMessage(content="42", source="coder"))
 
 
-async def test_the_list_has_the_latest_sessions_and_items_page_by_page(store: MemoryStore):
+async def test_resource_list_pages_sessions_then_items(store: MemoryStore):
     """Each once; every address in it can be read; a cursor of one's own invention is refused."""
     memory = await ServedMemory(store, "alice").memory()
     await memory.store_all([Draft(f"text {n}", f"note {n}", 2, source="notes") for n in range(230)])
@@ -52,7 +52,7 @@ async def test_the_list_has_the_latest_sessions_and_items_page_by_page(store: Me
                 await client.list_resources(params=types.PaginatedRequestParams(cursor=cursor))
 
 
-async def test_a_text_comes_exactly_and_says_what_it_is(store: MemoryStore):
+async def test_resource_returns_exact_text_with_media_type(store: MemoryStore):
     """As text with its type, or as bytes where UTF-8 cannot say it."""
     memory = await ServedMemory(store, "alice").memory()
     async with connected(store) as client:
@@ -75,7 +75,7 @@ async def test_a_text_comes_exactly_and_says_what_it_is(store: MemoryStore):
         assert b64decode(contents.blob).decode("utf-8", "surrogatepass") == "half \ud83d"
 
 
-async def test_what_is_not_there_is_said_with_the_protocols_code(store: MemoryStore):
+async def test_unknown_resource_is_resource_not_found_error(store: MemoryStore):
     """With the nearest key, or the addresses there are, in a sentence that ends once."""
     async with connected(store) as client:
         key = await stored(client, "text")
@@ -97,7 +97,7 @@ async def test_what_is_not_there_is_said_with_the_protocols_code(store: MemorySt
             assert not caught.value.error.message.endswith("?.")
 
 
-async def test_keys_and_sessions_are_completed(store: MemoryStore):
+async def test_completion_suggests_keys_and_sessions(store: MemoryStore):
     """First those that begin with what was typed, then those that hold it or are described by it; a hundred at most."""
     memory = await ServedMemory(store, "alice").memory()
     drafts = [Draft(f"text {n}", "about the lake", 2, source="fish" if n % 2 else "jellyfish") for n in range(210)]
@@ -122,7 +122,7 @@ async def test_keys_and_sessions_are_completed(store: MemoryStore):
         assert (await client.complete(prompt, {"name": "about", "value": "x"})).completion.values == []
 
 
-async def test_the_prompt_teaches_the_placeholder(store: MemoryStore):
+async def test_prompt_repeats_the_instructions(store: MemoryStore):
     """As the server's instructions do; with what to look for, if that was said."""
     async with connected(store) as client:
         instructions = (await client.initialize()).instructions

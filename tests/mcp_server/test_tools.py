@@ -32,7 +32,7 @@ def following(text: str) -> tuple[str, dict[str, Any]]:
     return found[1], eval(f"dict({found[2]})")
 
 
-async def test_the_tools_are_those_of_a_context(store: MemoryStore):
+async def test_server_tools_match_those_of_a_context(store: MemoryStore):
     """The same names, the same arguments (read_history has more), and the same answers."""
     context = MemoryContext("alice", "mcp", "s", memory_store=store)
     own = {tool.name: tool for tool in context.tools()}
@@ -67,7 +67,7 @@ async def test_the_tools_are_those_of_a_context(store: MemoryStore):
     await context.close()
 
 
-async def test_what_was_stored_is_told_as_data_too(store: MemoryStore):
+async def test_store_memory_returns_structured_content(store: MemoryStore):
     """Key, description, tokens and placeholder; a client validates them against the schema that was announced."""
     async with connected(store) as client:
         await client.list_tools()
@@ -83,7 +83,7 @@ async def test_what_was_stored_is_told_as_data_too(store: MemoryStore):
         assert (await item.query())[0].agent_id == "mcp"
 
 
-async def test_every_tool_answers_data_that_its_schema_describes(store: MemoryStore):
+async def test_structured_content_follows_output_schema(store: MemoryStore):
     """The SDK's client refuses an answer that does not; where nothing is found the lists are empty."""
     async with connected(store) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -105,7 +105,7 @@ async def test_every_tool_answers_data_that_its_schema_describes(store: MemorySt
         assert (refused.isError, refused.structuredContent) == (True, None)
 
 
-async def test_a_server_that_only_reads_stores_nothing(store: MemoryStore):
+async def test_read_only_server_offers_and_runs_no_store_tool(store: MemoryStore):
     """It does not offer it, and does not do it either."""
     async with connected(store, read_only=True) as client:
         start = await client.initialize()
@@ -189,7 +189,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_what_cannot_be_done_is_told_in_a_sentence(store: MemoryStore):
+async def test_failed_tool_call_is_one_sentence_with_remedy(store: MemoryStore):
     """Marked as an error, with what to send instead."""
     async with connected(store) as client:
         key = await stored(client, "text")
@@ -201,7 +201,7 @@ async def test_what_cannot_be_done_is_told_in_a_sentence(store: MemoryStore):
             assert "\n" not in said(result)
 
 
-async def test_a_huge_text_comes_in_pages(store: MemoryStore):
+async def test_large_text_is_paged_within_answer_limit(store: MemoryStore):
     """Each within the limit of an answer, and each with the call that reads on."""
     line = "2026-11-21 12:00:00 INFO worker-7 request served in 12 ms\n"
     async with connected(store) as client:
@@ -219,7 +219,7 @@ async def test_a_huge_text_comes_in_pages(store: MemoryStore):
         assert f'retrieve_memory(memory_key="{key}", transform="excerpt", start_char=1000001' in hint
 
 
-async def test_what_json_cannot_say_is_kept_exactly_and_told_all_the_same(store: MemoryStore):
+async def test_lone_surrogates_are_stored_exactly_and_answered_escaped(store: MemoryStore):
     """Half a surrogate pair, as JavaScript sends it; NUL passes as it is."""
     text = "half \ud83d, nul \x00, pair \U0001f600"
     handlers = create_server(ServedMemory(store, "alice")).request_handlers
@@ -272,7 +272,7 @@ async def test_earlier_conversations_are_listed_and_paged(store: MemoryStore):
         assert following(said(unknown)) == ("read_history", {"session_id": ""})
 
 
-async def test_many_calls_at_once_are_each_answered(store: MemoryStore):
+async def test_concurrent_calls_are_each_answered(store: MemoryStore):
     """Also with more than there are connections to the database."""
     async with connected(store) as client:
         keys = await asyncio.gather(*(stored(client, f"text {n}") for n in range(20)))
@@ -280,7 +280,7 @@ async def test_many_calls_at_once_are_each_answered(store: MemoryStore):
     assert [said(text) for text in texts] == [f"text {n}" for n in range(20)]
 
 
-async def test_a_cancelled_call_ends_and_the_next_is_answered(store: MemoryStore, database_url: str):
+async def test_cancelled_call_releases_the_database(store: MemoryStore, database_url: str):
     """The client says that it no longer wants the answer; the server lets go of the database."""
     async with connected(store) as client:
         await stored(client, "text")
@@ -296,7 +296,7 @@ async def test_a_cancelled_call_ends_and_the_next_is_answered(store: MemoryStore
         assert "a note" in said(await client.call_tool("query_memory", {}))
 
 
-async def test_a_store_that_is_down_is_told_and_used_once_it_is_there(
+async def test_server_answers_errors_while_store_is_down_and_recovers(
     server: Server, template: str, caplog: pytest.LogCaptureFixture
 ):
     """The server starts, lists its tools, and answers; no answer holds a password."""
@@ -324,7 +324,7 @@ async def test_a_store_that_is_down_is_told_and_used_once_it_is_there(
     server.execute("DROP DATABASE {name} WITH (FORCE)", name="comes_later")
 
 
-async def test_without_a_name_the_only_user_there_is_is_served(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+async def test_unnamed_user_is_the_only_one_of_the_store(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Nobody yet: the login name; several: the answer says that the server has to be told."""
     monkeypatch.setenv("LOGNAME", "carol")
     assert await ServedMemory(store).user_id() == "carol"
@@ -337,7 +337,7 @@ async def test_without_a_name_the_only_user_there_is_is_served(store: MemoryStor
         assert "start it with --user NAME" in said(result)
 
 
-async def test_a_defect_is_told_without_its_inside(
+async def test_defect_is_logged_and_answered_without_details(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The model reads one sentence; whoever runs the server finds the traceback in the log."""
@@ -394,7 +394,7 @@ CALLS = st.sampled_from(sorted(NAMES)).flatmap(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(call=CALLS)
-async def test_no_argument_breaks_a_tool(store: MemoryStore, call: tuple[str, dict[str, Any]]):
+async def test_any_arguments_get_a_valid_json_answer(store: MemoryStore, call: tuple[str, dict[str, Any]]):
     """Every answer is text that JSON can say, and no defect is behind it."""
     name, arguments = call
     params = types.CallToolRequestParams(name=name, arguments=arguments)

@@ -19,7 +19,7 @@ from ..model_service import FAILURES, model_service
 from .conftest import Client, Model, StartChat, assistant, claimed, events_of, message
 
 
-async def test_a_message_begins_a_session_and_is_answered(client: Client):
+async def test_first_message_creates_session_and_gets_answer(client: Client):
     """The session and the message are durable with the answer; the answer itself comes with a later batch."""
     hello = message("hello")
     answer = (await client.say(hello)).json()
@@ -30,7 +30,7 @@ async def test_a_message_begins_a_session_and_is_answered(client: Client):
     assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
-async def test_the_answer_comes_as_it_is_made(client: Client):
+async def test_answer_is_streamed_as_server_sent_events(client: Client):
     """Session, words, the message, what is durable: in this order, also when only the header asks for it."""
     hello = message("hello")
     first = await client.say(hello, stream=True)
@@ -46,7 +46,7 @@ async def test_the_answer_comes_as_it_is_made(client: Client):
     assert dict(again)["message"]["text"] == "answer to more"
 
 
-async def test_steps_show_what_became_a_placeholder(start_chat: StartChat, model: Model):
+async def test_step_shows_placeholder_of_large_result(start_chat: StartChat, model: Model):
     """A call, and what it gave as the model sees it from then on; never the whole output."""
 
     async def read_log() -> str:
@@ -64,7 +64,7 @@ async def test_steps_show_what_became_a_placeholder(start_chat: StartChat, model
     assert len(result["summary"]) < 400
 
 
-async def test_the_same_request_is_answered_once(client: Client, model: Model):
+async def test_repeated_request_returns_same_answer_without_a_run(client: Client, model: Model):
     """A response that was lost, a second tab: the answer is given again, whole or as a stream, and nobody is asked."""
     hello = message("hello")
     first = (await client.say(hello)).json()
@@ -78,7 +78,7 @@ async def test_the_same_request_is_answered_once(client: Client, model: Model):
     assert len(model.views) == 1
 
 
-async def test_two_tabs_that_say_the_same_at_once_get_one_answer(client: Client, model: Model):
+async def test_concurrent_identical_requests_get_one_answer(client: Client, model: Model):
     hello = message("hello")
     one, other = await asyncio.gather(client.say(hello), client.say(hello))
     assert one.json()["message"] == other.json()["message"]
@@ -86,7 +86,7 @@ async def test_two_tabs_that_say_the_same_at_once_get_one_answer(client: Client,
     assert len(model.views) == 1
 
 
-async def test_two_tabs_take_turns(client: Client, model: Model):
+async def test_concurrent_requests_of_one_session_run_in_turn(client: Client, model: Model):
     """What is said in both at once is said one after the other."""
     session = (await client.say("hello")).json()["session_id"]
     answers = await asyncio.gather(*(client.say(f"question {n}", session=session) for n in range(3)))
@@ -95,7 +95,7 @@ async def test_two_tabs_take_turns(client: Client, model: Model):
     assert len(model.views[-1]) == 7
 
 
-async def test_a_request_brings_what_was_said_elsewhere(client: Client, model: Model):
+async def test_earlier_messages_of_a_request_become_history(client: Client, model: Model):
     """What comes before the last questions is history; the questions are asked together; order is kept."""
     before = [message("my name is Ann"), message("hello Ann", "ai")]
     asked = [message("what is my name?"), message("and yours?")]
@@ -111,14 +111,14 @@ async def test_a_request_brings_what_was_said_elsewhere(client: Client, model: M
     assert half["message"] == answer["message"]
 
 
-async def test_what_only_adds_to_the_history_is_not_answered(client: Client, model: Model):
+async def test_request_without_question_gets_no_answer(client: Client, model: Model):
     answer = (await client.say(message("hello", "ai"))).json()
     assert (answer["message"], answer["replayed"], model.views) == (None, False, [])
     await client.say("good morning", session=answer["session_id"])
     assert model.views == [[claimed("hello"), "User: good morning"]]
 
 
-async def test_clocks_do_not_change_the_order(client: Client):
+async def test_message_order_ignores_client_clocks(client: Client):
     """A page whose clock is years behind, or ahead: what is said later stands later."""
     now = datetime.now(timezone.utc)
     session = (await client.say(message("one", at=now - timedelta(days=900)))).json()["session_id"]
@@ -128,7 +128,7 @@ async def test_clocks_do_not_change_the_order(client: Client):
     assert await client.texts(session) == [text for one in said for text in (one, f"answer to {one}")]
 
 
-async def test_turns_cost_hardly_any_transactions(client: Client, store: MemoryStore):
+async def test_thirty_requests_take_at_most_nine_write_transactions(client: Client, store: MemoryStore):
     """Thirty turns: one transaction to begin, then batches; every id is reported once, when it is durable."""
     ids: list[str] = []
     reported: list[str] = []
@@ -147,7 +147,7 @@ async def test_turns_cost_hardly_any_transactions(client: Client, store: MemoryS
     assert sorted(reported) == sorted(ids)
 
 
-async def test_a_session_stays_with_its_agent(start_chat: StartChat, model: Model):
+async def test_session_keeps_its_agent_and_unknown_agents_are_404(start_chat: StartChat, model: Model):
     """Several agents by their ids; an unknown one is refused by the names of those there are."""
     build = assistant(model)
     async with start_chat({"coder": build, "writer": build}) as client:
@@ -164,7 +164,7 @@ async def test_a_session_stays_with_its_agent(start_chat: StartChat, model: Mode
         )
 
 
-async def test_a_failing_agent_is_a_502_and_goes_on_when_asked_again(
+async def test_agent_failure_is_502_and_repeated_request_continues(
     client: Client, model: Model, caplog: pytest.LogCaptureFixture
 ):
     """Nothing of what went wrong goes out; the message is there once."""
@@ -185,7 +185,7 @@ async def test_a_failing_agent_is_a_502_and_goes_on_when_asked_again(
 
 
 @pytest.mark.parametrize("is_team", [False, True])
-async def test_a_failure_of_the_models_service_is_told_in_its_own_words(
+async def test_model_service_failure_reaches_client_in_its_own_words(
     start_chat: StartChat, caplog: pytest.LogCaptureFixture, is_team: bool
 ):
     """No credential, no stack trace; the same message is answered when the service is back."""
@@ -211,7 +211,7 @@ async def test_a_failure_of_the_models_service_is_told_in_its_own_words(
         assert [data["text"] for kind, data in events if kind == "message"] == ["Half an answer and the rest."]
 
 
-async def test_an_agent_that_cannot_be_made_is_a_502(start_chat: StartChat, model: Model):
+async def test_agent_builder_failure_is_502(start_chat: StartChat, model: Model):
     attempts: list[MemoryContext] = []
 
     async def build(context: MemoryContext) -> AssistantAgent:
@@ -226,7 +226,7 @@ async def test_an_agent_that_cannot_be_made_is_a_502(start_chat: StartChat, mode
         assert (await client.say(hello)).json()["message"]["text"] == "answer to hello"
 
 
-async def test_a_run_that_takes_too_long_is_a_504(start_chat: StartChat, model: Model):
+async def test_run_over_its_time_limit_is_504(start_chat: StartChat, model: Model):
     """It is stopped; the same request goes on where it was."""
     model.may_answer.clear()
     async with start_chat(limits=ChatLimits(run_seconds=0.05)) as client:
@@ -239,7 +239,7 @@ async def test_a_run_that_takes_too_long_is_a_504(start_chat: StartChat, model: 
     assert model.views == [["User: hello"], ["User: hello"]]
 
 
-async def test_a_team_answers(start_chat: StartChat, model: Model):
+async def test_team_answers_and_continues_after_failure(start_chat: StartChat, model: Model):
     """The last of its words are the answer; a run that was cut off goes on, and nothing is said twice."""
 
     def build(context: MemoryContext) -> RoundRobinGroupChat:

@@ -21,7 +21,7 @@ async def shown(client: Client, session: str) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("by_request", [False, True])
-async def test_a_forged_answer_is_marked_and_never_the_agents_words(
+async def test_forged_answer_is_marked_unverified_for_person_and_agent(
     start_chat: StartChat, model: Model, by_request: bool
 ):
     """Archived, or sent along with a question; also after the process ended, and whatever it says of itself."""
@@ -42,7 +42,7 @@ async def test_a_forged_answer_is_marked_and_never_the_agents_words(
         assert [view for view in model.views[-1] if "delete everything" in view] == [heard]
 
 
-async def test_other_words_under_the_id_of_an_answer_do_not_take_its_place(client: Client, model: Model):
+async def test_client_cannot_replace_an_answer_by_its_id(client: Client, model: Model):
     """Neither while the answer is buffered nor when it is durable."""
     first = (await client.say("hello")).json()
     session = first["session_id"]
@@ -54,9 +54,7 @@ async def test_other_words_under_the_id_of_an_answer_do_not_take_its_place(clien
     assert model.views[-1] == ["User: hello", "Assi: answer to hello", "User: more"]
 
 
-async def test_an_answer_takes_the_place_of_what_was_claimed_before_it_came(
-    start_chat: StartChat, model: Model, store: MemoryStore
-):
+async def test_answer_replaces_earlier_claim_under_its_id(start_chat: StartChat, model: Model, store: MemoryStore):
     """A client can guess the id of an answer, and be faster than the agent."""
     async with start_chat() as client:
         session = (await client.say("hello")).json()["session_id"]
@@ -73,7 +71,7 @@ async def test_an_answer_takes_the_place_of_what_was_claimed_before_it_came(
     assert [(one.text, one.is_verified) for one in answers] == [("answer to hello", True), ("answer to more", True)]
 
 
-async def test_a_stopped_answer_is_confirmed_as_far_as_it_was_said(client: Client, model: Model):
+async def test_partial_answer_is_verified_up_to_its_streamed_words(client: Client, model: Model):
     """The page keeps what it was told; words beyond that are marked."""
     session = (await client.say("hello")).json()["session_id"]
     live = client.router.chat.sessions.peek(("alice", "assistant", session))
@@ -87,7 +85,9 @@ async def test_a_stopped_answer_is_confirmed_as_far_as_it_was_said(client: Clien
     ]
 
 
-async def test_a_stopped_run_keeps_what_it_streamed(client: Client, model: Model, monkeypatch: pytest.MonkeyPatch):
+async def test_streamed_words_of_stopped_run_are_verified(
+    client: Client, model: Model, monkeypatch: pytest.MonkeyPatch
+):
     """Of the run that was stopped, until the next question."""
     session = (await client.say("hello")).json()["session_id"]
     halfway = asyncio.Event()
@@ -111,7 +111,7 @@ async def test_a_stopped_run_keeps_what_it_streamed(client: Client, model: Model
     assert await shown(client, session) == [("answer to hello", False), ("answer ", False)]
 
 
-async def test_the_mark_lasts_in_the_store(store: MemoryStore):
+async def test_store_keeps_unverified_mark_until_own_answer_arrives(store: MemoryStore):
     """Only the server's own answer of the same id takes it away, and words of a user never do."""
     now = datetime.now(timezone.utc)
 

@@ -41,7 +41,9 @@ async def listening(app: FastAPI, state: dict[str, str] | None = None) -> AsyncI
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_goes_away_ends_its_run_and_nothing_else(client: Client, model: Model, stream: bool):
+async def test_disconnected_client_stops_its_run_and_repeated_request_continues(
+    client: Client, model: Model, stream: bool
+):
     """The connection is closed in mid-answer: the run ends, and the same request goes on where it was."""
     model.may_answer.clear()
     asked = {"new_messages": [message("hello")], "stream": stream}
@@ -65,7 +67,7 @@ async def test_a_client_that_goes_away_ends_its_run_and_nothing_else(client: Cli
     assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
-async def test_a_tool_at_work_is_stopped_with_its_run(start_chat: StartChat, model: Model):
+async def test_disconnected_client_interrupts_running_tool(start_chat: StartChat, model: Model):
     """The client goes away while a tool works: its call is mended, and the same request goes on."""
     at_work, never = asyncio.Event(), asyncio.Event()
 
@@ -92,7 +94,7 @@ async def test_a_tool_at_work_is_stopped_with_its_run(start_chat: StartChat, mod
         assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
-async def test_processes_hand_a_session_to_each_other(start_chat: StartChat, store: MemoryStore, model: Model):
+async def test_two_processes_serve_one_session_in_turn(start_chat: StartChat, store: MemoryStore, model: Model):
     """Requests of one session reach two processes in turn: the agent knows everything, everything is there once."""
     async with (
         start_chat(claims=store.advisory_claims()) as one,
@@ -108,7 +110,9 @@ async def test_processes_hand_a_session_to_each_other(start_chat: StartChat, sto
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_the_routes_work_inside_an_application_of_any_kind(store: MemoryStore, model: Model, stream: bool):
+async def test_router_works_in_application_with_prefix_middleware_and_lifespan(
+    store: MemoryStore, model: Model, stream: bool
+):
     """Under a prefix of its own, behind its middleware, with its lifespan: answers, problems and disconnections."""
     events: list[str] = []
 
@@ -166,7 +170,7 @@ def _with_state(app: FastAPI, state: dict[str, str]) -> Any:
     return call
 
 
-async def test_an_application_has_probes_and_a_page(store: MemoryStore, model: Model, tmp_path: Path):
+async def test_create_app_serves_probes_and_static_page(store: MemoryStore, model: Model, tmp_path: Path):
     """Beside the chat, whose addresses it does not hide."""
     (tmp_path / "index.html").write_text("<p>chat</p>")
     app = create_app(store, assistant(model), agents=["assistant"], allow_anonymous=True, static_folder=tmp_path)
@@ -180,7 +184,7 @@ async def test_an_application_has_probes_and_a_page(store: MemoryStore, model: M
         assert (await client.say("hello")).json()["message"]["text"] == "answer to hello"
 
 
-async def test_a_silent_stream_says_that_it_is_still_there(start_chat: StartChat, model: Model):
+async def test_silent_stream_sends_pings(start_chat: StartChat, model: Model):
     """Comments keep proxies from closing it."""
     model.may_answer.clear()
     body = {"new_messages": [message("hello")], "stream": True}
@@ -199,7 +203,7 @@ async def test_a_silent_stream_says_that_it_is_still_there(start_chat: StartChat
         assert "event: done" in said
 
 
-async def test_the_database_goes_away_and_comes_back_under_load(home: Path, model: Model):
+async def test_database_outage_under_load_loses_and_doubles_nothing(home: Path, model: Model):
     """Requests are answered or refused for now; nobody's session breaks, and nothing is lost or doubled."""
     url = make_conninfo(**embedded.start(home))
     store = MemoryStore(url)

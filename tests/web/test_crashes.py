@@ -34,7 +34,7 @@ async def archive(client: Client, session: str, *messages: Any) -> httpx.Respons
     )
 
 
-async def test_a_request_that_a_crash_cut_off_is_answered_once(start_chat: StartChat, model: Model):
+async def test_request_repeated_after_crash_is_answered_once(start_chat: StartChat, model: Model):
     """Before anything was archived but the first message: it is asked again, and stands there once."""
     hello = message("hello")
     async with start_chat() as client:
@@ -47,7 +47,7 @@ async def test_a_request_that_a_crash_cut_off_is_answered_once(start_chat: Start
         assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
-async def test_the_agent_hears_what_the_page_archived_and_the_server_lost(start_chat: StartChat, model: Model):
+async def test_messages_archived_by_page_after_kill_are_replayed_to_agent(start_chat: StartChat, model: Model):
     """A killed process had not written its batch; the page brings the conversation back, and it goes on."""
     hello = message("hello")
     async with start_chat() as client:
@@ -74,7 +74,7 @@ async def test_the_agent_hears_what_the_page_archived_and_the_server_lost(start_
         assert len(await client.texts(session)) == 8
 
 
-async def test_a_question_that_only_the_page_archived_waits_for_its_answer(start_chat: StartChat, model: Model):
+async def test_archived_question_waits_for_its_request(start_chat: StartChat, model: Model):
     """It is neither lost nor answered unasked; another question finds it in front of it."""
     async with start_chat() as client:
         session = (await client.say("hello")).json()["session_id"]
@@ -93,7 +93,7 @@ async def test_a_question_that_only_the_page_archived_waits_for_its_answer(start
         assert await client.texts(session) == said
 
 
-async def test_a_live_session_hears_what_is_archived_past_it(client: Client, model: Model):
+async def test_live_session_replays_messages_archived_past_it(client: Client, model: Model):
     session = (await client.say("hello")).json()["session_id"]
     await archive(client, session, message("from my phone"), message("noted", "ai"))
     await client.say("more", session=session)
@@ -103,7 +103,7 @@ async def test_a_live_session_hears_what_is_archived_past_it(client: Client, mod
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_run_that_was_cut_off_goes_on(client: Client, model: Model, stream: bool):
+async def test_repeated_request_continues_run_of_disconnected_client(client: Client, model: Model, stream: bool):
     """The agent has heard the question: it goes on from there, and the question stands there once."""
     session = (await client.say("hello")).json()["session_id"]
     more = message("more")
@@ -114,7 +114,7 @@ async def test_a_run_that_was_cut_off_goes_on(client: Client, model: Model, stre
     assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
 
 
-async def test_a_run_that_was_cut_off_and_archived_goes_on_elsewhere(start_chat: StartChat, model: Model):
+async def test_repeated_request_continues_archived_run_after_restart(start_chat: StartChat, model: Model):
     """Shut down in mid-answer, started again: the same request goes on."""
     hello = message("hello")
     async with start_chat() as client:
@@ -126,7 +126,7 @@ async def test_a_run_that_was_cut_off_and_archived_goes_on_elsewhere(start_chat:
         assert await client.texts(answer["session_id"]) == ["hello", "answer to hello"]
 
 
-async def test_something_else_is_asked_after_a_run_was_cut_off(client: Client, model: Model):
+async def test_next_question_answers_the_one_cut_off_before(client: Client, model: Model):
     """Both questions are in the agent's context; asking the first again gives the answer that came."""
     hello = message("hello")
     await cut_off(client, model, client.say(hello))
@@ -139,7 +139,7 @@ async def test_something_else_is_asked_after_a_run_was_cut_off(client: Client, m
 
 
 @pytest.mark.parametrize("page_knows_it", [False, True])
-async def test_an_answer_that_was_made_but_not_archived_as_such_stays_one(
+async def test_answer_lost_between_run_and_archive_is_recovered(
     start_chat: StartChat, model: Model, store: MemoryStore, page_knows_it: bool
 ):
     """The process ended between the agent's last word and taking it up as a chat message: told, and heard once."""
@@ -163,7 +163,7 @@ async def test_an_answer_that_was_made_but_not_archived_as_such_stays_one(
         assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
 
 
-async def test_an_old_answer_is_found_in_the_archive(
+async def test_answer_older_than_the_log_is_found_in_the_store(
     start_chat: StartChat, model: Model, monkeypatch: pytest.MonkeyPatch
 ):
     """Though the process keeps only the newest messages."""

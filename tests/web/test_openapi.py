@@ -18,7 +18,7 @@ from .conftest import Model, assistant
 _EXAMPLES = 30
 
 
-def test_nothing_that_comes_in_is_a_server_error(database_url: str):
+def test_generated_requests_get_only_described_responses(database_url: str):
     """Requests made from the description, valid and not: no 5xx, no status or media type that is not described."""
     store = MemoryStore(database_url)
     limits = ChatLimits(requests_per_minute=1_000_000)

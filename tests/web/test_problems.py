@@ -61,7 +61,7 @@ def body(**changes: Any) -> bytes:
         (body(text="x" * 200_001), 422),
     ],
 )
-async def test_what_cannot_be_read_is_refused_with_its_place(client: Client, content: bytes, status: int):
+async def test_invalid_body_is_refused_with_place_of_each_flaw(client: Client, content: bytes, status: int):
     response = await client.post("/api/chat", content=content, headers=JSON)
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
     problem = response.json()
@@ -72,7 +72,7 @@ async def test_what_cannot_be_read_is_refused_with_its_place(client: Client, con
         assert "agent_id" not in problem["errors"][0]["detail"]
 
 
-async def test_strange_text_goes_through(client: Client):
+async def test_any_text_round_trips_unchanged(client: Client):
     """NUL, escape characters, any script: exactly as it was said."""
     text = "a\x00b\x1a0000 \u202e \U0001f600 ' \\u0000"
     answer = (await client.say(message(text))).json()
@@ -81,12 +81,12 @@ async def test_strange_text_goes_through(client: Client):
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}, {**JSON, "Content-Encoding": "gzip"}])
-async def test_other_types_are_refused(client: Client, headers: dict[str, str]):
+async def test_other_media_types_and_encodings_are_415(client: Client, headers: dict[str, str]):
     response = await client.post("/api/chat", content=body(), headers=headers)
     assert (response.status_code, response.json()["title"]) == (415, "The body is of another type")
 
 
-async def test_a_body_is_read_no_further_than_its_limit(start_chat: StartChat):
+async def test_oversized_body_is_413_and_not_read_on(start_chat: StartChat):
     """Announced or in chunks without end."""
     sent = 0
 
@@ -103,7 +103,7 @@ async def test_a_body_is_read_no_further_than_its_limit(start_chat: StartChat):
     assert sent <= 11
 
 
-async def test_too_many_requests_wait(start_chat: StartChat):
+async def test_request_over_rate_limit_is_429_with_retry_after(start_chat: StartChat):
     """Each user has a count of their own; the answer says when to come back."""
     async with start_chat(limits=ChatLimits(requests_per_minute=3)) as client:
         statuses = [(await client.get("/api/chat/sessions")).status_code for _ in range(5)]
@@ -114,12 +114,12 @@ async def test_too_many_requests_wait(start_chat: StartChat):
         assert (await client.as_user("bob").get("/api/chat/sessions")).status_code == 200
 
 
-async def test_without_users_addresses_are_counted(start_chat: StartChat):
+async def test_anonymous_requests_are_limited_by_address(start_chat: StartChat):
     async with start_chat(user=None, allow_anonymous=True, limits=ChatLimits(requests_per_minute=1)) as client:
         assert [(await client.get("/api/chat/sessions")).status_code for _ in range(2)] == [200, 429]
 
 
-async def test_requests_are_let_through_when_nobody_counts_them(caplog: pytest.LogCaptureFixture):
+async def test_requests_pass_while_counter_storage_is_down(caplog: pytest.LogCaptureFixture):
     """A Redis that is away stops no chat; it is said once."""
     limiter = RequestLimiter(1, "async+redis://127.0.0.1:1/0")
     for _ in range(3):
@@ -127,7 +127,7 @@ async def test_requests_are_let_through_when_nobody_counts_them(caplog: pytest.L
     assert caplog.text.count("not counted") == 1
 
 
-async def test_an_outage_is_logged_once_for_all_requests_and_probes(
+async def test_store_outage_is_logged_once_for_requests_and_probes(
     store: MemoryStore, model: Model, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """A line a request would bury the log; after a minute without a failure the next one begins another outage."""
@@ -151,7 +151,7 @@ _ELSEWHERE = base64.urlsafe_b64encode(b"2026-13-41T00:00:00+00:00 session").deco
 """A cursor of the right form that names no place."""
 
 
-async def test_addresses_and_methods_that_are_none_are_problems(client: Client):
+async def test_unknown_addresses_methods_and_parameters_are_problems(client: Client):
     for method, path, status, allowed in (
         ("GET", "/api/chat/nowhere", 404, None),
         ("GET", "/api/chat/", 404, None),
@@ -172,7 +172,7 @@ async def test_addresses_and_methods_that_are_none_are_problems(client: Client):
         assert response.headers.get("allow") == allowed
 
 
-async def test_a_store_that_is_away_is_a_503(client: Client, monkeypatch: pytest.MonkeyPatch):
+async def test_unavailable_store_is_503_without_internal_text(client: Client, monkeypatch: pytest.MonkeyPatch):
     """The text of its error stays inside."""
 
     async def away(*_: object, **__: object) -> None:
@@ -191,7 +191,7 @@ async def test_a_store_that_is_away_is_a_503(client: Client, monkeypatch: pytest
     assert (await client.say("a live session goes on", session=session)).status_code == 200
 
 
-async def test_what_nobody_expected_is_a_500_without_details(
+async def test_unexpected_error_is_500_without_details(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     async def broken(*_: object, **__: object) -> None:

@@ -120,7 +120,7 @@ async def starter(tmp_path: Path, database_url: str) -> AsyncIterator[Starter]:
         await process.communicate()
 
 
-async def test_a_server_that_is_killed_in_mid_answer_loses_and_doubles_nothing(starter: Starter, store: MemoryStore):
+async def test_killed_server_loses_and_doubles_no_message(starter: Starter, store: MemoryStore):
     """Started again, without a light model, the same request gets one answer; every message is there once, in order."""
     first = await starter.serve()
     hello = message("hello")
@@ -147,7 +147,7 @@ async def test_a_server_that_is_killed_in_mid_answer_loses_and_doubles_nothing(s
     assert sum(batch.message_count for batch in batches) == 4
 
 
-async def test_a_server_that_is_stopped_archives_what_is_buffered(starter: Starter, store: MemoryStore):
+async def test_stopped_server_archives_buffered_messages(starter: Starter, store: MemoryStore):
     """Also what it was at work on; the client is told to come back, or finds the connection closed."""
     server = await starter.serve()
     session = (await server.say(message("hello")))["session_id"]
@@ -163,7 +163,7 @@ async def test_a_server_that_is_stopped_archives_what_is_buffered(starter: Start
     assert said == ["hello", "answer to hello", "more"]
 
 
-async def test_a_server_has_as_many_connections_as_it_is_told(starter: Starter):
+async def test_serve_command_limits_connections(starter: Starter):
     """The one that asked nothing makes room; of a server that was told nothing, 512 may stay."""
     server = await starter.serve("--connections", "1")
     reader, writer = await asyncio.open_connection(server.client.base_url.host, server.client.base_url.port)
@@ -173,7 +173,7 @@ async def test_a_server_has_as_many_connections_as_it_is_told(starter: Starter):
     assert ServeOptions().connections == 512
 
 
-async def test_who_asks_is_said_by_a_header_or_a_token(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
+async def test_user_is_authenticated_by_header_or_token(start_chat: StartChat, monkeypatch: pytest.MonkeyPatch):
     """Nobody else is let in; each has sessions of their own."""
     async with start_chat(user=user_dependency(ServeOptions(user_header="X-Person"))) as client:
         for user, status in (("ann", 200), ("", 401)):
@@ -214,7 +214,7 @@ async def test_who_asks_is_said_by_a_header_or_a_token(start_chat: StartChat, mo
         (["--port", "x"], 2, "'--port'"),
     ],
 )
-def test_what_the_command_needs_is_said_in_one_line(
+def test_serve_command_usage_error_is_one_line_with_remedy(
     database_url: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -235,7 +235,7 @@ def test_what_the_command_needs_is_said_in_one_line(
     assert printed.err.count("\n") == 1
 
 
-async def test_help_is_there_without_the_server(starter: Starter):
+async def test_serve_help_imports_no_server(starter: Starter):
     """Nothing of the server is imported for it."""
     script = (
         "import sys\nfrom memory_context.cli import execute\nexecute(['serve', '--help'])\n"

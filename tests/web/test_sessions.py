@@ -13,7 +13,7 @@ from .conftest import Client, Model, StartChat, assistant, message
 ARCHIVE = "/api/chat/session/archive_messages"
 
 
-async def test_sessions_are_listed_page_by_page(client: Client):
+async def test_session_list_is_paged_most_recent_first(client: Client):
     """The last used first; the cursor leads to the next page and ends."""
     sessions = [(await client.say(f"hello {n}")).json()["session_id"] for n in range(5)]
     found: list[str] = []
@@ -30,7 +30,7 @@ async def test_sessions_are_listed_page_by_page(client: Client):
     assert (one["title"], one["agent_id"], one["message_count"]) == ("hello 0", "assistant", 1)
 
 
-async def test_titles_have_no_credential(client: Client):
+async def test_session_title_masks_credentials(client: Client):
     """Nor a part of one that the length of a title cuts; the message itself stays as it was said."""
     key = "sk-" + "proj-" + "Zq7Rk2Vw9Xs4Tb6Yn1" * 3
     for words in (f"Use OPENAI_API_KEY={key}", "so " * 20 + f"use OPENAI_API_KEY={key}"):
@@ -42,7 +42,7 @@ async def test_titles_have_no_credential(client: Client):
         assert page["messages"][0]["text"] == words
 
 
-async def test_messages_are_read_page_by_page_buffered_or_not(client: Client):
+async def test_message_pages_join_stored_and_buffered_messages(client: Client):
     """Each once, in order, with a part of them archived by the page and a part still in the process."""
     answer = (await client.say("question 0")).json()
     session = answer["session_id"]
@@ -62,7 +62,7 @@ async def test_messages_are_read_page_by_page_buffered_or_not(client: Client):
     assert texts == [text for n in range(8) for text in (f"question {n}", f"answer to question {n}")]
 
 
-async def test_a_batch_is_archived_once_however_often_and_in_whatever_order(client: Client):
+async def test_archiving_a_batch_is_idempotent_in_any_order(client: Client):
     """All its ids are durable afterwards, and the server writes them no second time."""
     first = (await client.say("hello")).json()
     session, batch = first["session_id"], [message("one"), message("two", "ai"), message("three"), first["message"]]
@@ -78,7 +78,7 @@ async def test_a_batch_is_archived_once_however_often_and_in_whatever_order(clie
 @pytest.mark.parametrize(
     "kind", ["text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
-async def test_archiving_takes_json_only(client: Client, kind: str):
+async def test_archive_route_refuses_media_types_of_plain_forms(client: Client, kind: str):
     """Pages of any site may send the other types without asking first."""
     session = (await client.say("hello")).json()["session_id"]
     body = json.dumps({"session_id": session, "messages_batch": [message("forged")]})
@@ -87,7 +87,7 @@ async def test_archiving_takes_json_only(client: Client, kind: str):
     assert await client.texts(session) == ["hello", "answer to hello"]
 
 
-async def test_archiving_waits_for_nobody(client: Client, model: Model):
+async def test_archive_route_answers_during_a_run(client: Client, model: Model):
     """The page can archive while the agent is at work."""
     session = (await client.say("hello")).json()["session_id"]
     model.asked.clear()
@@ -102,7 +102,9 @@ async def test_archiving_waits_for_nobody(client: Client, model: Model):
     assert await client.texts(session) == ["hello", "answer to hello", "more", "answer to more"]
 
 
-async def test_a_deleted_session_is_gone(client: Client, store: MemoryStore, caplog: pytest.LogCaptureFixture):
+async def test_deleted_session_is_410_on_every_route(
+    client: Client, store: MemoryStore, caplog: pytest.LogCaptureFixture
+):
     """For reading, writing and asking; its first message again does not bring it back."""
     hello = message("hello")
     session = (await client.say(hello)).json()["session_id"]
@@ -121,7 +123,7 @@ async def test_a_deleted_session_is_gone(client: Client, store: MemoryStore, cap
     assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
-async def test_deleting_a_session_stops_who_is_at_work_on_it(client: Client, model: Model):
+async def test_deleting_a_session_stops_its_run(client: Client, model: Model):
     session = (await client.say("hello")).json()["session_id"]
     model.asked.clear()
     model.may_answer.clear()
@@ -132,7 +134,7 @@ async def test_deleting_a_session_stops_who_is_at_work_on_it(client: Client, mod
     assert client.router.chat.sessions.stats.live == 0
 
 
-async def test_a_session_that_was_deleted_elsewhere_takes_nothing(client: Client, store: MemoryStore):
+async def test_session_deleted_by_another_process_becomes_410(client: Client, store: MemoryStore):
     """Another process deleted it: the next batch notices, and nobody is told that something is stored."""
     session = (await client.say("hello")).json()["session_id"]
     assert await store.conversations.delete_session("alice", session)
@@ -146,7 +148,7 @@ async def test_a_session_that_was_deleted_elsewhere_takes_nothing(client: Client
     assert statuses == sorted(statuses)
 
 
-async def test_another_users_session_is_unknown(client: Client):
+async def test_session_of_another_user_is_404(client: Client):
     """On every route that reads or deletes: as if it did not exist. What begins by the same id is one's own."""
     hello = message("hello")
     session = (await client.say(hello)).json()["session_id"]
@@ -165,7 +167,7 @@ async def test_another_users_session_is_unknown(client: Client):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_id_of_ones_own_begins_a_session(start_chat: StartChat, model: Model, stream: bool):
+async def test_client_made_session_id_is_scoped_to_its_user(start_chat: StartChat, model: Model, stream: bool):
     """The same id of two users is two sessions: neither hears, reads, stops or deletes the other's."""
     async with start_chat() as client:
         eve = client.as_user("eve")
@@ -183,7 +185,7 @@ async def test_an_id_of_ones_own_begins_a_session(start_chat: StartChat, model: 
         assert len(await client.texts("my-own")) == 4
 
 
-async def test_a_page_archives_before_its_first_answer(start_chat: StartChat, model: Model):
+async def test_archiving_with_unused_id_creates_session(start_chat: StartChat, model: Model):
     """The session begins with what it buffered, under its title; the question is then answered once."""
     hello = message("hello there")
     async with start_chat({name: assistant(model) for name in ("coder", "writer")}) as client:
@@ -205,7 +207,7 @@ async def test_a_page_archives_before_its_first_answer(start_chat: StartChat, mo
         assert (await client.get("/api/chat/sessions/new")).status_code == 404
 
 
-async def test_a_deleted_id_begins_no_session(client: Client):
+async def test_deleted_session_id_is_never_reused(client: Client):
     """Neither by a question nor by archiving."""
     await client.say("hello", session="gone")
     assert (await client.delete("/api/chat/sessions/gone")).status_code == 204
@@ -214,7 +216,7 @@ async def test_a_deleted_id_begins_no_session(client: Client):
         assert (answer.status_code, answer.json()["title"]) == (410, "The session was deleted")
 
 
-async def test_agents_are_named_and_the_first_answers(start_chat: StartChat, model: Model):
+async def test_first_named_agent_is_the_default(start_chat: StartChat, model: Model):
     """One function makes several; without names nothing is served; a mapping names its own."""
     with pytest.raises(ValueError, match=r"name the agents.*agents=\['assistant'\]"):
         async with start_chat(agents=[]):
@@ -232,7 +234,7 @@ async def test_agents_are_named_and_the_first_answers(start_chat: StartChat, mod
         )
 
 
-async def test_nobody_is_served_before_it_is_said_who_asks(start_chat: StartChat, store: MemoryStore):
+async def test_router_requires_authentication_or_allow_anonymous(start_chat: StartChat, store: MemoryStore):
     """A router without a dependency refuses to be made, unless everybody may be the same user."""
     with pytest.raises(ValueError, match="allow_anonymous=True"):
         async with start_chat(user=None):

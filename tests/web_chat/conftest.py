@@ -3,34 +3,25 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page
 
 from memory_context import MemoryStore
 from memory_context.store import ChatMessage
 
+from ..browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
 from ..conftest import REPOSITORY, Server, needs
 
-START_SECONDS = 120
 WAIT_SECONDS = 60  # what never comes; a busy machine needs 20 for what comes at once
-_numbers = count(1)
-
-
-def chromium_options() -> dict[str, Any]:
-    """Return how Chromium is started here."""
-    return {"executable_path": needs("chromium"), "args": ["--no-sandbox"] if os.geteuid() == 0 else []}
 
 
 async def until(check: Callable[[], Awaitable[Any]], what: str) -> Any:
@@ -98,10 +89,8 @@ class ChatServer:
 @pytest.fixture(scope="module")
 def module_database(server: Server, template: str) -> Iterator[str]:
     """The name of a database for the tests of a module."""
-    name = f"web_chat_{next(_numbers)}"
-    server.execute("CREATE DATABASE {name} TEMPLATE {template}", name=name, template=template)
-    yield name
-    server.execute("DROP DATABASE {name} WITH (FORCE)", name=name)
+    with module_database_of(server, template, "web_chat") as name:
+        yield name
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -110,27 +99,15 @@ async def chat_server(
 ) -> AsyncIterator[ChatServer]:
     """The running sample."""
     needs("chromium")
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("web_chat") / "log.txt"
     async with MemoryStore(server.url(module_database)) as store:
-        chat_server = ChatServer(module_database, server.url(module_database), server, store, log, port)
+        chat_server = ChatServer(module_database, server.url(module_database), server, store, log, free_port())
         await chat_server.start()
         yield chat_server
         await chat_server.end(signal.SIGTERM)
         assert chat_server.process is not None
         assert chat_server.process.returncode == 0
     assert "Traceback" not in log.read_text(), log.read_text()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """A Chromium without a window."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(**chromium_options())
-        yield browser
-        await browser.close()
 
 
 @dataclass

@@ -78,7 +78,7 @@ class Page:
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_whatever_happens_everything_is_said_once(start_chat: StartChat, model: Model, seed: int):
+async def test_random_lives_keep_each_message_once_and_in_order(start_chat: StartChat, model: Model, seed: int):
     """Each message stands once, and in order, where the person sees it and in what the agent hears."""
     chance = random.Random(seed)
     page = Page(start_chat, model, chance)
