@@ -175,7 +175,7 @@ def _print(explained: _Explanation) -> None:
         typer.echo("\nchanged since the view before:")
     for change in report.changes:
         before, after = change.before or "not there", change.after or "not there"
-        typer.echo(harmless(f"  message {change.position + 1} {change.kind}: {before} -> {after} ({change.reason})"))
+        typer.echo(harmless(f"  message {change.number} {change.kind}: {before} -> {after} ({change.reason})"))
     for decision in report.decisions:
         typer.echo(harmless(f"  decided: {decision}"))
     for remark in explained.remarks:
@@ -185,7 +185,7 @@ def _print(explained: _Explanation) -> None:
 def _print_segments(segments: "Iterable[Segment]") -> None:
     rows = [
         (
-            one.position + 1,
+            one.number,
             one.state,
             one.kind,
             one.source,
@@ -204,7 +204,7 @@ def _head(segment: "Segment") -> str:
     if segment.full_tokens > segment.tokens:
         size += f" of {segment.full_tokens:,}"
     why = f" ({_why(segment)})" if _why(segment) else ""
-    return f"message {segment.position + 1}, {segment.source}, {segment.kind}, {segment.state}, {size}{why}"
+    return f"message {segment.number}, {segment.source}, {segment.kind}, {segment.state}, {size}{why}"
 
 
 def _why(segment: "Segment") -> str:

@@ -1,17 +1,23 @@
 from .budget import Budget, session_tag
 from .explain import SegmentChange, ViewReport, report, stable_tokens
 from .history import HistoryPage, folded_text, history_text, read_history
-from .render import MEMORY_SOURCE, Renderer, current_task, render
+from .render import Renderer, current_task, render
+from .sections import MEMORY_SOURCE, SECTIONS, Place, Price, Section, Slot
 from .view import PartState, Segment, View, ViewMessage
 
 __all__ = [
     "MEMORY_SOURCE",
+    "SECTIONS",
     "Budget",
     "HistoryPage",
     "PartState",
+    "Place",
+    "Price",
     "Renderer",
+    "Section",
     "Segment",
     "SegmentChange",
+    "Slot",
     "View",
     "ViewMessage",
     "ViewReport",

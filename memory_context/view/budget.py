@@ -92,7 +92,7 @@ class Budget:
         limit = self._policy.view_limit_tokens
         if limit is None or view.tokens <= limit:
             return view
-        rare_enough = int(limit * self._policy.fold_to_ratio)
+        rare_enough = self._fold_target(view)
         steps: list[tuple[_Step, int]] = [
             (self._withdraw_ended, rare_enough),
             (self._compact_consumed, rare_enough),
@@ -183,8 +183,7 @@ class Budget:
         return decisions
 
     def _fold_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
-        limit = self._policy.view_limit_tokens or 0
-        return self._fold(transcript, view, transcript.state.consumed, int(limit * self._policy.fold_to_ratio))
+        return self._fold(transcript, view, transcript.state.consumed, self._fold_target(view))
 
     def _fold_fresh(self, transcript: Transcript, view: View) -> list[Decision]:
         return self._fold(transcript, view, transcript.end, self._policy.view_limit_tokens or 0)
@@ -217,7 +216,7 @@ class Budget:
         state = transcript.state
         kept = self._kept(transcript)
         tokens: dict[int, int] = {}
-        for message in view.messages:
+        for message in view.messages[view.history.start : view.history.stop]:
             tokens[message.position] = tokens.get(message.position, 0) + message.tokens
         text_limit = self._fold_text_limit()
         size = view.tokens + text_limit
@@ -241,7 +240,8 @@ class Budget:
             return []
         removed = behind - fold.tokens  # the fold before it stands among them
         calls = expected_calls(transcript, self._policy.cache)
-        return [replace(fold, arithmetic=arithmetic_of(removed, view.tokens - removed, calls, self._policy.cache))]
+        rewritten = view.tokens - view.tokens_beside - removed
+        return [replace(fold, arithmetic=arithmetic_of(removed, rewritten, calls, self._policy.cache))]
 
     def _folded(
         self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
@@ -336,6 +336,11 @@ class Budget:
             if position + 1 >= open_until:
                 ends.append(position + 1)
         return ends
+
+    def _fold_target(self, view: View) -> int:
+        """Return the size of a view after a fold: a share of what the sections beside the history leave."""
+        beside = view.tokens_beside
+        return beside + int(((self._policy.view_limit_tokens or 0) - beside) * self._policy.fold_to_ratio)
 
     def _fold_text_limit(self) -> int:
         return min(FOLD_TEXT_LIMIT_TOKENS, (self._policy.view_limit_tokens or 0) // 4)

@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 
 from ..notebooks import html_table
 from ..transcript import Decided, Offered, PartId, Transcript, ViewShown
-from .view import PartState, Segment, View
+from .sections import SECTIONS, Price
+from .view import PartState, Segment, View, number_of
 
 __all__ = ["SegmentChange", "ViewReport", "report", "stable_tokens"]
+
+
+_CHANGES: dict[Price, str] = {"fixed": "unplanned", "planned": "planned", "volatile": "volatile"}
 
 
 @dataclass(frozen=True)
@@ -15,11 +19,12 @@ class SegmentChange:
     """One difference between a view and the one before it.
 
     Attributes:
-        position: Position of the entry in the transcript, from 0.
-        kind: result, text, thought, arguments, image, fold or expansion.
+        position: Position of the entry in the transcript, from 0; -1 beside the history.
+        kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
         before: Its state in the view before; None if it was not there.
         after: Its state now; None if it is not there.
-        reason: The decision behind it, such as `consumed`, `saves`, `aged`, `budget`, `folded`, `added`.
+        reason: The decision behind it, such as `consumed`, `saves`, `aged`, `budget`, `folded`, `added`. Of a section
+            beside the history: `added`, `removed`, `volatile`, `planned`, or `unplanned` where it should be fixed.
     """
 
     position: int
@@ -27,6 +32,11 @@ class SegmentChange:
     before: PartState | None
     after: PartState | None
     reason: str
+
+    @property
+    def number(self) -> str:
+        """Number of the message, from 1; "-" beside the history."""
+        return number_of(self.position)
 
 
 @dataclass(frozen=True)
@@ -78,9 +88,9 @@ class ViewReport:
         for s in self.segments:
             shown = f"{s.tokens:>7,}" if s.tokens == s.full_tokens else f"{s.tokens:>7,} of {s.full_tokens:,}"
             beside = s.why or " ".join(s.keys)
-            lines.append(f"{s.position + 1:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {beside}".rstrip())
+            lines.append(f"{s.number:>5}  {s.state:<11} {s.kind:<9} {s.source:<20} {shown}  {beside}".rstrip())
         lines += [
-            f"changed: message {c.position + 1} {c.kind}: {c.before or '-'} -> {c.after or '-'} ({c.reason})"
+            f"changed: message {c.number} {c.kind}: {c.before or '-'} -> {c.after or '-'} ({c.reason})"
             for c in self.changes
         ]
         lines += [f"decided: {decided}" for decided in self.decisions]
@@ -96,7 +106,7 @@ class ViewReport:
             str(self).split("\n")[0],
             columns,
             [
-                (s.position + 1, s.state, s.kind, s.source, s.tokens, s.full_tokens, s.why or " ".join(s.keys))
+                (s.number, s.state, s.kind, s.source, s.tokens, s.full_tokens, s.why or " ".join(s.keys))
                 for s in self.segments
             ],
         )
@@ -170,6 +180,8 @@ def _reason(
     planned: dict[PartId, str],
 ) -> str:
     state = transcript.state
+    if sample.position < 0:
+        return _CHANGES[SECTIONS[sample.kind].price] if was and now else "added" if now else "removed"
     if sample.position < state.start:
         return "cleared"
     if sample.kind == "fold" or state.is_folded(sample.position):

@@ -7,7 +7,6 @@ decided before.
 """
 
 from collections.abc import Iterator, Set
-from itertools import count
 
 from autogen_core.models import (
     FunctionExecutionResult,
@@ -26,14 +25,12 @@ from ..messages import (
 )
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter
-from ..transcript import Entry, ExpansionShown, HistoryFolded, Part, Transcript
+from ..transcript import Entry, HistoryFolded, Part, Transcript
 from ..transcript.entries import MESSAGE_OVERHEAD_TOKENS
-from .view import MessageList, PartState, Segment, View, ViewMessage
+from .sections import MEMORY_SOURCE, PLACES, first_folded, history_slots, sections_beside
+from .view import TAIL_PLACE, MessageList, PartState, Segment, View, ViewMessage
 
-__all__ = ["MEMORY_SOURCE", "Renderer", "current_task", "render", "text_in_view"]
-
-MEMORY_SOURCE = "memory"
-"""Source of the messages that the context itself adds to a view."""
+__all__ = ["Renderer", "current_task", "render", "text_in_view"]
 
 
 def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
@@ -70,11 +67,11 @@ def render(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter)
 
 
 class Renderer:
-    """Renders the views of a transcript as it goes on; what is returned is as if everything were rendered anew.
+    """Renders the views of a transcript as it goes on; the result is as if everything were rendered anew.
 
-    Only what came or changed since the last view is rendered: the transcript says which entries did (`touched`). A
-    fold, a clear, and a change of a `SystemMessage`, which decides whether its repeats are shown, have the list put
-    together anew, of messages that are kept.
+    Only entries that are new or in `Transcript.touched` are rendered, and the sections beside the history. A fold, a
+    clear, and a change of a `SystemMessage`, which decides whether its repeats are shown, have the list put together
+    anew, of messages that are kept.
     """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
@@ -105,6 +102,8 @@ class Renderer:
             self._frame = (state.start, state.fold)
             self._assemble(transcript, touched)
         self._end = transcript.end
+        for place, messages in sections_beside(transcript, self._policy, self._counter).items():
+            self._messages.replace(*self._messages.places(PLACES[place]), messages)
         return self._messages.newest()
 
     def _touched(self, transcript: Transcript) -> set[int]:
@@ -120,39 +119,43 @@ class Renderer:
         """Render an entry anew that stands in the view."""
         if position < self._frame[0] or transcript.state.is_folded(position):
             return
-        self._messages.replace(*self._messages.places(position), list(self._block(transcript, transcript[position])))
+        self._messages.replace(*self._messages.places(position), list(self._block(transcript, position)))
 
     def _extend(self, transcript: Transcript) -> None:
         """Render the entries that came since."""
-        entries = transcript.entries(start=max(self._end, self._frame[0]))
-        added = [message for entry in entries for message in self._block(transcript, entry)]
-        end = len(self._messages.messages)
+        positions = range(max(self._end, self._frame[0]), transcript.end)
+        added = [message for position in positions for message in self._block(transcript, position)]
+        end = self._messages.places(TAIL_PLACE)[0]
         self._messages.replace(end, end, added)
 
     def _assemble(self, transcript: Transcript, touched: Set[int]) -> None:
-        """Put the list together anew."""
-        state = transcript.state
+        """Put the history together anew."""
         kept: dict[int, list[ViewMessage]] = {}
         for message in self._messages.messages:
-            if message.segments[:1] and message.segments[0].kind == "fold":
-                continue
             kept.setdefault(message.place, []).append(message)
+            if message.segments[:1] and message.segments[0].kind == "fold":
+                del kept[message.place]
         self._said_by_system = set()
         messages: list[ViewMessage] = []
         for position in _places(transcript):
-            if state.fold is not None and state.is_folded(position):
-                messages.append(self._fold_message(state.fold, position))
-            elif position in kept and position not in touched and not _is_system(transcript[position]):
+            is_kept = position in kept and position not in touched and not transcript.state.is_folded(position)
+            if is_kept and not _is_system(transcript[position]):
                 messages += kept[position]
             else:
-                messages += self._block(transcript, transcript[position])
-        self._messages.replace(0, len(self._messages.messages), messages)
+                messages += self._block(transcript, position)
+        begin, end = self._messages.places(0)[0], self._messages.places(TAIL_PLACE)[0]
+        self._messages.replace(begin, end, messages)
 
-    def _block(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
-        """Render what stands at an entry: the message, with the results of its calls; what was opened for it."""
-        message = entry.message
-        if entry.position in transcript.state.redelivered:
+    def _block(self, transcript: Transcript, position: int) -> Iterator[ViewMessage]:
+        """Render what stands at a position: the message, with the results of its calls, and slots."""
+        if position in transcript.state.redelivered:
             return
+        if not transcript.state.is_folded(position):
+            yield from self._entry(transcript, transcript[position])
+        yield from history_slots(transcript, self._policy, self._counter, position)
+
+    def _entry(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
+        message = entry.message
         if isinstance(message, FunctionExecutionResultMessage):
             yield from self._orphans(transcript, entry)
         elif not isinstance(message, SystemMessage) or entry.dropped:
@@ -160,9 +163,6 @@ class Renderer:
         elif message.content not in self._said_by_system:
             self._said_by_system.add(message.content)
             yield from self._message(transcript, entry)
-        expanded = transcript.state.expanded_at.get(entry.position, {}).values()
-        for number, one in enumerate(sorted(expanded, key=lambda one: one.origin == "memory")):
-            yield self._expansion(one, number)
 
     def _message(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
         yield self._whole_message(transcript, entry)
@@ -219,41 +219,6 @@ class Renderer:
                 entry.position,
             )
 
-    def _fold_message(self, fold: HistoryFolded, position: int) -> ViewMessage:
-        tokens = fold.tokens + self._counter.count(MEMORY_SOURCE)
-        keys = (fold.ref.key,)
-        return ViewMessage(
-            position,
-            UserMessage(content=fold.text, source=MEMORY_SOURCE),
-            MESSAGE_OVERHEAD_TOKENS + tokens,
-            (Segment(position, MEMORY_SOURCE, "fold", 0, "folded", tokens, fold.ref.token_count, keys),),
-            position,
-        )
-
-    def _expansion(self, expanded: ExpansionShown, number: int) -> ViewMessage:
-        tokens = expanded.tokens + self._counter.count(MEMORY_SOURCE)
-        why = "; ".join(f"{opened.key}: {opened.why}" for opened in expanded.opened)
-        keys = tuple(opened.key for opened in expanded.opened)
-        segment = Segment(
-            expanded.position,
-            MEMORY_SOURCE,
-            "expansion",
-            number,
-            "expanded",
-            tokens,
-            tokens,
-            keys,
-            why,
-            owner=expanded.place[1],
-        )
-        return ViewMessage(
-            expanded.position,
-            UserMessage(content=expanded.text, source=MEMORY_SOURCE),
-            MESSAGE_OVERHEAD_TOKENS + tokens,
-            (segment,),
-            expanded.position,
-        )
-
     def _result(self, transcript: Transcript, position: int, index: int) -> tuple[FunctionExecutionResult, Segment]:
         entry = transcript[position]
         result = results_of(entry.message)[index]
@@ -290,8 +255,8 @@ def _places(transcript: Transcript) -> Iterator[int]:
     """Yield the positions of the entries that the view shows, and the first folded one for all of them."""
     start, fold = transcript.state.start, transcript.state.fold
     if fold is not None:
-        first_folded = next(position for position in count(start) if position not in fold.kept)
-        yield from sorted({position for position in (*fold.kept, first_folded) if start <= position < fold.upto})
+        stops = {*fold.kept, first_folded(transcript, fold)}
+        yield from sorted(position for position in stops if start <= position < fold.upto)
         start = max(start, fold.upto)
     yield from range(start, transcript.end)
 

@@ -1,11 +1,12 @@
 """A view as a value: what the model sees, message by message, with what each text of it is and takes."""
 
+import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from autogen_core.models import LLMMessage
 
@@ -14,9 +15,13 @@ from ..transcript import PartId
 
 __all__ = ["MessageList", "PartState", "Segment", "View", "ViewMessage"]
 
+_PART_KINDS = frozenset(get_args(PartKind))
 _PLACE, _TOKENS = attrgetter("place"), attrgetter("tokens")
 
-PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded"]
+TAIL_PLACE = sys.maxsize
+"""`ViewMessage.place` of sections behind the history."""
+
+PartState = Literal["full", "excerpt", "placeholder", "shortened", "folded", "interrupted", "expanded", "section"]
 
 
 @dataclass(frozen=True)
@@ -24,22 +29,23 @@ class Segment:
     """One rendered text of a view.
 
     Attributes:
-        position: Position of its entry in the transcript; of a fold, of the first entry behind it.
+        position: Position of its entry in the transcript; of a fold, of the first entry behind it; -1 beside the
+            history.
         source: Who said it: a source, or a tool's name.
-        kind: result, text, thought, arguments, image, fold or expansion.
-        index: Which part of that kind it is in its message.
-        state: How it is shown: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded;
-            interrupted (a result that never came); expanded (brought back from the store).
-        tokens: What it takes, names and ids included.
-        full_tokens: What the whole content takes.
+        kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
+        index: Number among the parts of that kind in its message, or among the slots of its section.
+        state: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded; interrupted (a result that
+            never came); expanded (brought back from the store); section (head, observations or tail).
+        tokens: Its tokens in the view, names and ids included.
+        full_tokens: Tokens of the whole content.
         keys: The items it refers to.
-        why: Of an expansion: why each item is there.
-        owner: Of an expansion: which it is of those that stand after one message.
+        why: Of an expansion: the reason of each item.
+        owner: Name of the slot in its section; empty for parts.
     """
 
     position: int
     source: str
-    kind: PartKind | Literal["fold", "expansion"]
+    kind: str
     index: int
     state: PartState
     tokens: int
@@ -50,19 +56,24 @@ class Segment:
 
     @property
     def part(self) -> PartId | None:
-        """The part it shows; None for a fold, an expansion, and a result that never came."""
-        if self.kind in ("fold", "expansion") or self.state == "interrupted":
+        """The part it shows; None for a slot of a section, and for a result that never came."""
+        if self.kind not in _PART_KINDS or self.state == "interrupted":
             return None
-        return self.position, Address(self.kind, self.index)
+        return self.position, Address(cast(PartKind, self.kind), self.index)
+
+    @property
+    def number(self) -> str:
+        """Number of the message, from 1; "-" beside the history."""
+        return number_of(self.position)
 
     @property
     def expansion_place(self) -> tuple[int, str]:
-        """Of an expansion: what tells it from others in force."""
+        """Identity of an expansion among those in force."""
         return self.position, self.owner
 
     @property
     def place(self) -> tuple[int, str, int]:
-        """What tells it from the other segments of a view."""
+        """Identity among the segments of a view."""
         return self.position, self.kind, self.index
 
 
@@ -71,10 +82,11 @@ class ViewMessage:
     """One message of a view, private to it, with its segments.
 
     Attributes:
-        position: Position of the entry it was rendered from.
+        position: Position of the entry it was rendered from; -1 beside the history.
         message: What the model sees. Copy before handing out.
         tokens: Tokens of the whole message, its overhead and images included.
-        place: Position of the entry at which it stands; results stand at the entry that asked for them. Ascending.
+        place: Position of the entry at which it stands, ascending; results stand at the entry that asked for them.
+            Negative before the history, `TAIL_PLACE` behind it.
     """
 
     position: int
@@ -133,6 +145,17 @@ class View:
         """Return the indexes of the messages that stand at an entry's position."""
         begin = self.index_at(place)
         return range(begin, bisect_left(self.messages, place + 1, begin, key=_PLACE))
+
+    @property
+    def history(self) -> range:
+        """The indexes of the messages of the history, without the sections beside it."""
+        return range(self.index_at(0), self.index_at(TAIL_PLACE))
+
+    @property
+    def tokens_beside(self) -> int:
+        """Tokens of the sections beside the history."""
+        history = self.history
+        return self.tokens - self.tokens_before(history.stop) + self.tokens_before(history.start)
 
     def tokens_before(self, index: int) -> int:
         """Return the tokens of the first `index` messages."""
@@ -209,6 +232,11 @@ class MessageList:
             self.view.supersede(view, self._changes)
             self.view, self._changes = view, []
         return self.view
+
+
+def number_of(position: int) -> str:
+    """Return a position as people count messages; "-" beside the history."""
+    return str(position + 1) if position >= 0 else "-"
 
 
 def _same_head(before: Sequence[ViewMessage], after: Sequence[ViewMessage]) -> int:

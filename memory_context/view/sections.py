@@ -1,0 +1,205 @@
+"""Sections: everything that the context itself adds to a view, as slots of text at one of four places.
+
+A view is head, observations, history, tail. A section is a pure function of transcript and policy: what it shows was
+recorded as a decision before. A new section is an entry of `SECTIONS`; budget, prices and `explain()` follow from it.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Literal, Protocol
+
+from autogen_core import Image
+from autogen_core.models import UserMessage
+
+from ..policy import ContextPolicy
+from ..tokens import TokenCounter
+from ..transcript import MESSAGE_OVERHEAD_TOKENS, HistoryFolded, Transcript
+from .view import TAIL_PLACE, PartState, Segment, ViewMessage
+
+__all__ = [
+    "MEMORY_SOURCE",
+    "SECTIONS",
+    "Place",
+    "Price",
+    "Section",
+    "Slot",
+    "first_folded",
+    "history_slots",
+    "sections_beside",
+]
+
+MEMORY_SOURCE = "memory"
+"""Source of the messages that the context itself adds to a view."""
+
+Place = Literal["head", "observations", "history", "tail"]
+Price = Literal["fixed", "planned", "volatile"]
+
+PLACES: dict[Place, int] = {"head": -2, "observations": -1, "tail": TAIL_PLACE}
+"""`ViewMessage.place` of the sections beside the history, among its positions."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One message that the context adds to a view.
+
+    Attributes:
+        name: Its identity among the slots of its section at one position.
+        content: Text, or texts and images.
+        tokens: Tokens of the content.
+        full_tokens: Tokens of the content it stands for; None if that is the same.
+        keys: The items it refers to.
+        why: Reason of each item.
+    """
+
+    name: str
+    content: str | tuple[str | Image, ...]
+    tokens: int
+    full_tokens: int | None = None
+    keys: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Section(Protocol):
+    """A named group of slots at one place of the view."""
+
+    @property
+    def name(self) -> str:
+        """The `kind` of its segments; unique."""
+        ...
+
+    @property
+    def place(self) -> Place:
+        """Where it stands. In the history its slots stand at positions of messages."""
+        ...
+
+    @property
+    def price(self) -> Price:
+        """When its bytes may change, which a prompt cache has to pay for.
+
+        `fixed`: never within a session. `planned`: at its end, else only with a decision that states its arithmetic.
+        `volatile`: in each view; only sections of the tail, behind which nothing is cached.
+        """
+        ...
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        """Return the most tokens that it takes beside the history; slots beyond that are left out."""
+        ...
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        """Return its slots, in order; in the history those at this position. The same events give the same bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class _HistorySection:
+    name: str
+    place: Place = "history"
+    price: Price = "planned"
+
+    def limit_tokens(self, policy: ContextPolicy) -> int:
+        return sys.maxsize  # the budget plans the history itself
+
+
+class _Fold(_HistorySection):
+    """The placeholder of folded messages, where the first of them stood."""
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        fold = transcript.state.fold
+        if fold is None or not fold.text or position != first_folded(transcript, fold):
+            return ()
+        return (Slot("", fold.text, fold.tokens, fold.ref.token_count, (fold.ref.key,)),)
+
+
+class _Expansions(_HistorySection):
+    """Stored content behind the message it was brought back for; AutoGen's Memory comes last."""
+
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
+        expanded = transcript.state.expanded_at.get(-1 if position is None else position, {}).values()
+        return [
+            Slot(
+                one.place[1],
+                one.text,
+                one.tokens,
+                keys=tuple(opened.key for opened in one.opened),
+                why="; ".join(f"{opened.key}: {opened.why}" for opened in one.opened),
+            )
+            for one in sorted(expanded, key=lambda one: one.origin == "memory")
+        ]
+
+
+SECTIONS: dict[str, Section] = {one.name: one for one in (_Fold("fold"), _Expansions("expansion"))}
+"""All sections by name, in the order in which they stand at their place."""
+
+_STATES: dict[str, PartState] = {"fold": "folded", "expansion": "expanded"}
+
+
+def first_folded(transcript: Transcript, fold: HistoryFolded) -> int:
+    """Return the position at which a fold stands."""
+    return next(position for position in count(transcript.state.start) if position not in fold.kept)
+
+
+def history_slots(
+    transcript: Transcript, policy: ContextPolicy, counter: TokenCounter, position: int
+) -> Iterator[ViewMessage]:
+    """Yield the slots that stand at a position of the history."""
+    for section in SECTIONS.values():
+        if section.place == "history":
+            for number, slot in enumerate(section.slots(transcript, policy, position)):
+                yield _message(section, number, slot, counter, position, position)
+
+
+def sections_beside(
+    transcript: Transcript, policy: ContextPolicy, counter: TokenCounter
+) -> dict[Place, list[ViewMessage]]:
+    """Return the messages of all sections beside the history.
+
+    Each section keeps its limit, and all of them take at most half of the view, the first ones first. A line stands for
+    a slot that does not fit.
+    """
+    limit = policy.view_limit_tokens
+    room = sys.maxsize if limit is None else limit // 2
+    shown: dict[Place, list[ViewMessage]] = {place: [] for place in PLACES}
+    for place, at in PLACES.items():
+        for section in (one for one in SECTIONS.values() if one.place == place):
+            taken = min(room, section.limit_tokens(policy))
+            own_room = taken
+            for number, slot in enumerate(section.slots(transcript, policy, None)):
+                message = _message(section, number, slot, counter, -1, at)
+                if message.tokens > own_room:
+                    text = f"[{section.name}: {slot.tokens} tokens left out to fit the budget]"
+                    left_out = replace(slot, content=text, tokens=counter.count(text), full_tokens=slot.tokens)
+                    message = _message(section, number, left_out, counter, -1, at, "shortened")
+                if message.tokens <= own_room:
+                    own_room -= message.tokens
+                    shown[place].append(message)
+            room -= taken - own_room
+    return shown
+
+
+def _message(
+    section: Section,
+    number: int,
+    slot: Slot,
+    counter: TokenCounter,
+    position: int,
+    place: int,
+    state: PartState | None = None,
+) -> ViewMessage:
+    tokens = slot.tokens + counter.count(MEMORY_SOURCE)
+    content = slot.content if isinstance(slot.content, str) else list(slot.content)
+    segment = Segment(
+        position,
+        MEMORY_SOURCE,
+        section.name,
+        number,
+        state or _STATES.get(section.name, "section"),
+        tokens,
+        tokens if slot.full_tokens is None else slot.full_tokens,
+        slot.keys,
+        slot.why,
+        slot.name,
+    )
+    message = UserMessage(content=content, source=MEMORY_SOURCE)
+    return ViewMessage(position, message, MESSAGE_OVERHEAD_TOKENS + tokens, (segment,), place)
