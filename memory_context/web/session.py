@@ -47,6 +47,15 @@ class Question:
     answer: ChatMessage | None = None
 
 
+@dataclass
+class _Line:
+    """A message of the chat history, whether it is in the store for certain, and whether its id was reported."""
+
+    message: ChatMessage
+    is_durable: bool = False
+    is_reported: bool = True
+
+
 class ChatSession:
     """A live conversation.
 
@@ -62,9 +71,7 @@ class ChatSession:
         self.agent: TaskRunner | None = None
         self.is_replayed = False
         self.is_stored = False
-        self._log: dict[str, ChatMessage] = {}  # the newest messages, in order
-        self._durable: set[str] = set()  # ids of the log that are in the store for certain
-        self._unreported: dict[str, None] = {}
+        self._log: dict[str, _Line] = {}  # the newest messages in order, and older ones to report
         self._streamed = ""  # words of the last answer that the client got
 
     # --- protocol of the session cache
@@ -114,8 +121,8 @@ class ChatSession:
         self.is_replayed = True  # first: a message archived meanwhile clears it again
         try:
             stored = await self._read_unheard()
-            self._durable.update(message.id for message in stored)
-            self._keep([*stored, *self.buffered])
+            self._keep(self.buffered)
+            self._keep(stored, are_durable=True)
             await self._replay(self._missing()[0])
         except BaseException:
             self.is_replayed = False
@@ -146,7 +153,7 @@ class ChatSession:
     def _missing(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
         """Return the messages that the agent has not heard: those to replay, and questions without an answer."""
         heard, answered = self._heard(), self._answered()
-        unheard = [message for message in self._log.values() if message.id not in heard]
+        unheard = [message for message in self._messages() if message.id not in heard]
         questions = [message for message in _last_questions(unheard) if message.id not in answered]
         return [message for message in unheard if message not in questions], questions
 
@@ -154,7 +161,7 @@ class ChatSession:
         """Return the ids of questions with an answer: their own, or that of a question right behind them."""
         answered: set[str] = set()
         together: list[str] = []
-        for message in self._log.values():
+        for message in self._messages():
             if message.sender == "ai":
                 together = []
                 continue
@@ -174,17 +181,18 @@ class ChatSession:
 
     def _record(self, message: ChatMessage, at: int) -> None:
         """Record the transcript position of a message, and archive the message unless it is durable."""
-        if message.id in self._durable:
+        line = self._log.get(message.id)
+        if line is not None and line.is_durable:
             self.context.archiver.mark_delivered([message.id], at)
         else:
             self.context.archiver.add_chat([message], at)
 
     def _confirm(self, message: ChatMessage, at: int) -> None:
         """Record an answer as the agent's own, also in place of an unverified one."""
-        self._log[message.id] = confirmed = replace(message, is_verified=True)
-        if not message.is_verified:
-            self._durable.discard(message.id)
-        self._record(confirmed, at)
+        line = self._log[message.id]
+        line.message = replace(message, is_verified=True)
+        line.is_durable = line.is_durable and message.is_verified
+        self._record(line.message, at)
 
     def _as_heard(self, message: ChatMessage) -> LLMMessage:
         if message.sender == "user":
@@ -200,8 +208,8 @@ class ChatSession:
 
     def _own_answer(self, claimed: ChatMessage) -> ChatMessage:
         known = self._log.get(claimed.id)
-        if known is not None and known.sender == "ai":
-            return known
+        if known is not None and known.message.sender == "ai":
+            return known.message
         was_said = bool(claimed.text) and self._streamed.startswith(claimed.text)  # an answer that was stopped
         return replace(claimed, is_verified=was_said)
 
@@ -213,7 +221,8 @@ class ChatSession:
         """Note messages that were stored past this session; unknown ones are replayed later."""
         archiver, ids = self.context.archiver, [message.id for message in messages]
         archiver.forget_chat(ids)
-        self._durable.update(id_ for id_ in ids if id_ in self._log)
+        for id_ in self._log.keys() & set(ids):
+            self._log[id_].is_durable = True
         if not all(id_ in self._log or id_ in archiver.delivered for id_ in ids):
             self.is_replayed = False
 
@@ -238,11 +247,12 @@ class ChatSession:
         known = self._heard() | self._answered()
         waiting = [message for message in self._missing()[1] if message.id not in given]
         coming = self._in_order([*waiting, *(message for message in given.values() if message.id not in known)])
-        if not self.is_stored:
+        begins = not self.is_stored
+        if begins:
             await self._begin(coming)
         task = _last_questions(coming)
         history = coming[: len(coming) - len(task)]
-        self._add(coming)
+        self._keep(coming, are_durable=begins, are_reported=False)
         self._streamed = "" if task else self._streamed
         await self._replay(history)
         for place, message in enumerate(task):
@@ -252,23 +262,24 @@ class ChatSession:
         asked = next((message for message in reversed(messages) if message.sender == "user"), None)
         if asked is None or history:
             return Question(None)
-        asked = self._log.get(asked.id, asked)
+        line = self._log.get(asked.id)
+        asked = asked if line is None else line.message
         return Question(asked, answer=await self._known_answer(asked))
 
     async def _begin(self, messages: Sequence[ChatMessage]) -> None:
         conversations = self.context.memory_store.conversations
         title = title_of(messages, mask_credentials=self.context.policy.mask_credentials)
         await conversations.append(self.key, chat=messages, title=title)
-        self._durable.update(message.id for message in messages)
         self.is_stored = True
 
     async def _known_answer(self, asked: ChatMessage) -> ChatMessage | None:
         """Return the answer to a question that was heard; None if the agent still has to give it."""
         answer_id = self.answer_id(asked.id)
-        answer = self._log.get(answer_id) or await self._stored_message(answer_id)
+        line = self._log.get(answer_id)
+        answer = line.message if line else await self._stored_message(answer_id)
         if answer is not None:
             return answer
-        later = [one for one in self._log.values() if one.sender == "ai" and _place(one) > _place(asked)]
+        later = [one for one in self._messages() if one.sender == "ai" and _place(one) > _place(asked)]
         if self._is_newest(asked):  # then only the end of the transcript answers it
             later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
         return next(iter(later), None)
@@ -307,7 +318,7 @@ class ChatSession:
         """Record the agent's answer and return it as a chat message, later than all others."""
         now = datetime.now(timezone.utc)
         (message,) = self._in_order([ChatMessage(self.answer_id(asked.id), replace_surrogates(text), "ai", now)])
-        self._add([message])
+        self._keep([message], are_reported=False)
         self._streamed = ""
         self._record(message, self.context.transcript.end - 1)
         return message
@@ -315,26 +326,30 @@ class ChatSession:
     def stored_ids(self, messages: Iterable[ChatMessage]) -> list[str]:
         """Return the ids that are durable now: of these messages, and of earlier ones not reported yet."""
         archiver = self.context.archiver
+        unreported = [id_ for id_, line in self._log.items() if not line.is_reported]
         known = [message.id for message in messages if message.id in self._log or message.id in archiver.delivered]
-        stored = [id_ for id_ in dict.fromkeys([*self._unreported, *known]) if id_ not in archiver.chat]
-        for id_ in stored:
-            self._unreported.pop(id_, None)
+        stored = [id_ for id_ in dict.fromkeys([*unreported, *known]) if id_ not in archiver.chat]
+        for id_ in self._log.keys() & set(stored):
+            self._log[id_].is_reported = True
         return stored
 
     # --- the log
 
-    def _add(self, messages: Sequence[ChatMessage]) -> None:
-        self._unreported.update(dict.fromkeys(message.id for message in messages if message.id not in self._log))
-        self._keep(messages)
+    def _messages(self) -> list[ChatMessage]:
+        return [line.message for line in self._log.values()]
 
-    def _keep(self, messages: Sequence[ChatMessage]) -> None:
-        known = {**{message.id: message for message in messages}, **self._log}
-        self._log = {message.id: message for message in sorted(known.values(), key=_place)[-_LOG_MESSAGES:]}
-        self._durable &= self._log.keys()
+    def _keep(self, messages: Sequence[ChatMessage], *, are_durable: bool = False, are_reported: bool = True) -> None:
+        """Add messages to the log, and drop its oldest ones; a known message stays as it is."""
+        for message in messages:
+            line = self._log.setdefault(message.id, _Line(message, is_reported=are_reported))
+            line.is_durable = line.is_durable or are_durable
+        lines = sorted(self._log.values(), key=lambda line: _place(line.message))
+        unreported = [line for line in lines[:-_LOG_MESSAGES] if not line.is_reported]
+        self._log = {line.message.id: line for line in [*unreported, *lines[-_LOG_MESSAGES:]]}
 
     def _in_order(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return messages with times behind those of the log, whatever the clocks say."""
-        last = max((message.timestamp for message in self._log.values()), default=None)
+        last = max((message.timestamp for message in self._messages()), default=None)
         ordered: list[ChatMessage] = []
         for message in messages:
             if message.id not in self._log:
