@@ -1,4 +1,4 @@
-"""What each rule of compaction earns: recorded runs with one reader, name feature or excerpt rule off at a time.
+"""What each rule of compaction earns: recorded runs with one analyzer, name feature or excerpt rule off at a time.
 
     python -m benchmarks.ablation --traces DIR [--sets a,b] [--limit N] [--only TEXT] [--json FILE]
 
@@ -73,10 +73,10 @@ def _variants() -> Iterator[Variant]:
     from memory_context.compaction.excerpt import excerpt
 
     yield Variant(BASELINE)
-    yield Variant("all readers", (("registry.BUILT_IN", ()),))
-    for reader in analyzers.BUILT_IN:
-        others = tuple(one for one in analyzers.BUILT_IN if one is not reader)
-        yield Variant(f"reader: {reader.__name__.removeprefix('read_')}", (("registry.BUILT_IN", others),))
+    yield Variant("all analyzers", (("registry.BUILT_IN", ()),))
+    for analyzer in analyzers.BUILT_IN:
+        others = tuple(one for one in analyzers.BUILT_IN if one is not analyzer)
+        yield Variant(f"analyzer: {analyzer.__name__.removeprefix('analyze_')}", (("registry.BUILT_IN", others),))
     plain = (("registry.unwrapped", Unwrapped), ("compose.unwrapped", Unwrapped))
     yield Variant("MCP wrappers taken off", plain)
     for name, weight in (
@@ -87,7 +87,7 @@ def _variants() -> Iterator[Variant]:
         ("shares words with the task", "_SHARE_IN_TASK"),
         ("shares parts with the task", "_PARTS_IN_TASK"),
         ("short", "_COST"),
-        ("named by the reader", "_KNOWN"),
+        ("named by the analyzer", "_KNOWN"),
     ):
         yield Variant(f"name: {name}", ((f"names.{weight}", 0.0),))
     yield Variant("name: shape", (("names._SHAPES", {}),))

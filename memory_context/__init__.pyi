@@ -1,7 +1,7 @@
 from .archive import Archiver, ResumeReport
 from .archive.report import ResumeOutcome
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
-from .compaction import Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Reader, Reading, Result
+from .compaction import Analysis, Analyzer, Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Result
 from .context import (
     LightModelChoice,
     MemoryContext,
@@ -95,6 +95,8 @@ __all__ = [
     "Address",
     "AdvisoryClaims",
     "AgentMemory",
+    "Analysis",
+    "Analyzer",
     "AnyTool",
     "ArchivePolicy",
     "Archiver",
@@ -170,8 +172,6 @@ __all__ = [
     "QueryProfile",
     "Reach",
     "ReadScope",
-    "Reader",
-    "Reading",
     "RecallPolicy",
     "Result",
     "ResumeOutcome",

@@ -50,7 +50,7 @@ def test_ablation_switches_one_rule_off_and_on_again():
             described[variant.name] = Compactors().compact(result, Hint()).description
         assert Compactors().compact(result, Hint()).description == described[BASELINE]
     others = {name for name, text in described.items() if text != described[BASELINE]}
-    assert others == {"all readers", "reader: json"}
+    assert others == {"all analyzers", "analyzer: json"}
 
 
 async def test_a_held_loop_is_noticed():

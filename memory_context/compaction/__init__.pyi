@@ -1,8 +1,6 @@
-from .analysis import Reader, Reading
 from .analyzers.wrapper import unwrapped
-from .compactor import Compacted, Compactor, Hint, Result
-from .compose import composed, read_anything
-from .documents import is_document
+from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
+from .compose import analyze_anything, composed
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
 from .registry import CompactFunction, Compactors
 from .summary_prompt import (
@@ -22,6 +20,8 @@ __all__ = [
     "INSTRUCTIONS",
     "PROMPT",
     "SUMMARY_SHARE",
+    "Analysis",
+    "Analyzer",
     "CompactFunction",
     "Compacted",
     "Compactor",
@@ -29,17 +29,14 @@ __all__ = [
     "Hint",
     "Label",
     "Passage",
-    "Reader",
-    "Reading",
     "Result",
+    "analyze_anything",
     "check_summary_prompt",
     "composed",
     "cut_at_sentence",
     "excerpt",
     "first_sentence",
-    "is_document",
     "mended",
-    "read_anything",
     "render_passages",
     "summary_prompt",
     "unwrapped",

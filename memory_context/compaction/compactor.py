@@ -1,9 +1,6 @@
-"""What a compactor is given and what it gives back: the contract that built-in and registered compactors keep.
+"""The contract of compactors: values that go in and come out. Pure, deterministic, without any framework."""
 
-A compactor is pure and deterministic and knows no framework: a result and a hint go in, what survives comes out.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +10,8 @@ from .excerpt import Label, Passage
 __all__ = [
     "DEFAULT_EXCERPT_LIMIT_TOKENS",
     "DEFAULT_FACTS_LIMIT_TOKENS",
+    "Analysis",
+    "Analyzer",
     "Compacted",
     "Compactor",
     "Hint",
@@ -95,3 +94,25 @@ class Compactor(Protocol):
     def compact(self, result: Result, hint: Hint) -> Compacted:
         """Return what survives of a result."""
         ...
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysis of a content; a common rule chooses what fits of it.
+
+    Attributes:
+        description: What the content is, in a few words with its size, such as `pytest log, 812 lines`.
+        has_failed: Whether the content itself says that the call failed; None if it does not say.
+        facts: Lines worth keeping whatever the agent does, the most important first; each at most 200 characters.
+        names: Identifiers that are likely to be asked for, verbatim, the most important first. Others are found by
+            their form and come after them.
+    """
+
+    description: str
+    has_failed: bool | None = None
+    facts: Sequence[str] = ()
+    names: Sequence[str] = ()
+
+
+Analyzer = Callable[[Result], Analysis | None]
+"""Analyses a result; None if this is not its sort of content. Must not raise on any content."""

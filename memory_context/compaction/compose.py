@@ -1,7 +1,7 @@
-"""What survives of a content, chosen from what its reader saw: one rule for every sort of content.
+"""The text that survives of a content: one rule for every sort of content.
 
-Facts are the reader's lines, in a quarter of the room at most, and then names, best first. The excerpt is a head, a
-tail, and between them what the reader and the agent's own words point at.
+Facts are the analyzer's lines, in a quarter of the room at most, then names, best first. The excerpt is a head, a tail,
+and between them the lines that the analyzer and the agent's own words point at.
 """
 
 import json
@@ -16,20 +16,19 @@ from typing import Any, cast
 from ..references import one_line
 from ..text import Passage, definitions_in
 from ..tokens import TokenCounter, cut_to_tokens
-from .analysis import Reading
 from .analyzers.wrapper import Unwrapped, unwrapped
-from .compactor import Compacted, Hint, Result
+from .compactor import Analysis, Compacted, Hint, Result
 from .excerpt import ELISION_TOKENS, Label, excerpt
 from .names import is_name, ranked_names, reads_as_order, stands_whole
 from .outliers import telling_lines
 
-__all__ = ["composed", "read_anything"]
+__all__ = ["analyze_anything", "composed"]
 
 FACTS_SHARE = 0.2
 """Of a result's own tokens: a short one keeps fewer facts."""
 LEAST_FACTS_TOKENS = 60
 LINES_SHARE = 0.25
-"""Of the room, for the lines of a reader."""
+"""Of the room, for the lines of a analyzer."""
 TELLING_SHARE, LEAST_TELLING_TOKENS, TELLING_LINES = 0.3, 48, 2
 """Of the room, for lines that report the only error or the last status; so many at most."""
 
@@ -56,49 +55,47 @@ _TRIES = 4
 """To choose passages in a text inside that take the room of the excerpt, escaped as they are."""
 
 
-def read_anything(result: Result) -> Reading:
-    """Return what can be said of any content: its size, and its first line if that says something."""
+def analyze_anything(result: Result) -> Analysis:
+    """Return the size of any content, and its first line if that is telling."""
     lines = result.content.count("\n") + (not result.content.endswith("\n"))
     size = f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters"
     first = one_line(
         result.content[:_FIRST_LOOKED_AT].strip().partition("\n")[0].strip("#*=-|<> \r"), _FIRST_LINE_LIMIT
     )
     is_telling = len(first.split()) >= _FIRST_LINE_WORDS and first[:1] not in "{[(" and not reads_as_order(first)
-    return Reading(f"{size}: {first}" if is_telling else size)
+    return Analysis(f"{size}: {first}" if is_telling else size)
 
 
-def composed(result: Result, reading: Reading, hint: Hint, inner: Unwrapped | None = None) -> Compacted:
-    """Return what survives of a result, within the limits of the hint.
+def composed(result: Result, analysis: Analysis, hint: Hint, inner: Unwrapped | None = None) -> Compacted:
+    """Return the text that survives of a result, within the limits of the hint.
 
     Args:
         result: The result.
-        reading: What was read in the text inside its wrappers.
+        analysis: The analysis of the text inside its wrappers.
         hint: The limits, and what is known of the agent's work.
-        inner: That text, if somebody has it already.
+        inner: That text, if the caller has unwrapped it already.
     """
     inner = inner or unwrapped(result.content)
-    outcome = "failed" if _has_failed(result, reading, inner) else "succeeded"
-    telling = telling_lines(inner.text, is_known=bool(reading.facts))
+    outcome = "failed" if _has_failed(result, analysis, inner) else "succeeded"
+    telling = telling_lines(inner.text, is_known=bool(analysis.facts))
     passages = _excerpt(result, telling, hint, inner)
     shown = "\n".join(result.content[one.start : one.end] for one in passages or ())
     return Compacted(
         status=f"{one_line(result.source, 60)} {outcome}.",
-        description=_description(result, reading, inner),
-        facts=_facts(result, reading, hint, shown, inner, telling),
+        description=_description(result, analysis, inner),
+        facts=_facts(result, analysis, hint, shown, inner, telling),
         excerpt=passages,
         labels=_labels(inner) if passages else (),
     )
 
 
 def _labels(inner: Unwrapped) -> list[Label]:
-    """Return what is defined where, to name what an excerpt leaves out."""
     definitions = list(islice(definitions_in(inner.text), _LABELS))
     placed = inner.outside([Passage(one.start, one.end) for one in definitions])
     return [(passage, one.signature) for passage, one in zip(placed, definitions, strict=True)]
 
 
 def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Unwrapped) -> list[Passage] | None:
-    """Return the passages to show, chosen in the text inside and found again in the content."""
     content, limit = result.content, hint.excerpt_limit_tokens
     if limit <= 0 or not hint.counter.is_over(content, limit):
         return None
@@ -118,9 +115,9 @@ def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Un
 
 
 def _facts(
-    result: Result, reading: Reading, hint: Hint, shown: str, inner: Unwrapped, telling: Sequence[Passage]
+    result: Result, analysis: Analysis, hint: Hint, shown: str, inner: Unwrapped, telling: Sequence[Passage]
 ) -> str:
-    """Return lines and names, but for what the view says elsewhere or an excerpt beside them shows."""
+    """Return lines and names, without those that the view or the excerpt shows already."""
     if hint.facts_limit_tokens <= 0:
         return ""
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
@@ -130,13 +127,13 @@ def _facts(
     lines = _lines_within([line for line in told if line not in shown], room, hint.counter)
     left = int(limit * LINES_SHARE) - hint.counter.count("\n".join(lines))
     if left >= _LEAST_LINE_TOKENS or not lines:
-        read = [one_line(line, _LINE_LIMIT) for line in reading.facts]
+        read = [one_line(line, _LINE_LIMIT) for line in analysis.facts]
         read = [line for line in read if not any(one in line or line in one for one in lines)]
         lines += _lines_within(read, left, hint.counter, is_first=not lines)
     text = "\n".join(lines)
     limit -= hint.counter.count(text)
     answer = (hint.answer or hint.said)[:_RANKED_WORDS]
-    ranked = ranked_names(inner.text, task=hint.task[:_RANKED_WORDS], answer=answer, known=reading.names)
+    ranked = ranked_names(inner.text, task=hint.task[:_RANKED_WORDS], answer=answer, known=analysis.names)
     known = ("\n".join([text, hint.answer, shown]), hint.known)
     # what a wrapper escapes cannot be searched for, and neither a piece of a name nor a sentence is one
     verbatim = (name for name in ranked if name in result.content and is_name(name) and stands_whole(name, inner.text))
@@ -165,12 +162,9 @@ def _lines_within(
 
 
 def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
-    """Return the first names that fit, without those that stand elsewhere or in another one.
-
-    Of names that differ in their digits only, a few stand for all: the rest of a row is one search away.
-    """
+    """Return the first names that fit; of a row that differs in digits only, a few stand for all."""
     room = limit_tokens - _NAMES_HEAD_TOKENS
-    kept: list[str] = []
+    kept: dict[str, int] = {}
     alike: Counter[str] = Counter()
     passed_over = 0
     for name in names:
@@ -180,25 +174,28 @@ def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int,
         if alike[row] >= _NAMES_OF_A_ROW or any(name in text for text in (*kept, *known)):
             continue
         tokens = counter.count(f", {name}")
-        if tokens > room:
+        parts = [one for one in kept if one in name]
+        freed = sum(kept[one] for one in parts)
+        if tokens > room + freed:
             passed_over += 1
             continue
-        room -= tokens
-        kept.append(name)
+        for one in parts:
+            del kept[one]
+        room += freed - tokens
+        kept[name] = tokens
         alike[row] += row != name
-    return kept
+    return list(kept)
 
 
-def _has_failed(result: Result, reading: Reading, inner: Unwrapped) -> bool:
-    """Whether the framework, a wrapper, the reader or the result itself says that it failed.
+def _has_failed(result: Result, analysis: Analysis, inner: Unwrapped) -> bool:
+    """Return whether the framework, a wrapper, the analyzer or the result itself reports a failure.
 
-    Shells report an exit status in their first or last lines, MCP wrappers at the very end; anywhere else such words
-    are content.
+    Shells report an exit status in their first or last lines, MCP wrappers at the very end.
     """
     if result.is_error or inner.has_failed:
         return True
-    if reading.has_failed is not None or inner.has_failed is not None:
-        return bool(reading.has_failed)
+    if analysis.has_failed is not None or inner.has_failed is not None:
+        return bool(analysis.has_failed)
     content = inner.text.rstrip()
     if _WRAPPED_ERROR.search(content[-_STATUS_LINE_LIMIT:]):
         return True
@@ -208,12 +205,11 @@ def _has_failed(result: Result, reading: Reading, inner: Unwrapped) -> bool:
     return any(int(match[1]) != 0 for line in lines for match in _EXIT_STATUS.finditer(line))
 
 
-def _description(result: Result, reading: Reading, inner: Unwrapped) -> str:
-    """Return what was asked for and what came, without saying the same twice."""
+def _description(result: Result, analysis: Analysis, inner: Unwrapped) -> str:
     values = _shown_arguments(result.arguments)
-    what = reading.description  # such as a page with its title, which the page chose
+    what = analysis.description  # such as a page with its title, which the page chose
     if reads_as_order(what):
-        what = read_anything(replace(result, content=inner.text)).description
+        what = analyze_anything(replace(result, content=inner.text)).description
     for value in values.values():
         if len(value) >= _TELLING_CHARACTERS:
             what = what.replace(value, "")
@@ -224,7 +220,7 @@ def _description(result: Result, reading: Reading, inner: Unwrapped) -> str:
 
 
 def _shown_arguments(arguments: str) -> dict[str, str]:
-    """Return a call's arguments by name, each short; under "" what is no JSON object."""
+    """Return the arguments of a call by name, each short; under "" if they are not a JSON object."""
     if len(arguments) <= _PARSED_ARGUMENTS:
         try:
             parsed: Any = json.loads(arguments or "{}")

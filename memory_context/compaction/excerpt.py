@@ -1,9 +1,7 @@
-"""The passages of a long text that are shown when it cannot be shown whole, with what lies between them said exactly.
+"""Excerpts: the passages of a long text that are shown, with every gap between them named.
 
-Most of what an agent uses at once stands near the head or the tail of an output; what does not is an error, a
-definition, or near the words of its task. So an excerpt is a head, a tail, and between them the lines that matter most
-by these, with a few around them. What is left out is named by its lines (characters, where a line itself is too long)
-and by what is defined there, so that the agent can ask for just that.
+An excerpt is a head, a tail, and between them the lines that matter most: errors, landmarks, lines near the agent's
+words. Gaps are named by lines (by characters within long lines) and by the definitions in them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +87,6 @@ def _ends_and_errors(
 
 
 def _ends(content: str, budget: int, counter: TokenCounter, density: float) -> tuple[Passage, Passage]:
-    """Return the head and the tail of a content that fit a budget, cut at lines where that leaves enough."""
     window, head_budget = budget * CHARACTERS_PER_TOKEN, int(budget * HEAD_SHARE)
     head_text = cut_to_tokens(content[:window], head_budget, counter, "start", density)
     head = Passage(0, _end_of_line(content, len(head_text)))
@@ -99,15 +96,15 @@ def _ends(content: str, budget: int, counter: TokenCounter, density: float) -> t
 
 
 class _Middle:
-    """The lines between head and tail, each with how much it matters.
+    """The lines between head and tail, each with its worth.
 
     Args:
         content: The whole text.
-        start: Where the head ends.
-        end: Where the tail begins.
-        words: What the agent is about.
+        start: End of the head.
+        end: Start of the tail.
+        words: Text of the task and of the agent.
         landmarks: Passages that matter by themselves; the first `errors` of them report errors.
-        errors: How many.
+        errors: The number of these.
     """
 
     def __init__(
@@ -130,10 +127,9 @@ class _Middle:
         self._values = _blurred(values)
 
     def best(self, budget: int, counter: TokenCounter, density: float) -> list[Passage]:
-        """Return the lines that matter most, in order, as many as fit.
+        """Return the best lines, in order, as many as fit.
 
-        They are chosen by an estimate of their tokens and then counted together, which is many times faster than one
-        by one; the last ones chosen give way if it was too low.
+        Their tokens are estimated, then counted together, which is many times faster than one by one.
         """
         chosen: dict[int, float] = {}
         room = float(budget)
@@ -161,7 +157,7 @@ class _Middle:
     def _windows(
         self, start: int, end: int, wanted: frozenset[str], landmarks: Sequence[Passage]
     ) -> list[tuple[int, int]]:
-        """Return which stretches are looked at: all of it, or what lies around landmarks and words."""
+        """Return the stretches that are analysed: all, or the surroundings of landmarks and words."""
         if end - start <= _WEIGHED_CHARACTERS:
             return [(start, end)]
         places = [landmark.start for landmark in landmarks if start <= landmark.start < end][:60]
@@ -187,7 +183,7 @@ class _Middle:
 
 
 def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield where the lines in some stretches of a content stand; long ones in pieces, cut at a space if possible."""
+    """Yield the offsets of the lines of some stretches; long ones in pieces, cut at a space if possible."""
     for start, end in windows:
         while start < end:
             stop = content.find("\n", start, end) + 1 or end
@@ -201,7 +197,7 @@ def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[i
 
 
 def _blurred(values: Sequence[float]) -> list[float]:
-    """Let each line lend part of its worth to those around it, so that what is chosen hangs together."""
+    """Let each line lend part of its worth to its neighbours, so that the choice hangs together."""
     blurred = [0.0] * len(values)
     for number, value in enumerate(values):
         if value:
@@ -220,9 +216,9 @@ def render_passages(
 
     Args:
         content: The whole text.
-        passages: What to show, in order.
-        elision: Makes the line for a gap from its name, such as `lines 81-419`, and whether it is the first one.
-        labels: What stretches of the text are; those that begin in a gap are named in it.
+        passages: The passages, in order.
+        elision: Makes the line for a gap from its name, such as `lines 81-419`, and whether it is the first gap.
+        labels: Descriptions of stretches; a gap is named by those that begin in it.
     """
     pieces: list[str] = []
     position, is_first = 0, True
@@ -244,7 +240,7 @@ def _labels_in(gap: Passage, labels: Sequence[Label]) -> str:
 
 
 def _gap_name(content: str, gap: Passage) -> str:
-    """Name a gap by its whole lines if it is made of such, else by its characters; both count from 1."""
+    """Name a gap by its whole lines if it has only such, else by its characters; both count from 1."""
     start, end = gap.start, gap.end
     starts_line = start == 0 or content[start - 1] == "\n" or content[start] == "\n"
     ends_line = end == len(content) or content[end - 1] == "\n" or content[end] == "\n"

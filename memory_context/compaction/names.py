@@ -1,11 +1,7 @@
 """The names in a content that a later call may need: paths, ids, URLs, symbols, codes, numbers, best first.
 
-An agent that has read a result comes back to it mostly by a name that stood there. So names are what a placeholder
-keeps, ranked by how likely they are to be asked for again. The weights are those of a logistic regression, rounded, of
-which names of large outputs a later call used (docs/measurements.md says on what, and how well it does elsewhere).
-
-Linear in what is analysed, and only so many characters of a content are: its ends, and what lies around the agent's
-own words in between.
+The weights are those of a logistic regression, rounded, of which names of large outputs a later call used
+(docs/measurements.md). Only the ends of a large content and the surroundings of the agent's words are analysed.
 """
 
 import math
@@ -110,7 +106,7 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
 
 
 def reads_as_order(text: str) -> bool:
-    """Whether a text tells its reader to drop its instructions: no tool's result has a reason to."""
+    """Whether a text tells its analyzer to drop its instructions: no tool's result has a reason to."""
     return _ORDER.search(text) is not None
 
 
@@ -129,10 +125,7 @@ def is_name(text: str) -> bool:
 
 
 def stands_whole(name: str, text: str) -> bool:
-    """Whether a name stands somewhere in a text without another letter, digit or underscore beside it.
-
-    Scripts without spaces have no such places: there a name stands whole wherever it stands.
-    """
+    """Whether a name stands in a text without a letter or digit beside it, but for scripts without spaces."""
     place = text.find(name)
     while place >= 0:
         end = place + len(name)
@@ -149,11 +142,11 @@ def _goes_on(pair: str) -> bool:
 
 
 def analysed_text(content: str, words: str = "") -> str:
-    """Return what of a content is looked at, escapes undone: all of it, or its ends and parts of its middle.
+    """Return the part of a content that is analysed, escapes undone.
 
     Args:
         content: Any text.
-        words: What is around these words comes in, of what lies between the ends of a large content.
+        words: Their surroundings are analysed, too, between the ends of a large content.
     """
     text = _window(content, words)
     if "\\" in text:
@@ -195,7 +188,6 @@ def _window(content: str, words: str) -> str:
 
 
 def _without_cut_names(content: str, start: int, end: int) -> str:
-    """Return a stretch of a content without the pieces of names that its ends cut."""
     if start > 0:
         following = _BREAK.search(content, start - 1, end)
         start = following.end() if following else end
@@ -206,7 +198,7 @@ def _without_cut_names(content: str, start: int, end: int) -> str:
 
 
 def _cut(line: str) -> Iterator[str]:
-    """Yield a long line in pieces, cut where no name goes on."""
+    """Yield a long line in pieces, cut between names."""
     start = 0
     while len(line) - start > _LONGEST_LINE:
         limit = start + _LONGEST_LINE
@@ -219,10 +211,10 @@ def _cut(line: str) -> Iterator[str]:
 
 
 def _fields(text: str) -> Counter[str]:
-    """Return how often each name of a field stands in front of its value, as in JSON.
+    """Return how often each name is a field, as in JSON.
 
-    One that could be an id (it has a digit or a hyphen) is a field's if it repeats. One with a small number is a
-    field's, too, if it holds no object and most keys are plain words.
+    A name with a digit or hyphen, which could be an id, is a field if it repeats; one with a small number, too, if it
+    holds no object and most keys are plain words.
     """
     fields: Counter[str] = Counter()
     holding: set[str] = set()
@@ -312,7 +304,6 @@ def _share(some: frozenset[str], of: frozenset[str]) -> float:
 
 
 def _names_in(run: str) -> Iterable[str]:
-    """Return the names in a run of characters without spaces and brackets."""
     text = _whole(run)
     if not _LEAST_LENGTH <= len(text) <= _MOST_LENGTH or _MASK in text or "[" in text:
         return ()
@@ -336,7 +327,7 @@ def _whole(run: str) -> str:
 
 
 def _shape(text: str) -> str | None:
-    """Return what sort of name it is; None for an ordinary word."""
+    """Return the sort of a name; None for an ordinary word."""
     if text.startswith(("http://", "https://")):
         return "url"
     if not any(map(str.isalnum, text)) or (text.isalpha() and (text.islower() or text.istitle())):

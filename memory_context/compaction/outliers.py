@@ -1,8 +1,7 @@
-"""The lines that a log is read for: its only error, its last status, what is unlike all other lines.
+"""Outliers of a log: its only error, its last status, lines unlike all others.
 
-Lines of machine output repeat each other but for times, ids and amounts. One that has words which hardly any other
-line has, or another value where all others have the same, is what the log is read for. Which words mean an error need
-not be known for that, so it holds in any language; error words only decide which of several comes first.
+Lines of machine output repeat each other but for times, ids and amounts. A line with a word or value that hardly any
+other line has is an outlier in any language; error words only rank them.
 """
 
 import re
@@ -42,11 +41,11 @@ _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
 def telling_lines(content: str, is_known: bool) -> list[Passage]:
     """Return the lines that report an error or a status, the only error first, then the last line; often none.
 
-    Of a long line, the part around what makes it odd. JSON and markup have such lines in texts only.
+    Of a long line, the part around the outlier. Of JSON and markup only texts in fields are analysed.
 
     Args:
         content: Any text.
-        is_known: Whether a reader told what it found: then lines of what does not repeat itself are the reader's.
+        is_known: Whether a analyzer has facts: then only repetitive content is analysed.
     """
     if _DATA.match(content):
         if content.count("\\n") < _LEAST_LINES:
@@ -77,7 +76,7 @@ def _reports(text: str) -> bool:
 
 
 def _lines(content: str) -> list[tuple[int, str]]:
-    """Return the lines that are not blank with where they start, of a large content those near its ends."""
+    """Return the lines that are not blank with their offsets, of a large content those near its ends."""
     body = frame_of(content).body  # what a shell says below its output is told as the status
     windows = [body]
     if body.end - body.start > 2 * _LOOKED_AT:

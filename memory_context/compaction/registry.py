@@ -1,7 +1,7 @@
-"""Which compactor takes a result: one registered for its tool, else one for its sort of content, else the generic one.
+"""The choice of a compactor: one registered for the tool, else one for the sort of content, else the generic one.
 
-A compactor of somebody else's never stands in the agent's way: one that raises, or gives back more than it may, is
-passed over, which is logged; one that takes too long is not asked again.
+A registered compactor that raises or exceeds its limits is skipped and logged; one that takes too long is not asked
+again.
 """
 
 import logging
@@ -14,11 +14,10 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast, overload
 
 from ..credentials import masked_in_place, without_padding
-from .analysis import Reader, Reading
 from .analyzers import BUILT_IN
 from .analyzers.wrapper import unwrapped
-from .compactor import Compacted, Compactor, Hint, Result
-from .compose import composed, read_anything
+from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
+from .compose import analyze_anything, composed
 from .excerpt import FIRST_ELISION_TOKENS
 
 __all__ = ["CompactFunction", "Compactors"]
@@ -44,10 +43,10 @@ class _Registered:
 class Compactors:
     """The compactors of a context; itself one.
 
-    What is registered last is asked first; then come the built-in readers, in their order.
+    The compactor registered last is asked first; the built-in analyzers come last, in their order.
 
     Args:
-        readers: The built-in readers; None for all.
+        analyzers: The built-in analyzers; None for all.
 
     Example:
         compactors = Compactors()
@@ -56,8 +55,8 @@ class Compactors:
         def compact_query(result: Result, hint: Hint) -> Compacted: ...
     """
 
-    def __init__(self, readers: Sequence[Reader] | None = None) -> None:
-        self._readers = tuple(BUILT_IN if readers is None else readers)
+    def __init__(self, analyzers: Sequence[Analyzer] | None = None) -> None:
+        self._analyzers = tuple(BUILT_IN if analyzers is None else analyzers)
         self._registered: list[_Registered] = []
         self._complained: set[str] = set()
 
@@ -97,14 +96,14 @@ class Compactors:
 
     @property
     def may_wait(self) -> bool:
-        """Whether `compact` may wait for code that is not ours: call it off the event loop then."""
+        """Whether `compact` may wait for code of users: call it off the event loop then."""
         return bool(self._registered)
 
     def compact(self, result: Result, hint: Hint) -> Compacted:
-        """Return what survives of a result, within the limits of the hint; never raises.
+        """Return the text that survives of a result, within the limits of the hint; never raises.
 
-        Every compactor reads the content with its credentials masked, each by as many characters as it has, so that
-        the passages of an excerpt stand where they stand in the content itself.
+        Compactors read the content with credentials masked by as many characters, so that offsets of passages stay
+        valid.
         """
         if hint.masks_credentials:
             result = replace(
@@ -120,7 +119,7 @@ class Compactors:
                 return compacted
         try:
             inner = unwrapped(result.content)
-            return composed(result, self._read(replace(result, content=inner.text)), hint, inner)
+            return composed(result, self._analyze(replace(result, content=inner.text)), hint, inner)
         except Exception as error:
             self._complain("the built-in compactor", error)
             outcome = "failed" if result.is_error else "succeeded"
@@ -146,29 +145,29 @@ class Compactors:
         return None
 
     def _whole(self, compacted: Compacted, result: Result, hint: Hint) -> Compacted:
-        """Let the generic rule choose the passages if the compactor left them to it; drop what is not wanted."""
+        """Let the generic rule choose the passages if the compactor left that to it."""
         if hint.facts_limit_tokens <= 0:
             compacted = replace(compacted, facts="")
         if hint.excerpt_limit_tokens <= 0:
             return replace(compacted, excerpt=None)
         if compacted.excerpt is not None:
             return compacted
-        generic = composed(result, read_anything(result), replace(hint, facts_limit_tokens=0))
+        generic = composed(result, analyze_anything(result), replace(hint, facts_limit_tokens=0))
         return replace(compacted, excerpt=generic.excerpt)
 
-    def _read(self, result: Result) -> Reading:
-        for read in self._readers:
+    def _analyze(self, result: Result) -> Analysis:
+        for analyze in self._analyzers:
             try:
-                reading = read(result)
+                analysis = analyze(result)
             except Exception as error:
-                self._complain(getattr(read, "__name__", repr(read)), error)
+                self._complain(getattr(analyze, "__name__", repr(analyze)), error)
                 continue
-            if reading is not None:
-                return reading
-        return read_anything(result)
+            if analysis is not None:
+                return analysis
+        return analyze_anything(result)
 
     def _complain(self, name: str, error: Exception) -> None:
-        """Log once for each compactor what is wrong with it."""
+        """Log once for each compactor."""
         if name not in self._complained:
             self._complained.add(name)
             _logger.warning("compactor %s is passed over: %s: %s", name, type(error).__name__, error)
@@ -189,7 +188,7 @@ class _TooSlowError(Exception):
 
 
 def _within(seconds: float, function: Callable[[], _Answer]) -> _Answer:
-    """Return what a function returns; one that takes too long keeps its thread, and not the one that asked.
+    """Return the value of a function, which runs in a thread of its own.
 
     Raises:
         _TooSlowError: It did not return in time.
@@ -217,7 +216,7 @@ def _takes_tool(pattern: str) -> Callable[[Result], bool]:
 
 
 def _problem_with(compacted: Any, result: Result, hint: Hint) -> str | None:
-    """Return what is wrong with a compactor's answer, or None."""
+    """Return the defect of the answer of a compactor, or None."""
     if not isinstance(compacted, Compacted):
         return f"it returned {type(compacted).__name__}, not Compacted"
     texts = (compacted.status, compacted.description, compacted.facts)

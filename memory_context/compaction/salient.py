@@ -1,8 +1,7 @@
-"""What a summary must not lose: the errors, outcomes, names and figures of a content, best first.
+"""Facts that a summary must not lose: errors, outcomes, names and figures of a content, best first.
 
-A model's summary is checked against these, not trusted. What counts is a matter of form and place (a line that reports
-an error, a number beside `failed` or `total`, a path, a figure with a unit), so the check is deterministic and needs no
-model. It is linear in what is looked at, and of a large content that is its ends and its error lines.
+They are told by form and place (a line that reports an error, a number beside `failed`, a path, a figure with a unit),
+so that a model's summary is checked without a model. Of a large content the ends and the error lines are searched.
 """
 
 import re
@@ -85,13 +84,13 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class SalientFact:
-    """One thing a summary must say.
+    """A fact that a summary must state.
 
     Attributes:
-        kind: What sort of thing it is.
-        needle: What has to be in the summary: a name or number whole, of an error all its words.
-        text: How it is told where it is missing.
-        word: Of an outcome: how the word begins that has to stand near the number.
+        kind: The sort of fact.
+        needle: The text that the summary must have: a name or number whole, all words of an error.
+        text: The line that is appended where it is missing.
+        word: Of an outcome: the beginning of the word near its number.
     """
 
     kind: FactKind
@@ -101,14 +100,14 @@ class SalientFact:
 
 
 class Statement:
-    """A text that is asked what it says."""
+    """A text that can be asked for facts."""
 
     def __init__(self, text: str) -> None:
         self._text = _normal(text)
         self._words = frozenset(_WORD.findall(self._text))
 
     def says(self, fact: SalientFact) -> bool:
-        """Whether the fact is in the text: verbatim but for case, spaces and digit grouping; an error in any order."""
+        """Whether it states a fact, whatever case, spaces and digit grouping; the words of an error in any order."""
         needle = _normal(fact.needle)
         if fact.kind == "error":
             return self._words.issuperset(_WORD.findall(needle))
@@ -120,12 +119,11 @@ class Statement:
 
 
 def salient_facts(content: str, spoken_of: str = "") -> list[SalientFact]:
-    """Return what a summary of a content must not lose, the most important first.
+    """Return the facts that a summary of a content must not lose, the most important first.
 
     Args:
         content: Any text.
-        spoken_of: What the agent is about (its task, what it said): what shares words with it comes first, and names in
-            it that the content has are facts themselves.
+        spoken_of: The agent's task and words: facts that share words with them come first; names in them are facts.
     """
     text = content
     if len(text) > 2 * _SEARCHED_CHARACTERS:
@@ -227,7 +225,6 @@ def _urls(text: str) -> Iterator[SalientFact]:
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """Return a stretch with the words around it in its line."""
     first = max(text.rfind("\n", 0, start) + 1, start - _CONTEXT_CHARACTERS)
     last = text.find("\n", end, end + _CONTEXT_CHARACTERS)
     last = last if last >= 0 else min(end + _CONTEXT_CHARACTERS, len(text))
@@ -248,7 +245,7 @@ def _normal(text: str) -> str:
 
 
 def _places(text: str, needle: str) -> Iterator[int]:
-    """Yield where a name or number stands whole in a text: `3` not in `13`, `1.5` not in `1.52`."""
+    """Yield the offsets of a whole name or number: `3` not in `13`, `1.5` not in `1.52`."""
     place = text.find(needle)
     while place >= 0 and needle:
         end = place + len(needle)
@@ -265,7 +262,7 @@ def _places(text: str, needle: str) -> Iterator[int]:
 
 
 def _stem(word: str) -> str:
-    """Return what `failed`, `failures` and `failing` have in common."""
+    """Return the common beginning of `failed`, `failures` and `failing`."""
     return word.casefold().rstrip("s")[:4]
 
 

@@ -1,8 +1,7 @@
-"""Summaries by a model: what it is asked, and what of its answer is kept.
+"""Summaries by a model: the prompt, and the check of the answer. Pure.
 
-Pure. Two promises. Text in a result cannot steer the summary: everything that comes from the conversation stands
-between marks that carry a hash of it, so that nothing inside can end them, and an answer that does not speak of its
-source is refused. And a summary loses no error, outcome, name or figure that matters: what it left out is appended.
+Text of the conversation cannot steer a summary: it stands between marks that carry its hash, and an answer that shares
+no words with its source is refused. Errors, outcomes, names and figures that an answer lost are appended.
 """
 
 import hashlib
@@ -99,15 +98,14 @@ def summary_prompt(
     *,
     content_limit_tokens: int = DEFAULT_CONTENT_TOKENS,
 ) -> str:
-    """Return what a model is asked about a result; `INSTRUCTIONS` goes before it as the system message.
+    """Return the prompt for the summary of a result; `INSTRUCTIONS` goes before it as the system message.
 
-    Task, words and content stand between marks whatever the prompt looks like, so a prompt of somebody's own need not
-    care for that.
+    Task, words and content stand between marks in any prompt.
 
     Args:
-        result: What is to be summarised; of a content over the limit, its excerpt by task and words is given.
-        hint: What the agent is about; its counter counts.
-        limit_tokens: What the model is told the summary may take.
+        result: The result; of a content over the limit, an excerpt is sent.
+        hint: The agent's task and words, and the counter.
+        limit_tokens: The limit of the summary, as the model is told.
         prompt: Text with the fields {task}, {said}, {source}, {content}, {limit_tokens} and {mark}; None for `PROMPT`.
             Other braces are text.
         content_limit_tokens: The most tokens of the content that are sent.
@@ -135,19 +133,19 @@ def summary_prompt(
 def mended(
     summary: str, source_text: str, limit_tokens: int, counter: TokenCounter, *, spoken_of: str = ""
 ) -> str | None:
-    """Return a summary that has lost nothing of what matters, or None for an answer that is no summary of the source.
+    """Return a summary with the salient facts it lost appended, or None if it is not a summary of the source.
 
-    What is missing of the salient facts (see `salient_facts`) is appended, most important first, as far as there is
-    room: at least what the summary leaves of the limit, and at least two fifths of it, for which a long summary is cut
-    at a sentence.
+    Facts get the room that the summary leaves, and at least two fifths of the limit: a long summary is cut at a
+    sentence.
 
     Args:
-        summary: The model's answer. Refused if it is empty, longer than its source, or hardly has a word in common
-            with it, or speaks as instructions do.
-        source_text: What it is a summary of.
-        limit_tokens: The most that the result takes.
+        summary: The model's answer. Refused if it is empty, longer than its source, shares hardly a word with it, or
+            speaks
+            as instructions do.
+        source_text: The text that was summarised.
+        limit_tokens: The limit of the returned text.
         counter: Counts tokens.
-        spoken_of: What the agent is about; what concerns that is the more important.
+        spoken_of: The agent's task and words; facts near them are more important.
     """
     text = _clean(summary).strip()
     if not _is_summary(text, source_text, spoken_of, counter):
@@ -165,7 +163,7 @@ def mended(
 
 
 def cut_at_sentence(text: str, limit_tokens: int, counter: TokenCounter) -> str:
-    """Return the beginning of a text that fits a limit, to the end of a sentence if that keeps half of it."""
+    """Return the beginning of a text that fits, to the end of a sentence if that keeps half of it."""
     cut = cut_to_tokens(text, limit_tokens, counter)
     if len(cut) == len(text):
         return text
@@ -177,14 +175,13 @@ def cut_at_sentence(text: str, limit_tokens: int, counter: TokenCounter) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a mended summary, as a description."""
+    """Return the first sentence of a summary, as a description."""
     own = text.partition(f"\n{_HEADING}")[0]
     match = _SENTENCE_END.search(own)
     return one_line(own if match is None else own[: match.end()])
 
 
 def _is_summary(text: str, source_text: str, spoken_of: str, counter: TokenCounter) -> bool:
-    """Whether a text can be a summary of a source: shorter, about the same things, and no instructions."""
     if not text or len(text) >= _MOST_LENGTH * len(source_text) or _MARK.search(text) or reads_as_order(text):
         return False
     if counter.is_over(text, counter.count(source_text[: 8 * len(text)])):
@@ -205,7 +202,7 @@ def _missing(text: str, facts: list[SalientFact]) -> list[SalientFact]:
 
 
 def _with_facts(text: str, missing: list[SalientFact], limit_tokens: int, counter: TokenCounter) -> str:
-    """Return a text with facts appended, as many as fit, one a line; what an earlier one says too is not repeated."""
+    """Return a text with as many facts as fit appended, one a line, without repetitions."""
     added = text
     for fact in missing:
         if Statement(added).says(fact):
@@ -226,7 +223,7 @@ def _shown_content(result: Result, hint: Hint, limit_tokens: int) -> str:
 
 
 def _ends(text: str, limit_tokens: int, counter: TokenCounter) -> str:
-    """Return the head and the tail of a text; the work depends on the limit."""
+    """Return the head and the tail of a text; the work depends on the limit only."""
     reach = limit_tokens * 8
     if len(text) <= 2 * reach:
         text = _clean(text).strip()
@@ -238,7 +235,7 @@ def _ends(text: str, limit_tokens: int, counter: TokenCounter) -> str:
 
 
 def _mark_for(text: str) -> str:
-    """Return a mark that is not in a text: a hash of it, and of that should it be there after all."""
+    """Return a mark that is not in a text: a hash of it."""
     data = to_utf8(text)
     digest = hashlib.sha256(data)
     while (mark := f"data-{digest.hexdigest()[:16]}") in text:

@@ -2,9 +2,10 @@
 
 from autogen_core.models import AssistantMessage
 
-from ..compaction import Hint, Result, is_document, unwrapped
+from ..compaction import Hint, Result, unwrapped
 from ..messages import results_of, source_of, texts_of
 from ..policy import ContextPolicy
+from ..text import is_document
 from ..tokens import TokenCounter
 from ..transcript import Entry, Part, RunningSums, Transcript
 

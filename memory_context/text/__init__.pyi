@@ -1,3 +1,4 @@
+from .documents import is_document
 from .json_text import (
     PARSED_CHARACTERS,
     Document,
@@ -51,6 +52,7 @@ __all__ = [
     "escape_pattern",
     "find_document",
     "folded",
+    "is_document",
     "json_objects",
     "line_number",
     "line_relevance",

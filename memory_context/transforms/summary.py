@@ -10,9 +10,9 @@ from ..compaction import (
     Passage,
     Result,
     cut_at_sentence,
-    is_document,
     render_passages,
 )
+from ..text import is_document
 from ..tokens import cut_to_tokens
 from .slicing import LEAST_ROOM_TOKENS, Cut, Slicer, call_text
 

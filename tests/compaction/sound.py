@@ -1,13 +1,12 @@
-"""What every reader owes, whatever the content: checked for all of them in the same way."""
+"""What every analyzer owes, whatever the content: checked for all of them in the same way."""
 
 import json
 
 from hypothesis import strategies as st
 
-from memory_context.compaction.analysis import Reader, Reading
-from memory_context.compaction.compactor import Result
+from memory_context.compaction.compactor import Analysis, Analyzer, Result
 
-__all__ = ["bash", "read_soundly", "spoiled"]
+__all__ = ["analyze_soundly", "bash", "spoiled"]
 
 _JUNK = [
     "\x00",
@@ -30,21 +29,21 @@ def bash(content: str, command: str) -> Result:
     return Result(content, "bash", json.dumps({"command": command}))
 
 
-def read_soundly(reader: Reader, result: Result) -> Reading | None:
-    """Return what a reader sees, twice the same, its lines short and single."""
-    reading = reader(result)
-    assert reading == reader(result)
-    if reading is None:
+def analyze_soundly(analyzer: Analyzer, result: Result) -> Analysis | None:
+    """Return what a analyzer sees, twice the same, its lines short and single."""
+    analysis = analyzer(result)
+    assert analysis == analyzer(result)
+    if analysis is None:
         return None
-    assert 0 < len(reading.description) <= 110
-    assert not set("\r\n]") & set(reading.description)
-    for line in reading.facts:
+    assert 0 < len(analysis.description) <= 110
+    assert not set("\r\n]") & set(analysis.description)
+    for line in analysis.facts:
         assert len(line) <= 200, line
         assert not set("\r\n\x00") & set(line)
-    assert len(reading.facts) <= 12
-    assert len(reading.names) <= 60
-    assert all(isinstance(name, str) and name for name in reading.names)
-    return reading
+    assert len(analysis.facts) <= 12
+    assert len(analysis.names) <= 60
+    assert all(isinstance(name, str) and name for name in analysis.names)
+    return analysis
 
 
 def spoiled(samples: list[str]) -> st.SearchStrategy[str]:

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compacted, Compactors, Hint, Result
-from memory_context.compaction.analysis import Reading
-from memory_context.compaction.compose import LINES_SHARE, composed, read_anything
+from memory_context.compaction.compactor import Analysis
+from memory_context.compaction.compose import LINES_SHARE, analyze_anything, composed
 from memory_context.tokens import default_token_counter
 
 counter = default_token_counter()
-generic = Compactors(readers=[])
+generic = Compactors(analyzers=[])
 any_text = st.text(st.characters(exclude_categories=()))
 pieces = any_text | st.sampled_from(["\n", "Error: no\n", "a_name ", "src/app.py:12 ", "K-17, ", "x" * 300])
 long_text = st.builds(
@@ -53,9 +53,9 @@ def test_a_result_says_whether_it_succeeded(content: str, is_error: bool | None,
 def test_a_reader_knows_better_than_the_words_but_not_than_the_framework():
     """What is read from the content's form counts before what its lines say."""
     said_failed = Result("exit code 1", "shell")
-    assert composed(said_failed, Reading("", has_failed=False), Hint()).status == "shell succeeded."
-    assert composed(Result("fine", "shell"), Reading("", has_failed=True), Hint()).status == "shell failed."
-    assert composed(Result("x", "shell", "", True), Reading("", has_failed=False), Hint()).status == "shell failed."
+    assert composed(said_failed, Analysis("", has_failed=False), Hint()).status == "shell succeeded."
+    assert composed(Result("fine", "shell"), Analysis("", has_failed=True), Hint()).status == "shell failed."
+    assert composed(Result("x", "shell", "", True), Analysis("", has_failed=False), Hint()).status == "shell failed."
 
 
 def test_a_description_says_what_was_asked_and_how_much_came():
@@ -90,15 +90,15 @@ def test_a_name_that_stands_in_a_kept_line_is_not_kept_twice():
     """Nor one that is part of another kept name."""
     content = "src/shop/pricing.py\nsrc/shop/pricing.py shop/pricing.py\norder_aaaa"
     result = Result(content, "list", token_count=900)
-    facts = composed(result, Reading("files", facts=["order_aaaa is due"]), Hint()).facts
+    facts = composed(result, Analysis("files", facts=["order_aaaa is due"]), Hint()).facts
     assert facts == "order_aaaa is due\nNames in it: src/shop/pricing.py"
 
 
 def test_lines_of_a_reader_take_their_share_of_the_room_at_most():
     """The most important first; the rest is for names."""
     content = " ".join(f"{first}_{second}{third}" for first in WORDS for second in WORDS for third in "xyz")
-    lines = [f"line {i} with a dozen words or so that a reader finds worth keeping" for i in range(50)]
-    facts = composed(Result(content, "list", token_count=3000), Reading("", facts=lines), Hint()).facts.splitlines()
+    lines = [f"line {i} with a dozen words or so that a analyzer finds worth keeping" for i in range(50)]
+    facts = composed(Result(content, "list", token_count=3000), Analysis("", facts=lines), Hint()).facts.splitlines()
     assert facts[:-1] == lines[: len(facts) - 1]
     room = int(Hint().facts_limit_tokens * LINES_SHARE)
     assert room - 20 <= counter.count("\n".join(facts[:-1])) <= room
@@ -123,7 +123,7 @@ def test_a_short_result_keeps_fewer_facts():
     content = " ".join(f"{first}_{second}{third}" for first in WORDS for second in WORDS for third in "xyz")
     sizes = [
         counter.count(
-            composed(Result(content, "list", token_count=tokens), read_anything(Result("", "")), Hint()).facts
+            composed(Result(content, "list", token_count=tokens), analyze_anything(Result("", "")), Hint()).facts
         )
         for tokens in (100, 800, 10_000)
     ]
@@ -140,9 +140,9 @@ def test_facts_are_within_their_limit_and_true(content: str, lines: list[str], l
     """Counted as they are shown; every name stands in the content; twice the same."""
     result = Result(content, "shell", token_count=counter.count(content))
     hint = Hint(task=words, answer=words, facts_limit_tokens=limit)
-    compacted = composed(result, Reading("", facts=lines), hint)
+    compacted = composed(result, Analysis("", facts=lines), hint)
     assert counter.count(compacted.facts) <= limit + 4
     if not lines:
         assert all(name in content for name in names_of(compacted))
         assert not words or not {*words.split()} & {*names_of(compacted)}
-    assert composed(result, Reading("", facts=lines), hint) == compacted
+    assert composed(result, Analysis("", facts=lines), hint) == compacted

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction.analysis import Reading
-from memory_context.compaction.analyzers.diff import read_diff
-from memory_context.compaction.compactor import Result
+from memory_context.compaction.analyzers.diff import analyze_diff
+from memory_context.compaction.compactor import Analysis, Result
 
-from .sound import bash, read_soundly, spoiled
+from .sound import analyze_soundly, bash, spoiled
 
 CART = """\
 diff --git a/shop/cart.py b/shop/cart.py
@@ -57,22 +56,22 @@ PLAIN = "--- cart.c\t2024-01-01\n+++ cart.c\t2024-01-02\n@@ -1,2 +1,2 @@\n-int a
 SAMPLES = [CART + OTHERS, SHOW, PLAIN]
 
 
-def read(content: str, command: str = "git diff") -> Reading:
-    reading = read_soundly(read_diff, bash(content, command))
-    assert reading is not None
-    return reading
+def read(content: str, command: str = "git diff") -> Analysis:
+    analysis = analyze_soundly(analyze_diff, bash(content, command))
+    assert analysis is not None
+    return analysis
 
 
 def test_files_are_counted_with_their_changed_lines() -> None:
-    reading = read(CART + OTHERS)
-    assert reading.facts == [
+    analysis = read(CART + OTHERS)
+    assert analysis.facts == [
         "4 files changed, 4 lines added, 3 removed",
         "shop/cart.py +2 -2 in Cart, tax",
         "docs/new.md new +2 -0",
         "old.txt deleted +0 -1",
         "logo.png binary +0 -0",
     ]
-    assert reading.names == ["shop/cart.py", "docs/new.md", "old.txt", "logo.png", "Cart", "tax"]
+    assert analysis.names == ["shop/cart.py", "docs/new.md", "old.txt", "logo.png", "Cart", "tax"]
 
 
 def test_changed_line_that_looks_like_a_header_is_counted_as_a_line() -> None:
@@ -81,9 +80,9 @@ def test_changed_line_that_looks_like_a_header_is_counted_as_a_line() -> None:
 
 
 def test_plain_diff_is_read() -> None:
-    reading = read(PLAIN, "diff -u old/cart.c cart.c")
-    assert reading.facts[1] == "cart.c +1 -1"
-    assert reading.description == "diff of cart.c, 1 file, +1 -1, 6 lines"
+    analysis = read(PLAIN, "diff -u old/cart.c cart.c")
+    assert analysis.facts[1] == "cart.c +1 -1"
+    assert analysis.description == "diff of cart.c, 1 file, +1 -1, 6 lines"
 
 
 def test_diff_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
@@ -101,12 +100,12 @@ def test_diff_that_was_cut_short_is_read_as_far_as_it_goes() -> None:
     ],
 )
 def test_other_content_is_left_alone(content: str, arguments: dict[str, str]) -> None:
-    assert read_diff(Result(content, "tool", json.dumps(arguments))) is None
+    assert analyze_diff(Result(content, "tool", json.dumps(arguments))) is None
 
 
 @given(content=spoiled(SAMPLES) | st.text(max_size=300))
 def test_spoiled_diffs_are_read_soundly(content: str) -> None:
-    read_soundly(read_diff, bash(content, "git diff"))
+    analyze_soundly(analyze_diff, bash(content, "git diff"))
 
 
 @pytest.mark.parametrize(
@@ -120,5 +119,5 @@ def test_spoiled_diffs_are_read_soundly(content: str) -> None:
     ids=range(4),
 )
 def test_hostile_diffs_cost_bounded_facts(content: str) -> None:
-    reading = read(content)
-    assert len("".join(reading.facts)) <= 12 * 200
+    analysis = read(content)
+    assert len("".join(analysis.facts)) <= 12 * 200

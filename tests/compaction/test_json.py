@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_context.compaction.analysis import Reading
-from memory_context.compaction.analyzers.json import read_json
-from memory_context.compaction.compactor import Result
+from memory_context.compaction.analyzers.json import analyze_json
+from memory_context.compaction.compactor import Analysis, Result
 from memory_context.text import json_text
 
-from .sound import read_soundly, spoiled
+from .sound import analyze_soundly, spoiled
 
 BOOKINGS = [
     {"booking_id": f"BK-{n:03}", "guest": {"name": f"Guest {n}"}, "nights": n % 5 + 1, "status": "open", "note": None}
@@ -23,10 +22,10 @@ BOOKINGS[7] |= {"status": "failed", "nights": 40, "error": "card declined"}
 SAMPLES = [json.dumps(BOOKINGS, indent=1), json.dumps({"data": BOOKINGS}), str(BOOKINGS)]
 
 
-def read(content: str) -> Reading:
-    reading = read_soundly(read_json, Result(content, "api"))
-    assert reading is not None
-    return reading
+def read(content: str) -> Analysis:
+    analysis = analyze_soundly(analyze_json, Result(content, "api"))
+    assert analysis is not None
+    return analysis
 
 
 @pytest.mark.parametrize(
@@ -41,10 +40,10 @@ def read(content: str) -> Reading:
     ],
 )
 def test_records_are_counted_and_named_however_they_are_printed(kind: str, render: Callable[[object], str]) -> None:
-    reading = read(render(BOOKINGS))
-    assert reading.description.startswith(f"{kind}, 12 records")
-    assert {f"BK-{n:03}" for n in range(12)} <= set(reading.names)
-    facts = "\n".join(reading.facts)
+    analysis = read(render(BOOKINGS))
+    assert analysis.description.startswith(f"{kind}, 12 records")
+    assert {f"BK-{n:03}" for n in range(12)} <= set(analysis.names)
+    facts = "\n".join(analysis.facts)
     assert "card declined" in facts
 
 
@@ -54,10 +53,10 @@ def test_records_that_lack_a_field_are_counted() -> None:
 
 @pytest.mark.parametrize("left", [200, 700, 1000])
 def test_json_that_was_cut_off_is_read_as_far_as_it_goes(left: int) -> None:
-    reading = read(json.dumps({"page": 2, "data": BOOKINGS})[:left])
-    assert "cut off" in reading.description
-    assert "BK-000" in reading.names
-    assert reading.facts[0].startswith("page: 2") or "page: 2" in "\n".join(reading.facts)
+    analysis = read(json.dumps({"page": 2, "data": BOOKINGS})[:left])
+    assert "cut off" in analysis.description
+    assert "BK-000" in analysis.names
+    assert analysis.facts[0].startswith("page: 2") or "page: 2" in "\n".join(analysis.facts)
 
 
 def test_a_gap_in_the_middle_leaves_the_records_before_it() -> None:
@@ -78,17 +77,17 @@ def test_a_gap_in_the_middle_leaves_the_records_before_it() -> None:
     ],
 )
 def test_only_what_the_answer_says_of_the_call_makes_it_failed(value: object, failed: bool | None) -> None:
-    reading = read(json.dumps(value))
-    assert reading.has_failed is failed
+    analysis = read(json.dumps(value))
+    assert analysis.has_failed is failed
     if isinstance(value, dict) and "error" in value:
-        assert reading.facts[0] == "error: no such table"
+        assert analysis.facts[0] == "error: no such table"
 
 
 def test_fields_of_a_single_object_answer_by_themselves() -> None:
-    reading = read('{"total": 3, "owner": {"login": "ann"}, "tags": ["a"], "closed": false}')
-    assert "total: 3; closed: false" in reading.facts
-    assert "owner: login: ann" in reading.facts
-    assert "ann" in reading.names
+    analysis = read('{"total": 3, "owner": {"login": "ann"}, "tags": ["a"], "closed": false}')
+    assert "total: 3; closed: false" in analysis.facts
+    assert "owner: login: ann" in analysis.facts
+    assert "ann" in analysis.names
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_fields_of_a_single_object_answer_by_themselves() -> None:
     ],
 )
 def test_other_contents_are_left_to_other_readers(content: str) -> None:
-    assert read_json(Result(content, "tool")) is None
+    assert analyze_json(Result(content, "tool")) is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_other_contents_are_left_to_other_readers(content: str) -> None:
     ],
 )
 def test_hostile_documents_are_survived(content: str) -> None:
-    read_soundly(read_json, Result(content, "tool"))
+    analyze_soundly(analyze_json, Result(content, "tool"))
 
 
 def test_of_a_huge_document_only_a_window_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,22 +138,22 @@ def test_of_a_huge_document_only_a_window_is_parsed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(json_text, "_DECODER", Counting())
     content = json.dumps({"data": BOOKINGS * 4000})
     assert len(content) > 4_000_000
-    reading = read_json(Result(content, "api"))
-    assert reading is not None
-    assert "+ records in data" in reading.description
+    analysis = analyze_json(Result(content, "api"))
+    assert analysis is not None
+    assert "+ records in data" in analysis.description
     assert max(parsed) <= 1_000_000
 
 
 @settings(deadline=None)
 @given(spoiled(SAMPLES) | st.text())
 def test_any_text_is_read_soundly(content: str) -> None:
-    read_soundly(read_json, Result(content, "api"))
-    read_soundly(read_json, Result("[{" + content, "api"))
+    analyze_soundly(analyze_json, Result(content, "api"))
+    analyze_soundly(analyze_json, Result("[{" + content, "api"))
 
 
 def test_large_document_is_not_called_cut_off() -> None:
     whole = json.dumps([{"id": number, "note": "x" * 900} for number in range(1300)])
     for content, said in ((whole, "the beginning was read"), (whole[: len(whole) // 2], "cut off")):
-        reading = read_json(Result(content, "query"))
-        assert reading is not None
-        assert said in reading.description
+        analysis = analyze_json(Result(content, "query"))
+        assert analysis is not None
+        assert said in analysis.description

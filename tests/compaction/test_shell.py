@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction.analysis import Reading
-from memory_context.compaction.analyzers.shell import read_shell
-from memory_context.compaction.compactor import Result
+from memory_context.compaction.analyzers.shell import analyze_shell
+from memory_context.compaction.compactor import Analysis, Result
 
-from .sound import bash, read_soundly, spoiled
+from .sound import analyze_soundly, bash, spoiled
 
 PYTEST = """\
 ============================= test session starts ==============================
@@ -109,10 +108,10 @@ The command '/bin/sh -c pip install shop' returned a non-zero code: 1
 SAMPLES = [PYTEST, UNITTEST, JEST, VITEST, GO_TEST, CARGO, RUSTC, MAVEN, TSC, GCC, MYPY, NPM, PIP, DOCKER]
 
 
-def read(content: str, command: str = "make test") -> Reading:
-    reading = read_soundly(read_shell, bash(content, command))
-    assert reading is not None
-    return reading
+def read(content: str, command: str = "make test") -> Analysis:
+    analysis = analyze_soundly(analyze_shell, bash(content, command))
+    assert analysis is not None
+    return analysis
 
 
 @pytest.mark.parametrize(
@@ -132,9 +131,9 @@ def read(content: str, command: str = "make test") -> Reading:
     ],
 )
 def test_summary_of_a_failed_build_is_kept_and_tells_the_failure(content: str, summary: str) -> None:
-    reading = read(content)
-    assert summary in reading.facts
-    assert reading.has_failed is True
+    analysis = read(content)
+    assert summary in analysis.facts
+    assert analysis.has_failed is True
 
 
 @pytest.mark.parametrize(
@@ -149,9 +148,9 @@ def test_summary_of_a_failed_build_is_kept_and_tells_the_failure(content: str, s
     ],
 )
 def test_summary_of_a_success_is_kept(content: str, summary: str) -> None:
-    reading = read(content)
-    assert summary in reading.facts
-    assert reading.has_failed is not True
+    analysis = read(content)
+    assert summary in analysis.facts
+    assert analysis.has_failed is not True
 
 
 @pytest.mark.parametrize(
@@ -167,9 +166,9 @@ def test_summary_of_a_success_is_kept(content: str, summary: str) -> None:
     ],
 )
 def test_failed_tests_are_named(content: str, name: str, line: str) -> None:
-    reading = read(content)
-    assert name in reading.names
-    assert any(" ".join(fact.split()).startswith(" ".join(line.split())) for fact in reading.facts)
+    analysis = read(content)
+    assert name in analysis.names
+    assert any(" ".join(fact.split()).startswith(" ".join(line.split())) for fact in analysis.facts)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +189,9 @@ def test_files_with_errors_are_named(content: str, path: str) -> None:
     ],
 )
 def test_exit_status_in_the_last_line_is_found(ending: str) -> None:
-    reading = read("copying\nno space left" + ending, "cp -r a b")
-    assert reading.has_failed is True
-    assert reading.facts[0] == "exit status 2"
+    analysis = read("copying\nno space left" + ending, "cp -r a b")
+    assert analysis.has_failed is True
+    assert analysis.facts[0] == "exit status 2"
 
 
 TRACE = """\
@@ -205,15 +204,15 @@ shop.errors.PriceError: no price of pear
 
 
 def test_trace_that_ends_the_output_is_a_failure_and_its_exception_is_kept() -> None:
-    reading = read(TRACE, "./run")
-    assert reading.has_failed is True
-    assert reading.facts[0] == "shop.errors.PriceError: no price of pear (/app/main.py:3)"
-    assert reading.description == "output, shop.errors.PriceError, 5 lines"
+    analysis = read(TRACE, "./run")
+    assert analysis.has_failed is True
+    assert analysis.facts[0] == "shop.errors.PriceError: no price of pear (/app/main.py:3)"
+    assert analysis.description == "output, shop.errors.PriceError, 5 lines"
     assert read(TRACE + "exit status 0\n", "./run").has_failed is False
     assert "KeyError: 'hinge' (/app/shop/tests.py:9)" in read(UNITTEST).facts
     followed = TRACE.replace("PriceError", "ImproperlyConfigured") + "Did you forget a setting?\nexit status 1\n"
     assert "shop.errors.ImproperlyConfigured: no price of pear (/app/main.py:3)" in read(followed, "./run").facts
-    without_a_call = read_soundly(read_shell, Result(TRACE, "python"))
+    without_a_call = analyze_soundly(analyze_shell, Result(TRACE, "python"))
     assert without_a_call is not None
     assert without_a_call.has_failed is True
     assert read("a long page\n" * 300 + TRACE + "and it goes on\n" * 300, "./run").has_failed is None
@@ -236,30 +235,30 @@ def test_words_about_errors_in_the_middle_are_no_failure() -> None:
 
 
 def test_progress_bar_shows_its_last_state() -> None:
-    reading = read("get\nDownloading 1%\rDownloading 50%\rDownloading 100%\n\x1b[32mdone\x1b[0m\n", "curl -O x")
-    assert "before it: Downloading 100%" in reading.facts
-    assert "last line: done" in reading.facts
+    analysis = read("get\nDownloading 1%\rDownloading 50%\rDownloading 100%\n\x1b[32mdone\x1b[0m\n", "curl -O x")
+    assert "before it: Downloading 100%" in analysis.facts
+    assert "last line: done" in analysis.facts
 
 
 def test_description_says_tool_outcome_and_size() -> None:
-    reading = read(PYTEST, "cd /app && python -m pytest tests/unit")
-    assert reading.description == "pytest log, 1 failed, 118 passed, 2 skipped in 3.21s, 16 lines"
+    analysis = read(PYTEST, "cd /app && python -m pytest tests/unit")
+    assert analysis.description == "pytest log, 1 failed, 118 passed, 2 skipped in 3.21s, 16 lines"
 
 
 def test_log_without_a_call_is_known_by_its_shape() -> None:
-    reading = read_soundly(read_shell, Result(PYTEST, "ci_log"))
-    assert reading is not None
-    assert reading.has_failed is True
+    analysis = analyze_soundly(analyze_shell, Result(PYTEST, "ci_log"))
+    assert analysis is not None
+    assert analysis.has_failed is True
 
 
 @pytest.mark.parametrize("content", ["", "A page about pytest.\nIt is good.\n", '{"a": 1}', "x" * 5000])
 def test_other_content_is_left_alone(content: str) -> None:
-    assert read_shell(Result(content, "fetch", json.dumps({"url": "https://example.com"}))) is None
+    assert analyze_shell(Result(content, "fetch", json.dumps({"url": "https://example.com"}))) is None
 
 
 @given(content=spoiled(SAMPLES) | st.text(max_size=400), command=st.sampled_from(["pytest", "x", ""]))
 def test_spoiled_logs_are_read_soundly(content: str, command: str) -> None:
-    read_soundly(read_shell, bash(content, command))
+    analyze_soundly(analyze_shell, bash(content, command))
 
 
 @pytest.mark.parametrize(
@@ -276,21 +275,21 @@ def test_spoiled_logs_are_read_soundly(content: str, command: str) -> None:
     ids=range(7),
 )
 def test_hostile_log_costs_bounded_facts(content: str) -> None:
-    reading = read(content, "./x")
-    assert len(reading.facts) <= 12
+    analysis = read(content, "./x")
+    assert len(analysis.facts) <= 12
 
 
 def test_head_and_tail_of_a_huge_log_are_read() -> None:
     noise = "compiling module\n" * 600_000
-    reading = read("start\n" + noise + PYTEST, "make test")
-    assert "1 failed, 118 passed, 2 skipped in 3.21s" in reading.facts
-    assert "600,017 lines" in reading.description
+    analysis = read("start\n" + noise + PYTEST, "make test")
+    assert "1 failed, 118 passed, 2 skipped in 3.21s" in analysis.facts
+    assert "600,017 lines" in analysis.description
 
 
 @pytest.mark.parametrize("command", ["cat NOTES.txt", "head -50 NOTES.txt | tail -20", "sed -n 1,20p NOTES.txt"])
 def test_document_that_a_command_prints_reports_no_errors(command: str) -> None:
     notes = "Changes\nFixed error 183: the file was not found\nWarning: a value may be missing\n" * 9
-    assert read_soundly(read_shell, bash(notes, command)) is None
+    assert analyze_soundly(analyze_shell, bash(notes, command)) is None
 
 
 def test_file_that_could_not_be_printed_and_a_log_are_read() -> None:
@@ -304,19 +303,19 @@ def test_tests_that_failed_tell_without_a_summary_and_once() -> None:
         "=== test session starts ===\ntests/test_a.py::test_x FAILED [ 50%]\ntests/test_a.py::test_y PASSED [100%]\n"
         "FAILED tests/test_a.py::test_x - ValueError: no\n"
     )
-    reading = read(log, "make test")
-    assert reading.has_failed is True
-    assert reading.description == "pytest log, 1 failures, 4 lines"
-    assert "FAILED tests/test_a.py::test_x - ValueError: no" in reading.facts
-    assert not any("[ 50%]" in line for line in reading.facts[:2])
+    analysis = read(log, "make test")
+    assert analysis.has_failed is True
+    assert analysis.description == "pytest log, 1 failures, 4 lines"
+    assert "FAILED tests/test_a.py::test_x - ValueError: no" in analysis.facts
+    assert not any("[ 50%]" in line for line in analysis.facts[:2])
 
 
 def test_errors_of_a_compiler_are_a_failure_and_its_listing_is_none() -> None:
-    reading = read("a.c:1:20: error: 'x' undeclared\n    1 | Error: x;\n", "cd src && gcc -Wall a.c")
-    assert reading.has_failed is True
-    assert not any("1 |" in line for line in reading.facts[:2])
+    analysis = read("a.c:1:20: error: 'x' undeclared\n    1 | Error: x;\n", "cd src && gcc -Wall a.c")
+    assert analysis.has_failed is True
+    assert not any("1 |" in line for line in analysis.facts[:2])
 
 
 def test_program_that_was_called_wrote_the_summary() -> None:
-    reading = read("x.py:1:1: E501 too long\n --> x.py:1:1\nFound 3 errors.\n", "ruff check x.py")
-    assert reading.description.startswith("ruff log")
+    analysis = read("x.py:1:1: E501 too long\n --> x.py:1:1\nFound 3 errors.\n", "ruff check x.py")
+    assert analysis.description.startswith("ruff log")

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.compaction.analysis import Reading
-from memory_context.compaction.analyzers.source import read_source
-from memory_context.compaction.compactor import Result
+from memory_context.compaction.analyzers.source import analyze_source
+from memory_context.compaction.compactor import Analysis, Result
 
-from .sound import bash, read_soundly, spoiled
+from .sound import analyze_soundly, bash, spoiled
 
 PYTHON = '''\
 """A shop."""
@@ -170,10 +169,10 @@ def opened(content: str, path: str, **more: object) -> Result:
     return Result(content, "read_file", json.dumps({"path": path, **more}))
 
 
-def read(result: Result) -> Reading:
-    reading = read_soundly(read_source, result)
-    assert reading is not None
-    return reading
+def read(result: Result) -> Analysis:
+    analysis = analyze_soundly(analyze_source, result)
+    assert analysis is not None
+    return analysis
 
 
 @pytest.mark.parametrize(
@@ -193,15 +192,15 @@ def read(result: Result) -> Reading:
 )
 @pytest.mark.parametrize("is_numbered", [False, True])
 def test_definitions_are_named_outer_ones_first(content: str, path: str, names: list[str], is_numbered: bool) -> None:
-    reading = read(opened(numbered(content) if is_numbered else content, path))
-    assert [name for name in reading.names if name in names] == names
+    analysis = read(opened(numbered(content) if is_numbered else content, path))
+    assert [name for name in analysis.names if name in names] == names
 
 
 def test_outline_says_where_members_are() -> None:
-    reading = read(opened(numbered(PYTHON, 100), "cart.py"))
-    assert "class Cart(Base) (line 116): __init__ 117, total 120" in reading.facts
-    assert "def main() -> None (line 124)" in reading.facts
-    assert reading.description == "Python source cart.py, lines 100-126"
+    analysis = read(opened(numbered(PYTHON, 100), "cart.py"))
+    assert "class Cart(Base) (line 116): __init__ 117, total 120" in analysis.facts
+    assert "def main() -> None (line 124)" in analysis.facts
+    assert analysis.description == "Python source cart.py, lines 100-126"
 
 
 @pytest.mark.parametrize("mark", ["\t", "→", ": ", "|", " | "])
@@ -219,9 +218,9 @@ def test_numbers_of_many_sorts_are_skipped(mark: str) -> None:
     ],
 )
 def test_file_printed_by_a_command_is_read(command: str, first: int) -> None:
-    reading = read(bash(PYTHON + "\n[Command finished with exit code 0]", command))
-    assert reading.description.startswith(f"Python source shop/cart.py, lines {first}-")
-    assert reading.has_failed is False
+    analysis = read(bash(PYTHON + "\n[Command finished with exit code 0]", command))
+    assert analysis.description.startswith(f"Python source shop/cart.py, lines {first}-")
+    assert analysis.has_failed is False
 
 
 def test_range_from_the_arguments_gives_the_numbers() -> None:
@@ -233,8 +232,8 @@ def test_headline_of_an_editor_gives_the_path() -> None:
         "The file /app/cart.py has been edited. Here's the result of running `cat -n` on a snippet of /app/cart.py:\n"
     )
     content += numbered(PYTHON, 50) + "\nReview the changes.\n"
-    reading = read(Result(content, "edit", json.dumps({"command": "str_replace", "path": "/app/cart.py"})))
-    assert reading.description == "Python source /app/cart.py, lines 50-76"
+    analysis = read(Result(content, "edit", json.dumps({"command": "str_replace", "path": "/app/cart.py"})))
+    assert analysis.description == "Python source /app/cart.py, lines 50-76"
     assert read(Result(content, "edit")).description == "Python source /app/cart.py, lines 50-76"
 
 
@@ -262,7 +261,7 @@ def test_file_that_the_tool_cut_says_so() -> None:
     ids=range(11),
 )
 def test_other_content_is_left_alone(result: Result) -> None:
-    assert read_source(result) is None
+    assert analyze_source(result) is None
 
 
 @given(
@@ -270,8 +269,8 @@ def test_other_content_is_left_alone(result: Result) -> None:
     suffix=st.sampled_from(["py", "ts", "go", "rs", "java", "c", "rb", "php", "sh", "sql"]),
 )
 def test_spoiled_source_is_read_soundly(content: str, suffix: str) -> None:
-    read_soundly(read_source, opened(content, f"a.{suffix}"))
-    read_soundly(read_source, Result(content, "tool"))
+    analyze_soundly(analyze_source, opened(content, f"a.{suffix}"))
+    analyze_soundly(analyze_source, Result(content, "tool"))
 
 
 @pytest.mark.parametrize("suffix", ["py", "ts", "go", "rs", "java", "c", "rb", "php", "sh", "sql"])
@@ -290,5 +289,5 @@ def test_spoiled_source_is_read_soundly(content: str, suffix: str) -> None:
     ids=range(8),
 )
 def test_hostile_source_costs_bounded_facts(line: str, suffix: str) -> None:
-    reading = read_soundly(read_source, opened("def a():\n    return 1\n" + line, f"a.{suffix}"))
-    assert reading is None or len("".join(reading.facts)) <= 12 * 200
+    analysis = analyze_soundly(analyze_source, opened("def a():\n    return 1\n" + line, f"a.{suffix}"))
+    assert analysis is None or len("".join(analysis.facts)) <= 12 * 200

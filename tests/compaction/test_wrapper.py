@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_context.compaction import Compactors, Hint, composed
-from memory_context.compaction.analysis import Reading
-from memory_context.compaction.analyzers.json import read_json
+from memory_context.compaction.analyzers.json import analyze_json
 from memory_context.compaction.analyzers.wrapper import unwrapped
-from memory_context.compaction.compactor import Result
+from memory_context.compaction.compactor import Analysis, Result
 from memory_context.text import Passage
 from memory_context.tokens import default_token_counter
 
@@ -141,7 +140,7 @@ def test_passages_are_put_where_the_same_text_stands(wrap: "type[str]") -> None:
 
 
 def test_the_flag_decides_unless_the_text_reports_a_failure() -> None:
-    failed, unsure = Reading("log", has_failed=True), Reading("log")
+    failed, unsure = Analysis("log", has_failed=True), Analysis("log")
     for flag, read, expected in [
         (False, failed, "failed"),
         (False, unsure, "succeeded"),
@@ -155,7 +154,7 @@ def test_the_flag_decides_unless_the_text_reports_a_failure() -> None:
 def test_records_inside_two_wrappers_are_read() -> None:
     rows = [{"id": f"r-{n}", "title": "a\n'b'"} for n in range(5)]
     content = contents_repr(as_result(json.dumps(rows)))
-    compacted = Compactors(readers=[read_json]).compact(Result(content, "tool"), Hint())
+    compacted = Compactors(analyzers=[analyze_json]).compact(Result(content, "tool"), Hint())
     assert "r-3" in compacted.facts
     assert "JSON, 5 records (id, title)" in compacted.description
 
@@ -220,7 +219,7 @@ def test_single_mcp_text_is_described_named_and_excerpted_by_the_text_inside() -
     log = "".join(f"{n:02}:00 built target_{n}\n" for n in range(1, 60)) + "ValueError: disk full\n" + "line\n" * 2000
     content = json.dumps({"type": "text", "text": log, "annotations": None})
     hint = Hint(task="Which line says disk full?", excerpt_limit_tokens=500)
-    compacted = Compactors(readers=[]).compact(Result(content, "build"), hint)
+    compacted = Compactors(analyzers=[]).compact(Result(content, "build"), hint)
     assert compacted.description == "output of build, 2,060 lines"
     assert "target_16" in compacted.facts
     assert not {"annotations", "type"} & {*compacted.facts.split(", ")}

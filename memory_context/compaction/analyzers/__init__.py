@@ -1,22 +1,21 @@
-"""The readers of the sorts of content whose status and description an agent needs, in the order they are asked.
+"""The built-in analyzers, in the order they are asked: the most particular first.
 
-The most particular come first. MCP's wrappers are taken off before anybody is asked (`compaction.registry`). A reader
-earns its lines in `benchmarks.ablation`, or by a status that nobody else finds.
+Each earns its lines in `benchmarks.ablation`, or by a status and a description that no other finds.
 """
 
 from collections.abc import Sequence
 
-from ..analysis import Reader
-from .diff import read_diff
-from .json import read_json
-from .shell import read_shell
-from .source import read_source
+from ..compactor import Analyzer
+from .diff import analyze_diff
+from .json import analyze_json
+from .shell import analyze_shell
+from .source import analyze_source
 
 __all__ = ["BUILT_IN"]
 
-BUILT_IN: Sequence[Reader] = (
-    read_diff,  # of code, so before source
-    read_source,
-    read_json,
-    read_shell,  # whatever else a command printed
+BUILT_IN: Sequence[Analyzer] = (
+    analyze_diff,  # of code, so before source
+    analyze_source,
+    analyze_json,
+    analyze_shell,  # whatever else a command printed
 )

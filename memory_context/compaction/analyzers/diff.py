@@ -1,19 +1,16 @@
-"""Reads unified diffs: `git diff`, `git show`, `git log -p`, `format-patch`, `diff -u`.
+"""Unified diffs: the changed files and functions, and by how much.
 
-What matters of a diff is which files change by how much, and in which functions. It is read by the counts in the
-headers of its hunks, so that a changed line that looks like a header is not taken for one.
+Hunks are read by the counts in their headers, so that a changed line that looks like a header is not taken for one.
 """
 
 import re
 from dataclasses import dataclass, field
 
 from ...text import KEYWORDS, Passage
-from ..analysis import Reading
-from ..compactor import Result
-from .calls import FILE_PRINTERS, call_of
-from .output import NAMES, count_lines, described, fact, frame_of, lines_in, windows
+from ..compactor import Analysis, Result
+from .output import FILE_PRINTERS, NAMES, call_of, count_lines, described, fact, frame_of, lines_in, windows
 
-__all__ = ["read_diff"]
+__all__ = ["analyze_diff"]
 
 _HEAD_CHARACTERS = 4000
 _SNIFFED_CHARACTERS = 100_000
@@ -40,8 +37,8 @@ class _Change:
         return fact(f"{self.path}{note} +{self.added} -{self.removed}{where}")
 
 
-def read_diff(result: Result) -> Reading | None:
-    """Return the files and functions a diff changes and by how much; None if the content is no unified diff."""
+def analyze_diff(result: Result) -> Analysis | None:
+    """Return the files and functions that a diff changes; None if the content is not a unified diff."""
     content, call = result.content, call_of(result)
     frame = frame_of(content, call.command)
     if not _is_diff(content, frame.body, call.programs, call.path):
@@ -61,7 +58,7 @@ def read_diff(result: Result) -> Reading | None:
     names = dict.fromkeys([*paths, *(name for change in changes[:NAMES] for name in change.names)])
     path = changes[0].path + (" and others" if len(changes) > 1 else "")
     size = f"{count_lines(content, frame.body):,} lines"
-    return Reading(
+    return Analysis(
         description=described("diff of", path, f"{count}, +{added:,} -{removed:,}", size),
         has_failed=None,  # `diff` and `git diff --exit-code` end in 1 if there are differences
         facts=facts,

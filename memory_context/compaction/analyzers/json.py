@@ -1,8 +1,4 @@
-"""JSON and its like: which records there are, which fields they have, how they are called, and what failed.
-
-Agents come back to such a result for an id, for a name, or to learn which fields there are; an error in it is usually
-one field.
-"""
+"""JSON and its like: records, their fields and names, errors."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,11 +6,10 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
 from ...text import PARSED_CHARACTERS, Document, find_document
-from ..analysis import Reading
-from ..compactor import Result
+from ..compactor import Analysis, Result
 from .output import FACTS, NAMES, described, fact
 
-__all__ = ["read_json"]
+__all__ = ["analyze_json"]
 
 _VISITED = 5000
 _FIELDS = 12
@@ -32,15 +27,15 @@ _NAMING = {
 
 
 class _Records(NamedTuple):
-    """The longest list of like objects: how it is reached, the objects, and their keys if it is an object itself."""
+    """The longest list of like objects: its path, the objects, and their keys if they are members of an object."""
 
     path: tuple[str, ...]
     rows: Sequence[dict[str, Any]]
     keys: Sequence[str] = ()
 
 
-def read_json(result: Result) -> Reading | None:
-    """Return what JSON, JSON Lines and printed Python data say; None for any other content."""
+def analyze_json(result: Result) -> Analysis | None:
+    """Return the analysis of JSON, JSON Lines and printed Python data; None for any other content."""
     document = find_document(result.content)
     if document is None:
         return None
@@ -53,7 +48,7 @@ def read_json(result: Result) -> Reading | None:
         facts.append(
             f"fields: {', '.join(_field(name, count, records) for name, count in fields.most_common(_FIELDS))}"
         )
-    return Reading(
+    return Analysis(
         _description(result.content, document, records, list(fields)),
         has_failed=failed,
         facts=[fact(line) for line in (*facts, *scalars[1:])][:FACTS],
@@ -67,7 +62,7 @@ def _field(name: str, count: int, records: _Records) -> str:
 
 
 def _records(value: Any) -> _Records:
-    """Return the longest list of objects near the top, or an object whose members are like objects; else no rows."""
+    """Return the longest list of objects near the top, or an object of like objects; else no rows."""
     best = _Records((), ())
     queue: list[tuple[Any, tuple[str, ...]]] = [(value, ())]
     for node, path in islice(queue, _VISITED):
@@ -99,7 +94,7 @@ def _of_object(node: Any, path: tuple[str, ...]) -> _Records | None:
 
 
 def _errors(value: Any, rows: Sequence[dict[str, Any]]) -> tuple[bool | None, list[str]]:
-    """Return whether an object says that the call failed, and the errors that it or its records tell."""
+    """Return whether an object reports that the call failed, and the errors in it or its records."""
     failed: bool | None = None
     lines: list[str] = []
     if isinstance(value, dict):
@@ -121,7 +116,7 @@ def _errors(value: Any, rows: Sequence[dict[str, Any]]) -> tuple[bool | None, li
 
 
 def _names(value: Any, records: _Records, fields: Counter[str]) -> list[str]:
-    """Return keys, ids and names, by fields, those that tell most records apart first."""
+    """Return keys, ids and names, by fields; those that tell most records apart first."""
     found: list[str] = [*records.keys[:NAMES]]
     naming = [
         list(dict.fromkeys(text for row in records.rows if (text := _text(row.get(name)))))
@@ -153,7 +148,7 @@ def _leaves(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _scalars(value: Any) -> list[str]:
-    """Return the plain fields of an object at the top, and of objects just below it, in one line each."""
+    """Return the plain fields of the top object and of the objects below it, one line each."""
     if not isinstance(value, dict):
         return []
     named = cast("dict[str, Any]", value)

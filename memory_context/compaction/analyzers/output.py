@@ -1,20 +1,23 @@
-"""What stands around an output: the shell's echo, its prompt, its exit status; and the lines in between.
+"""Common ground of the analyzers: the frame of an output (echo, prompt, status), its lines, and the call behind it."""
 
-Several readers ask for these before they look at the content. They cost no more than a look at the two ends; a very
-long content is looked at by its head and its tail.
-"""
-
+import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
 
 from ...references import shorten
 from ...text import Passage
+from ..compactor import Result
 
 __all__ = [
     "FACTS",
     "FACT_LIMIT",
+    "FILE_PRINTERS",
     "NAMES",
+    "Call",
     "Frame",
+    "call_of",
     "count_lines",
     "described",
     "fact",
@@ -30,7 +33,7 @@ FACT_LIMIT = 200
 DESCRIPTION_CHARACTERS = 110
 FACTS = 12
 NAMES = 60
-"""The most of each in a reading."""
+"""The most of each in an analysis."""
 LONGEST_LINE = 1000
 """Of a longer line only its beginning is looked at."""
 
@@ -52,10 +55,10 @@ _FRAME_LINES = 6
 
 @dataclass(frozen=True)
 class Frame:
-    """The output proper, and what its shell says of it.
+    """An output without its frame.
 
     Attributes:
-        body: Where the output stands, without echo, prompt and exit status.
+        body: The output, without echo, prompt and exit status.
         exit_status: The exit status; None if there is none.
     """
 
@@ -69,7 +72,7 @@ class Frame:
 
 
 def frame_of(content: str, command: str = "") -> Frame:
-    """Return where the output stands in a content, and the exit status that its first or last lines tell."""
+    """Return the body of a content, and the exit status that its first or last lines report."""
     start, end, status = 0, len(content), None
     if command and content.startswith(command) and content[len(command) : len(command) + 1] in ("\n", "\r"):
         start = len(command) + 1
@@ -97,7 +100,7 @@ def frame_of(content: str, command: str = "") -> Frame:
 
 
 def windows(content: str, body: Passage) -> list[Passage]:
-    """Return what of a body is looked at: all of it, or its head and its tail, cut at lines where there are any."""
+    """Return the stretches of a body that are analysed: all of it, or its head and its tail, cut at lines."""
     if body.end - body.start <= ANALYSED_CHARACTERS:
         return [body]
     half = ANALYSED_CHARACTERS // 2
@@ -109,7 +112,7 @@ def windows(content: str, body: Passage) -> list[Passage]:
 
 
 def lines_in(content: str, passages: list[Passage]) -> list[tuple[int, str]]:
-    """Return the lines of passages with where they start; of very long ones the beginning, without a final CR."""
+    """Return the lines of passages with their offsets; of very long ones the beginning, without a final CR."""
     lines: list[tuple[int, str]] = []
     for passage in passages:
         start = passage.start
@@ -125,7 +128,7 @@ def lines_in(content: str, passages: list[Passage]) -> list[tuple[int, str]]:
 
 
 def head_lines(content: str, body: Passage) -> list[tuple[int, str]]:
-    """Return the first lines of a body, enough of them to tell what it is."""
+    """Return the first lines of a body, enough of them to tell its sort."""
     head = Passage(body.start, min(body.end, body.start + _HEAD_CHARACTERS))
     return lines_in(content, [head])[:_HEAD_LINES]
 
@@ -138,12 +141,12 @@ def count_lines(content: str, body: Passage) -> int:
 
 
 def fact(text: str) -> str:
-    """Return a text as a fact: one line, not too long."""
+    """Return a text as one line of limited length."""
     return shorten(text, FACT_LIMIT)
 
 
 def described(what: str, subject: str, *rest: str) -> str:
-    """Return a description: what it is, of what (its middle left out if there is no room), and the rest."""
+    """Return a description: sort, subject (its middle left out if there is no room), and the rest."""
     tail = ", ".join(part for part in rest if part)
     room = DESCRIPTION_CHARACTERS - len(what) - len(tail) - 4
     subject = shorten(subject, 500)
@@ -152,3 +155,114 @@ def described(what: str, subject: str, *rest: str) -> str:
         subject = f"{subject[: max(room - 1, 8) - half]}…{subject[-half:]}"
     text = " ".join(part for part in (what, subject) if part)
     return shorten(f"{text}, {tail}" if tail else text, DESCRIPTION_CHARACTERS).replace("[", "(").replace("]", ")")
+
+
+# --- the call
+
+FILE_PRINTERS = frozenset({"cat", "head", "tail", "sed", "nl", "bat", "batcat", "less", "more", "awk"})
+
+_PARSED_ARGUMENTS = 200_000
+_PARSED_COMMAND = 2000
+_COMMAND_KEYS = ("command", "cmd", "commands", "script", "shell_command", "bash_command", "code")
+_PATH_KEYS = ("path", "file_path", "filePath", "filepath", "target_file", "filename", "file", "relative_path", "uri")
+_EDITOR_COMMANDS = {"view", "create", "str_replace", "insert", "undo_edit", "read", "write", "edit", "open"}
+
+_COMMAND_WORD = re.compile(r"""("(?:[^"\\]|\\.)*"|'[^']*'|\|\|?|&&?|;|\n|[^\s|&;"']+)""")
+_PIPE, _ENDS = "|", {"||", "&&", "&", ";", "\n"}
+_SILENT = {"cd", "export", "source", ".", "set", "unset", "pushd", "popd", "sleep", "mkdir", "rm", "touch", "clear"}
+_PREFIXES = {"sudo", "time", "env", "nohup", "stdbuf", "command", "exec", "xargs", "timeout"}
+_RUNNERS = {
+    ("python", "-m"),
+    ("python3", "-m"),
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pipenv", "run"),
+    ("bundle", "exec"),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a call.
+
+    Attributes:
+        command: The shell command, or the code; empty if there is none.
+        path: The named file or folder; empty if there is none.
+        pipelines: The pipelines of the command that print something: each its commands, each its words.
+        arguments: All arguments by name.
+    """
+
+    command: str
+    path: str
+    pipelines: tuple[tuple[tuple[str, ...], ...], ...]
+    arguments: dict[str, Any]
+
+    @property
+    def programs(self) -> list[str]:
+        """The first program of each pipeline that prints something."""
+        return [pipeline[0][0] for pipeline in self.pipelines]
+
+    @property
+    def prints_file(self) -> bool:
+        """Whether it only prints a file that is not a log."""
+        words = [words for pipeline in self.pipelines for words in pipeline]
+        is_log = any(word.endswith((".log", ".out")) or "/log/" in word for one in words for word in one)
+        return len(self.pipelines) == 1 and not is_log and all(one[0] in FILE_PRINTERS for one in words)
+
+
+@lru_cache(maxsize=16)
+def _parsed(arguments: str) -> Call:
+    try:
+        parsed: Any = json.loads(arguments) if len(arguments) <= _PARSED_ARGUMENTS else {}
+    except (ValueError, RecursionError):
+        parsed = {}
+    named = cast(dict[str, Any], parsed) if isinstance(parsed, dict) else {}
+    path = next((value for key in _PATH_KEYS if isinstance(value := named.get(key), str) and value), "")
+    command = next((text for key in _COMMAND_KEYS if (text := _as_command(named.get(key)))), "")
+    if command in _EDITOR_COMMANDS:
+        command = ""
+    return Call(command, path, _pipelines(command[:_PARSED_COMMAND]), named)
+
+
+def call_of(result: Result) -> Call:
+    """Return the parsed arguments of the call; empty if they are not JSON."""
+    return _parsed(result.arguments)
+
+
+def _as_command(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if not isinstance(value, list):
+        return ""
+    words = [word for word in cast(list[Any], value) if isinstance(word, str)]
+    return (words[2] if len(words) > 2 and words[1] in ("-c", "-lc") else " ".join(words)).strip()
+
+
+def _pipelines(command: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    pipelines: list[list[list[str]]] = [[[]]]
+    for word in cast(list[str], _COMMAND_WORD.findall(command)):
+        if word == _PIPE:
+            pipelines[-1].append([])
+        elif word in _ENDS:
+            pipelines.append([[]])
+        else:
+            pipelines[-1][-1].append(word.strip("\"'"))
+    stripped = (tuple(words for words in map(_without_prefix, pipeline) if words) for pipeline in pipelines)
+    return tuple(pipeline for pipeline in stripped if pipeline and pipeline[0][0] not in _SILENT)
+
+
+def _without_prefix(words: list[str]) -> tuple[str, ...]:
+    while words:
+        if "=" in words[0].lstrip("-") and not words[0].startswith(("-", "/")):
+            words = words[1:]
+        elif words[0] in _PREFIXES:
+            words = words[1:]
+            while words and (words[0].startswith("-") or words[0].rstrip("smh").isdigit()):
+                words = words[1:]
+        elif tuple(words[:2]) in _RUNNERS:
+            words = words[2:]
+        elif words[0] == "npx":
+            words = words[1:]
+        else:
+            return (words[0].rpartition("/")[2] or words[0], *words[1:])
+    return ()

@@ -1,6 +1,6 @@
-"""Reads what shell commands print: exit status, summaries, failed tests, errors, the last line.
+"""Outputs of shell commands, builds and tests: exit status, summaries, failed tests, errors, the last line.
 
-Any command's output is its; it is asked last, when no reader of a more particular sort of content knows the output.
+Asked last: any command's output is its sort of content.
 """
 
 import math
@@ -8,16 +8,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
+from ...patterns import LinePattern
 from ...text import Passage
 from ...utf8 import to_utf8
-from ..analysis import Reading
-from ..compactor import Result
-from .calls import Call, call_of
-from .logs import COMPILERS, INTERESTING, TOOLS, classify, outcome_of
-from .output import FACTS, LONGEST_LINE, NAMES, Frame, count_lines, described, fact, frame_of, windows
+from ..compactor import Analysis, Result
+from .output import FACTS, LONGEST_LINE, NAMES, Call, Frame, call_of, count_lines, described, fact, frame_of, windows
 
-__all__ = ["read_shell"]
+__all__ = ["analyze_shell"]
 
 _SNIFFED_CHARACTERS = 8000
 _SHAPES = re.compile(
@@ -40,6 +39,122 @@ _EXAMINED = 4000
 _TAIL_CHARACTERS = 20_000
 _LAST_CHARACTERS = 4000
 
+_INTERESTING = LinePattern(
+    r"\b\d+ (?:pass|fail|error|skipped|warning|example|problem|pending|vulnerab|upgraded|files? |packages?\b)"
+    r"|^=+ .* =+$"
+    r"|^Ran \d+ test|^(?:FAILED|ERROR|FAIL|OK|PASS)\b|^ +(?:FAIL|×|✕|✗|●) |^[×✕✗●✖] |^\s*\d+\) \S|^not ok \d"
+    r"|^ *(?:Tests|Test Suites|Test Files):? +\d|--- FAIL: |^ok  \t|^test (?:result: |\S+ \.\.\. FAILED)|\*\*\*"
+    r"|Tests run: |BUILD |Build s|^\[ERROR\]|tests completed"
+    r"|^up to date\b|^npm (?:ERR|error)|Successfully "
+    r"|^E: |^Err:\d|generated|^Found \d+ |All checks passed|^Success: |reformatted"
+    r"|^#\d+ ERROR|tests passed|Finished "
+    r"|(?:Error|Exception|ERROR)\b|(?i:\berror\b|\bfatal\b|\bpanic|\bcritical\b|\bfailed\b)"
+    r"|^ *--> |^E  |denied|[Nn]o such file|not found|[Cc]annot |[Cc]ould not|\b[Kk]illed\b|imed out|Segmentation"
+)
+_SUMMARIES = {
+    "pytest": r"(?:=+ )?\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|warnings?)\b.{0,150} in [\d.:]+ ?s"
+    r"|=+ no tests ran in",
+    "unittest": r"Ran \d+ tests? in |FAILED \((?:failures|errors|skipped|expected)|OK(?: \(.{1,80}\))?$",
+    "jest": r"(?:Tests|Test Suites): +\d",
+    "vitest": r" *(?:Test Files|Tests) {1,3}\d",
+    "mocha": r" *\d+ (?:passing|failing|pending)\b",
+    "go": r"(?:FAIL|ok  )\t\S|FAIL$",
+    "cargo": r"test result: |error: could not compile|warning: .{1,80} generated \d+ warning"
+    r"|\s*Finished .{1,60} in [\d.]+",
+    "maven": r"(?:\[\w+\] )?Tests run: .{1,120}$|\[INFO\] BUILD |\[ERROR\] +BUILD ",
+    "gradle": r"BUILD (?:SUCCESSFUL|FAILED)|\d+ tests? completed",
+    "dotnet": r"(?:Passed|Failed)! +- |Build succeeded|Build FAILED",
+    "npm": r"(?:added|removed|changed|audited) \d+ packages?|up to date\b|found \d+ vulnerabilit",
+    "pip": r"Successfully (?:installed|uninstalled) ",
+    "apt": r"\d+ upgraded, \d+ newly installed",
+    "make": r"make(?:\[\d+\])?: \*\*\* ",
+    "compiler": r"\d+ (?:errors?|warnings?)(?: and \d+ \w+)? generated",
+    "mypy": r"Success: no issues found|Found \d+ errors? in \d+ files? \(checked",
+    "tsc": r"Found \d+ errors?(?: in (?:\d+ files?|\S{1,200}))?\.?(?:$| in the same)",
+    "ruff": r"All checks passed!|\d+ files? (?:reformatted|left unchanged|would be reformatted)",
+    "eslint": r"✖ \d+ problems?",
+    "pyright": r"\d+ errors?, \d+ warnings?",
+    "rspec": r"\d+ examples?, \d+ failures?",
+    "phpunit": r"OK \(\d+ tests?|Tests: \d+, Assertions",
+    "ctest": r"\d+% tests passed",
+    "docker": r"Successfully (?:built|tagged) |ERROR: failed to (?:solve|build)",
+}
+_TOOLS = frozenset(_SUMMARIES)
+_SUMMARY = re.compile("|".join(f"(?P<{tool}>{pattern})" for tool, pattern in _SUMMARIES.items()))
+_FAILED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?:FAILED|ERROR) ((\S{1,300}?)(?:::\S{1,200}(?:\[[^\]]{0,100}\])?)?)(?: - .{0,600}|)$",
+        r"(\S{1,300}::\S{1,200}) (?:FAILED|ERROR)(?: +\[ *\d+%\])?$",
+        r"(?:FAIL|ERROR): (\w{1,150}) \(([\w.<> ]{1,200})\)",
+        r" *--- FAIL: (\S{1,200}) \(",
+        r" ?FAIL +(\S{1,300}\.\w{1,5})(?: > .{1,200})?",
+        r"test (\S{1,200}) \.\.\. FAILED",
+        r" *(?:●|✕|×|✗) ([^\n]{1,150})",
+        r"not ok \d+ (?:- )?([^\n]{1,150})",
+        r" {1,8}\d{1,4}\) ([^\n]{1,150})",
+        r"\[ERROR\] +(?:Failures: +)?([\w.]{1,150}(?::\d+|\([^)]{0,80}\)))",
+        r" *\d+/\d+ Test +#\d+: (\S{1,150}) \.+\*\*\*",
+    )
+)
+_DIAGNOSTIC = re.compile(
+    r"((?:[A-Za-z]:)?[\w./\\@+~-]{1,300}\.\w{1,6})(?::\d{1,9}(?::\d{1,9})?|\(\d{1,9}(?:,\d{1,9})?\)):? "
+    r"?(?:-\s)?((?:fatal |internal )?error|warning|note|info|hint|[A-Z]{1,6}\d{2,5})\b"
+)
+_RUSTC_PLACE = re.compile(r" *--> ([^\s:]{1,300}):\d")
+_ERROR = re.compile(
+    r"(?:.{0,80}?[\s\[(|:.]|)(?:\w{0,60}(?:Error|Exception)|error|ERROR|[Ff]atal|FATAL|[Pp]anic"
+    r"|CRITICAL)\b(?:[^:]{0,20}:|\]| TS\d|\[E\d|[| ]+\S)"
+    r"|E  |E: |Err:|npm (?:ERR!|error) |.{0,150}(?:[Pp]ermission denied|[Nn]o such file|command not found"
+    r"|Segmentation fault|[Tt]imed out|\b[Ff]ailed to |[Cc]ould not |[Cc]annot |\bKilled\b)"
+)
+_NO_ERROR = re.compile(
+    r"\s*(?:\d{1,6} +[|+-](?: |$)|except\b|raise\b|#|//|\*|0 errors?\b|no errors?\b|>|<|def |class )"
+    r"|.{0,60}\b(?:0|no) (?:errors?|failed)\b",
+    re.IGNORECASE,
+)
+_FAILED_COUNT = re.compile(
+    r"(?<!\d)[1-9]\d{0,8} (?:failed|failing|errors?\b|failures?\b|problems?\b)|Failed: +[1-9]|(?:Failures"
+    r"|Errors): [1-9]",
+    re.IGNORECASE,
+)
+_FAILED_WORDS = ("FAILED", "FAIL\t", "BUILD FAIL", "*** ", "could not compile", "failed to solve", "failed to build")
+_PASSED = re.compile(
+    r"\b[1-9]\d{0,8} (?:passed|passing)\b|^OK\b|BUILD SUCCESS|test result: ok|no issues found|All checks passed"
+    r"|Passed!|^ok  \t|Successfully |, 0 failures|0 errors, 0"
+)
+_COMPILERS = frozenset({"gcc", "g++", "cc", "c++", "clang", "clang++", "javac", "tsc", "rustc", "mypy", "pyright"})
+"""Programs that fail if they report an error."""
+
+
+class _Noted(NamedTuple):
+    """A classified log line: summary, failed test, error or place; the names in it; the tool that wrote it."""
+
+    kind: str
+    names: tuple[str, ...] = ()
+    tool: str = ""
+
+
+def _classify(text: str) -> _Noted | None:
+    bare = text.strip("=- ") if text[:2] == "==" else text
+    if match := _SUMMARY.match(bare):
+        return _Noted("summary", (), match.lastgroup or "")
+    for pattern in _FAILED:
+        if match := pattern.match(text):
+            return _Noted("failed", tuple(name for name in match.groups() if name))
+    if match := _DIAGNOSTIC.match(text):
+        return None if match[2] in ("warning", "note", "info", "hint") else _Noted("error", (match[1],))
+    if match := _RUSTC_PLACE.match(text):
+        return _Noted("place", (match[1],))
+    return _Noted("error") if _ERROR.match(text) and not _NO_ERROR.match(text) else None
+
+
+def _outcome_of(summary: str) -> bool | None:
+    """Return whether a summary line reports a failure; None if it reports neither."""
+    if _FAILED_COUNT.search(summary) or any(word in summary for word in _FAILED_WORDS) or summary == "FAIL":
+        return True
+    return False if _PASSED.search(summary) else None
+
 
 @dataclass
 class _Log:
@@ -49,8 +164,8 @@ class _Log:
     names: dict[str, None] = field(default_factory=dict[str, None])
 
 
-def read_shell(result: Result) -> Reading | None:
-    """Return how a command or a build ended and what it reported; None if the content is no output of a command."""
+def analyze_shell(result: Result) -> Analysis | None:
+    """Return how a command or a build ended and what it reported; None if the content is not an output of a command."""
     content, call = result.content, call_of(result)
     frame = frame_of(content, call.command)
     last = _last_lines(content, frame.body)
@@ -66,7 +181,7 @@ def read_shell(result: Result) -> Reading | None:
     facts += [raised, *log.failures[:5], *(text for text in list(log.errors)[:4] if not raised.startswith(text))]
     if not (log.summaries or log.failures or log.errors):
         facts += [f"{'before it' if number else 'last line'}: {text}" for number, text in enumerate(last)]
-    return Reading(
+    return Analysis(
         description=_description(content, frame, call, log, raised),
         has_failed=has_failed,
         facts=list(dict.fromkeys(fact(text) for text in facts if text.strip()))[:FACTS],
@@ -75,12 +190,12 @@ def read_shell(result: Result) -> Reading | None:
 
 
 def _verdict(call: Call, log: _Log) -> bool | None:
-    """Whether a command failed, by what it printed: its summaries, its failed tests, the errors of a compiler."""
-    verdicts = [verdict for verdict in map(outcome_of, log.summaries) if verdict is not None]
+    """Return whether the output reports a failure: by summaries, failed tests, errors of a compiler."""
+    verdicts = [verdict for verdict in map(_outcome_of, log.summaries) if verdict is not None]
     if verdicts:
         return any(verdicts)
     has_failures = any("::" in text and ("FAILED" in text or text.startswith("ERROR ")) for text in log.failures)
-    has_errors = bool(log.errors) and not COMPILERS.isdisjoint(call.programs[-1:])
+    has_errors = bool(log.errors) and not _COMPILERS.isdisjoint(call.programs[-1:])
     return True if has_failures or has_errors else None
 
 
@@ -90,7 +205,7 @@ def _is_log(content: str, body: Passage) -> bool:
 
 
 def _raised(content: str, body: Passage) -> tuple[str, bool]:
-    """Return the exception of the last trace of Python with its place, and whether it ends the output."""
+    """Return the exception of the last Python trace with its place, and whether it ends the output."""
     start = content.rfind(_TRACE, max(body.start, body.end - _TAIL_CHARACTERS), body.end)
     frames = list(_FRAME.finditer(content, start, body.end)) if start >= 0 else []
     match = _RAISED.search(content, frames[-1].end(), body.end) if frames else None
@@ -104,7 +219,7 @@ def _read(content: str, body: Passage) -> _Log:
     log = _Log()
     told: dict[str, int] = {}
     for text in _interesting(content, body):
-        if (noted := classify(text)) is None:
+        if (noted := _classify(text)) is None:
             continue
         bare = text.strip().strip("= ") if noted.kind == "summary" else text.strip()
         if noted.kind == "summary":
@@ -124,13 +239,13 @@ def _read(content: str, body: Passage) -> _Log:
 
 
 def _interesting(content: str, body: Passage) -> Iterator[str]:
-    """Yield the lines worth a closer look, of very many the first ones and the last ones."""
+    """Yield the lines that are classified, of very many the first and the last ones."""
     for passage in windows(content, body):
         data = to_utf8(content[passage.start : passage.end])
         cut = data.rfind(b"\n", 0, max(0, len(data) - _TAIL_CHARACTERS)) + 1
         seen = -1
         for begin, end in ((0, cut), (cut, len(data))):
-            for start, _ in islice(INTERESTING.spans(data, begin, end, math.inf), _EXAMINED):
+            for start, _ in islice(_INTERESTING.spans(data, begin, end, math.inf), _EXAMINED):
                 if start < seen:
                     continue
                 first = data.rfind(b"\n", begin, start) + 1 or begin
@@ -147,7 +262,7 @@ def _as_shown(text: str) -> str:
 
 
 def _last_lines(content: str, body: Passage) -> list[str]:
-    """Return the last two lines that say something, the last one first."""
+    """Return the last two lines that are not blank, the last one first."""
     tail = content[max(body.start, body.end - _LAST_CHARACTERS) : body.end].split("\n")
     return list(islice((text for line in reversed(tail) if (text := _as_shown(line).strip())), 2))
 
@@ -156,8 +271,8 @@ def _description(content: str, frame: Frame, call: Call, log: _Log, raised: str)
     body = frame.body
     is_session = content.find("test session starts", body.start, body.start + _SNIFFED_CHARACTERS) >= 0
     writers = ["pytest"] if is_session else []
-    writers += [tool for summary, tool in log.summaries.items() if outcome_of(summary) is not None]
-    program = next((one for one in reversed(call.programs) if one in TOOLS), "")
+    writers += [tool for summary, tool in log.summaries.items() if _outcome_of(summary) is not None]
+    program = next((one for one in reversed(call.programs) if one in _TOOLS), "")
     writer = program if program not in ("make", "npm", "gradle") else ""
     what = "output"
     if log.failures or writers:

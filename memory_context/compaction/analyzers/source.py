@@ -1,8 +1,4 @@
-"""Reads source files and ranges of them: which file and lines, what they define and where.
-
-With or without line numbers in front, as `cat -n`, `sed -n` and editors' views print them. What a file defines is what
-an agent asks for next. The language is told by the file's name.
-"""
+"""Source files and ranges of them: the file, its lines, its definitions. The language is told by the file name."""
 
 import re
 from itertools import pairwise
@@ -10,12 +6,22 @@ from textwrap import wrap
 from typing import Any, cast
 
 from ...text import Definition, definitions_in, line_number
-from ..analysis import Reading
-from ..compactor import Result
-from .calls import FILE_PRINTERS, Call, call_of
-from .output import FACT_LIMIT, FACTS, NAMES, described, fact, frame_of, head_lines, windows
+from ..compactor import Analysis, Result
+from .output import (
+    FACT_LIMIT,
+    FACTS,
+    FILE_PRINTERS,
+    NAMES,
+    Call,
+    call_of,
+    described,
+    fact,
+    frame_of,
+    head_lines,
+    windows,
+)
 
-__all__ = ["read_source"]
+__all__ = ["analyze_source"]
 
 _LANGUAGES = {
     "py pyi pyx": "Python", "js jsx mjs cjs": "JavaScript", "ts tsx mts": "TypeScript", "go": "Go", "rs": "Rust",
@@ -44,8 +50,8 @@ _FIRST_LINE_KEYS = ("offset", "start_line", "line_start", "startLine")
 _CODE_STARTS = (" ", "\t", "#", "//", "}", ")", "import ", "from ", "package ", "use ", "using ", "CREATE ", "create ")
 
 
-def read_source(result: Result) -> Reading | None:
-    """Return what a source file defines, and where; None if the content is no such file."""
+def analyze_source(result: Result) -> Analysis | None:
+    """Return the definitions of a source file with their lines; None if the content is not such a file."""
     content, call = result.content, call_of(result)
     path = _path_read(call, result.source)
     if path is None:
@@ -74,7 +80,7 @@ def read_source(result: Result) -> Reading | None:
     if _CLIPPED.search(content, max(frame.body.start, frame.body.end - _CLIPPED_CHARACTERS), frame.body.end):
         facts.insert(0, f"cut by the tool after line {last}")
     outer_first = sorted(definitions, key=lambda one: one.indent)
-    return Reading(
+    return Analysis(
         description=described(f"{language} source", path, f"lines {first}-{max(first, last)}"),
         has_failed=frame.has_failed,
         facts=facts[:FACTS],
@@ -83,13 +89,13 @@ def read_source(result: Result) -> Reading | None:
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file by its name; empty if the name does not tell."""
+    """Return the language of a file by its name; empty if unknown."""
     name = path.rstrip("/").replace("\\", "/").rpartition("/")[2].lower()
     return _BY_SUFFIX.get(name.rpartition(".")[2], "") if "." in name else ""
 
 
 def _path_read(call: Call, source: str) -> str | None:
-    """Return the file that a call printed, empty if unknown; None if it did something else."""
+    """Return the file that a call printed, empty if unknown; None if the call did anything else."""
     if not call.command:
         return None if any(word in source.lower() for word in _NO_READING) and not call.path else call.path
     printing = [pipeline for pipeline in call.pipelines if pipeline[0][0] != "echo"]
@@ -105,7 +111,7 @@ def _path_read(call: Call, source: str) -> str | None:
 
 
 def _is_code(head: list[str]) -> bool:
-    """Whether text of a file of that name is its source, not an error message or a page about it."""
+    """Return whether the text is source, not an error message or a page about the file."""
     filled = [text for text in head if text.strip()]
     return len(filled) > 3 and sum(text.startswith(_CODE_STARTS) for text in filled) >= 0.4 * len(filled)
 
@@ -122,7 +128,7 @@ def _first_line(call: Call) -> int:
 def _placed(
     content: str, start: int, first: int, definitions: list[Definition], is_numbered: bool
 ) -> list[tuple[int, Definition]]:
-    """Return the definitions with their lines' numbers in the file."""
+    """Return the definitions with their line numbers in the file."""
     placed: list[tuple[int, Definition]] = []
     number = first
     for one in definitions:

@@ -1,8 +1,7 @@
-"""Results of MCP tools as frameworks print them: the text inside, and where its passages stand in the result.
+"""Results of MCP tools as frameworks print them: the text inside, and the offsets of its passages in the result.
 
-An MCP result is a list of contents and a flag; what an agent gets is often its JSON or its Python repr, so that the
-text is one escaped line, at times wrapped twice. Whoever reads such a text has to read what is inside. Unwrapping is
-exact for whole wrappers, gives what is there of those that were cut off, and takes time linear in the content.
+An agent often gets the JSON or the Python repr of a list of contents: one escaped line, at times wrapped twice.
+Unwrapping is exact for whole wrappers, returns the remaining text of those that were cut off, and takes linear time.
 """
 
 import re
@@ -46,7 +45,7 @@ _END = re.compile(r"\s{0,40}\]?\s{0,40}\Z")
 
 @dataclass(frozen=True)
 class _Layer:
-    """One wrapper: its literals in order; what is inside are their texts joined by newlines."""
+    """One wrapper: its literals in order, and their texts joined by newlines."""
 
     content: str
     literals: Sequence[Literal]
@@ -55,10 +54,10 @@ class _Layer:
 
 @dataclass(frozen=True)
 class Unwrapped:
-    """A content without the wrappers it wears.
+    """A content without its wrappers.
 
     Attributes:
-        text: The text inside, several texts joined by newlines; the content itself if it wears none.
+        text: The text inside, several texts joined by newlines; the content itself if it has no wrapper.
         has_failed: Error flag of the wrappers; None without one.
     """
 
@@ -68,11 +67,10 @@ class Unwrapped:
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether there was a wrapper."""
         return bool(self._layers)
 
     def split(self, passages: Sequence[Passage]) -> list[Passage]:
-        """Return passages none of which goes on from one text to the next: images may stand between them."""
+        """Return passages that do not cross from one text to the next: images may stand between them."""
         joins, position = list[int](), 0
         for literal in self._layers[-1].literals[:-1] if self._layers else ():
             position += len(literal.text)
@@ -88,7 +86,7 @@ class Unwrapped:
         return [piece for piece in pieces if piece.end > piece.start]
 
     def outside(self, passages: Sequence[Passage]) -> list[Passage]:
-        """Return where the same text stands, escaped, in the content."""
+        """Return the passages of the same text, escaped, in the content."""
         if not self._layers:
             return list(passages)
         starts = self._outside({passage.start for passage in passages}, are_ends=False)
@@ -104,16 +102,13 @@ class Unwrapped:
 
 
 def unwrapped(content: str) -> Unwrapped:
-    """Return the text inside an MCP result's wrappers.
-
-    A wrapper that was cut off gives what is there of its text. A text in quotes as a whole is unwrapped too.
-    """
+    """Return the text inside an MCP result's wrappers, also of one that was cut off, or inside quotes."""
     layers = _layers(content)
     return Unwrapped(layers[-1].inner, _flag_of(layers), layers) if layers else Unwrapped(content)
 
 
 def _flag_of(layers: Sequence[_Layer]) -> bool | None:
-    """Return what is said beside the texts; what stands in them is content."""
+    """Return the error flag beside the texts; flags inside them are content."""
     flags: list[bool] = []
     for layer in layers:
         first, last = layer.literals[0], layer.literals[-1]
@@ -146,7 +141,7 @@ def _layers(content: str) -> list[_Layer]:
 
 
 def _content_opening(head: str) -> "re.Match[str] | None":
-    """Where the contents of a result's object begin; it may be inside a JSON-RPC answer or a server-sent event."""
+    """Match the beginning of the contents of a result object, also inside JSON-RPC or a server-sent event."""
     begins = head.lstrip()
     return _CONTENT_OPENS.search(head) if begins.startswith(("{", "data:", "event:")) else None
 
@@ -168,7 +163,7 @@ def _json_items(content: str, position: int, limit: int = _TEXTS) -> list[Litera
 
 
 def _json_item(content: str, position: int) -> list[Literal]:
-    """The text of a content that is one text of an MCP result, without a list around it."""
+    """Return the text of a single content without a list around it."""
     literals = _json_items(content, position, 1) if (match := _ITEM.match(content, position)) else []
     is_whole = match is not None and all(_OBJECT_ENDS.match(content, one.end) for one in literals)
     is_cut = any(one.end >= len(content) for one in literals)
@@ -187,7 +182,7 @@ def _repr_items(content: str, position: int) -> list[Literal]:
 
 
 def _strings(content: str, position: int) -> list[Literal]:
-    """The strings of a content that is nothing but one string or a list of them, long enough to be texts."""
+    """Return the strings of a content that is one string or a list of them, long enough to be texts."""
     holds_json = _JSON_IN_STRING.match(content, position) is not None
     literals: list[Literal] = []
     while len(literals) < _TEXTS:
@@ -204,7 +199,7 @@ def _strings(content: str, position: int) -> list[Literal]:
 
 
 def _outer_offsets(layer: _Layer, offsets: Sequence[int], are_ends: bool) -> list[int]:
-    """Return where characters of the inner text, in order, stand in the wrapper; of ends, where the one before ends."""
+    """Return the offsets in the wrapper of offsets in the inner text; ends are behind the character before."""
     outer: list[int] = []
     steps = _steps(layer)
     inner_start, outer_start, length, outer_length = next(steps)
