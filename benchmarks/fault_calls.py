@@ -31,7 +31,7 @@ from memory_context.cli import execute
 from memory_context.errors import StoreUnavailableError
 from memory_context.identifiers import SessionKey
 from memory_context.mcp_server import ServedMemory, create_server
-from memory_context.store import NewMemory, StoreLimits, at_most
+from memory_context.store import NewItem, StoreLimits, at_most
 
 __all__ = [
     "Call",
@@ -53,7 +53,7 @@ _KEY = "notes_abc234"
 async def fill(store: MemoryStore) -> None:
     """Store what the calls ask for."""
     for user_id in ("alice", "bob"):
-        notes = NewMemory(_KEY, _LARGE, "notes", 1000, "custom", agent_id="coder", session_id="s")
+        notes = NewItem(_LARGE, "notes", 1000, key=_KEY, agent_id="coder", session_id="s")
         await store.insert_memories(user_id, [notes])
     context = MemoryContext("alice", "coder", "s", store)
     await context.add_message(UserMessage(content="Hello.", source="user"))

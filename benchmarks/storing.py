@@ -30,7 +30,7 @@ from benchmarks.passages import new_content
 from benchmarks.scratch import RawTable, processor_seconds, scratch_store
 from benchmarks.searching import query_from
 from memory_context import AgentMemory, MemoryStore
-from memory_context.store import NewMemory
+from memory_context.store import NewItem
 
 __all__ = ["PASSAGES", "main", "measure_storing"]
 
@@ -84,8 +84,8 @@ async def _store_one(
         return await compare(f"insert_memories of {name} / raw INSERT", ours, raw, rounds, STORING_TARGET)
 
 
-def _new_memory(content: str) -> NewMemory:
-    return NewMemory(f"tail_{random.randbytes(8).hex()}", content, "lines=500, 400 lines", len(content) // 4, "custom")
+def _new_memory(content: str) -> NewItem:
+    return NewItem(content, "lines=500, 400 lines", len(content) // 4, key=f"tail_{random.randbytes(8).hex()}")
 
 
 async def _index(

@@ -23,7 +23,7 @@ from psycopg import AsyncConnection
 
 from benchmarks.comparing import Measured, print_measured
 from benchmarks.scratch import scratch_store
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import MemoryStore, NewItem
 
 __all__ = ["ITEMS", "main", "measure_transferring"]
 
@@ -130,8 +130,15 @@ async def _store(url: str, items: int) -> float:
         numbers = range(start, min(start + _BATCH, items))
         contents = {number: f"{number}{' the build went well' * 49}" for number in numbers}
         batch = [
-            NewMemory(
-                f"run_shell_{n}", text, f"output of run {n}", 250, "command_output", "run_shell", "coder", f"s{n % 100}"
+            NewItem(
+                text,
+                f"output of run {n}",
+                250,
+                "command_output",
+                "run_shell",
+                key=f"run_shell_{n}",
+                agent_id="coder",
+                session_id=f"s{n % 100}",
             )
             for n, text in contents.items()
         ]

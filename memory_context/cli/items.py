@@ -14,9 +14,8 @@ from .console import USAGE_ERROR, Failure, age, confirm, counted, print_json, pr
 from .lookup import JsonOption, UrlOption, UserOption, YesOption, find_key, find_user, parse_since, run
 
 if TYPE_CHECKING:
-    from ..memory import MemoryItem
     from ..references import MemoryRef
-    from ..store import MemoryCriteria, MemoryStore, StoredMemory
+    from ..store import MemoryCriteria, MemoryItem, MemoryStore
     from ..store.admin.user_stats import Tombstone
 
 __all__ = [
@@ -93,7 +92,7 @@ def list_items(
     if forgotten and (types or sources or tags or agent or since):
         raise Failure("of forgotten items only --session and --limit choose: the rest was forgotten", USAGE_ERROR)
 
-    async def work(store: "MemoryStore") -> "list[StoredMemory] | list[Tombstone]":
+    async def work(store: "MemoryStore") -> "list[MemoryItem] | list[Tombstone]":
         name = await find_user(store, user)
         if forgotten:
             return await store.user_stats.forgotten(name, session_id=session, limit=limit + 1)
@@ -112,31 +111,28 @@ def list_items(
         say(f"there are more than {limit}: --limit shows more, options such as --source and --since choose")
 
 
-def _rows(items: "Iterable[StoredMemory | Tombstone]") -> Iterable[tuple[object, ...]]:
-    from ..store import StoredMemory, caveat
+def _rows(items: "Iterable[MemoryItem | Tombstone]") -> Iterable[tuple[object, ...]]:
+    from ..store import MemoryItem
 
     for one in items:
-        if isinstance(one, StoredMemory):
+        if isinstance(one, MemoryItem):
             remarks = (
                 f"private to {one.agent_id or 'its session'}" if one.is_private else "",
-                caveat(one.memory_type, one.origin),
+                one.caveat,
                 f"the same as {', '.join(one.other_keys)}" if one.other_keys else "",
             )
             remark = "; ".join(filter(None, remarks))
-            tokens, what = f"{one.token_count:,}", f"({remark}) {one.summary}" if remark else one.summary
+            what = f"({remark}) {one.ref.description}" if remark else one.ref.description
+            yield one.key, one.type, one.source, f"{one.ref.token_count:,}", age(one.created_at), what
         else:
-            tokens, what = "-", f"forgotten {age(one.forgotten_at)} ago"
-        yield one.memory_key, one.memory_type, one.source, tokens, age(one.created_at), what
+            what = f"forgotten {age(one.forgotten_at)} ago"
+            yield one.memory_key, one.memory_type, one.source, "-", age(one.created_at), what
 
 
-def item_json(one: "MemoryItem | StoredMemory | Tombstone") -> dict[str, Any]:
+def item_json(one: "MemoryItem | Tombstone") -> dict[str, Any]:
     """Return an item, or a forgotten one, in the JSON of all commands, without its content."""
-    from ..memory import MemoryItem
-    from ..memory.items import item_of
-    from ..store import StoredMemory
+    from ..store import MemoryItem
 
-    if isinstance(one, StoredMemory):
-        one = item_of(one, "", False, "")
     if not isinstance(one, MemoryItem):
         return {
             "key": one.memory_key,
@@ -283,8 +279,8 @@ async def _forget_matching(store: "MemoryStore", user: str | None, criteria: "Me
     if not items:
         say("nothing is stored that meets this")
         return
-    tokens = sum(item.token_count for item in items)
-    await _forget(store, name, [item.memory_key for item in items], f", {tokens:,} tokens", yes)
+    tokens = sum(item.ref.token_count for item in items)
+    await _forget(store, name, [item.key for item in items], f", {tokens:,} tokens", yes)
 
 
 async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str, yes: bool) -> None:

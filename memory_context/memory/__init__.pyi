@@ -1,6 +1,6 @@
 from .agent_memory import AgentMemory
 from .audit import AuditEvent, AuditTrail
-from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, Draft, MemoryItem, MemoryType, is_too_large
+from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
 from .search import FoundPassage, MemoryCriteria, SearchHit, SearchScore
 from .sharing import MemorySnapshot, Sharing
 
@@ -10,12 +10,12 @@ __all__ = [
     "AgentMemory",
     "AuditEvent",
     "AuditTrail",
-    "Draft",
     "FoundPassage",
     "MemoryCriteria",
     "MemoryItem",
     "MemorySnapshot",
     "MemoryType",
+    "NewItem",
     "SearchHit",
     "SearchScore",
     "Sharing",

@@ -33,14 +33,13 @@ from .audit import AuditEvent, AuditTrail
 from .items import (
     MAX_CONTENT_BYTES,
     SUFFIX_LENGTHS,
-    Draft,
     MemoryItem,
     MemoryType,
+    NewItem,
     as_json,
-    check_draft,
+    check_item,
     is_too_large,
-    item_of,
-    new_memories,
+    placed,
 )
 from .search import SearchHit, search_items
 from .sharing import MemorySnapshot, Sharing, refusal
@@ -131,13 +130,13 @@ class AgentMemory:
             StoreUnavailableError: The store cannot be reached now.
         """
         text = content if isinstance(content, str) else as_json("content", content)
-        check_draft(type, source, tags, related_to, metadata)
+        check_item(type, source, tags, related_to, metadata)
         if is_too_large(text):
             raise ValueError(
                 f"a content of {len(to_utf8(text)):,} bytes is too large: an item takes {MAX_CONTENT_BYTES:,}"
             )
         (token_count,) = await count_off_loop(self._counter, [text])
-        draft = Draft(
+        item = NewItem(
             text,
             description or f"{source or type}, {len(text):,} characters",
             token_count,
@@ -148,32 +147,30 @@ class AgentMemory:
             metadata or {},
             checked_caller_origin(origin),
         )
-        return (await self.store_all([draft]))[0]
+        return (await self.store_all([item]))[0]
 
-    async def store_all(self, drafts: Sequence[Draft]) -> list[MemoryRef]:
+    async def store_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
         """Store several items in one transaction, all or none; return their references in order.
 
         Raises:
             StoreError: The store failed; nothing was stored.
         """
         if self._masks_credentials:
-            drafts = [replace(draft, description=masked(draft.description)) for draft in drafts]
-        size = sum(len(draft.content) for draft in drafts) / 5  # hashing takes less than reading
+            items = [replace(item, description=masked(item.description)) for item in items]
+        size = sum(len(item.content) for item in items) / 5  # hashing takes less than reading
         for suffix_length in (*SUFFIX_LENGTHS, None):
-            memories = await in_thread_if_large(
-                size, new_memories, drafts, self.agent_id, self.session_id, self.sharing != "shared", suffix_length
+            named = await in_thread_if_large(
+                size, placed, items, self.agent_id, self.session_id, self.sharing != "shared", suffix_length
             )
             try:
-                keys = await self.memory_store.insert_memories(self.user_id, memories)
+                keys = await self.memory_store.insert_memories(self.user_id, named)
             except ConflictError:
                 if suffix_length is None:
                     raise
                 continue
             if self._restored is not None:
                 self._restored.update(dict.fromkeys(keys))
-            return [
-                MemoryRef(key, draft.description, draft.token_count) for key, draft in zip(keys, drafts, strict=True)
-            ]
+            return [MemoryRef(key, item.description, item.token_count) for key, item in zip(keys, items, strict=True)]
         raise AssertionError("the last suffix length returns or raises")
 
     async def retrieve(
@@ -202,26 +199,24 @@ class AgentMemory:
         """
         if not KEY_PATTERN.fullmatch(key):
             return None
-        stored = await self.memory_store.fetch_memory(self.user_id, key, scope=self.scope)
-        if stored is None or not stored.is_active:
+        item = await self.memory_store.fetch_memory(self.user_id, key, scope=self.scope)
+        if item is None or not item.is_active:
             return None
-        if transform == FULL and answer_limit_tokens is None:
-            item = item_of(stored, stored.content, True, "all of")
-        else:
+        if transform != FULL or answer_limit_tokens is not None:
             summary = None
             if transform.name == "summary":
                 summary = await self.memory_store.fetch_model_summary(self.user_id, key, scope=self.scope)
             shown = await asyncio.to_thread(
                 cut,
-                stored.content,
+                item.content,
                 transform,
                 key=key,
                 counter=self._counter,
                 answer_limit_tokens=answer_limit_tokens,
-                token_count=stored.token_count,
+                token_count=item.ref.token_count,
                 model_summary=summary,
             )
-            item = item_of(stored, shown.text, shown.is_whole, shown.label)
+            item = replace(item, content=shown.text, is_whole=shown.is_whole, label=shown.label)
         self.trail.note_read("retrieved", [key], reader, transform)
         return item
 
@@ -242,9 +237,9 @@ class AgentMemory:
             StoreUnavailableError: The store cannot be reached now.
         """
         criteria = criteria or MemoryCriteria()
-        stored = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
-        self.trail.note_read("listed", [one.memory_key for one in stored], reader, criteria)
-        return [item_of(one, "", False, "") for one in stored]
+        items = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
+        self.trail.note_read("listed", [item.key for item in items], reader, criteria)
+        return items
 
     async def search(
         self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None, *, reader: str | None = "search"

@@ -4,17 +4,25 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ..credentials import masked
 from ..notebooks import html_table
 from ..references import MemoryRef
 from ..runtime import in_thread_if_large
-from ..store import Candidate, MemoryCriteria, MemoryStore, PassagePlace, QueryProfile, ReadScope, StoredPassage
+from ..store import (
+    Candidate,
+    MemoryCriteria,
+    MemoryItem,
+    MemoryStore,
+    PassagePlace,
+    QueryProfile,
+    ReadScope,
+    StoredPassage,
+)
 from ..text import query_terms, query_words, telling_terms, terms_of
 from ..utf8 import to_utf8
-from .items import MemoryItem, item_of
 from .rank import BM25_K1, Ranked, inverse_frequency, rank
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
@@ -202,8 +210,8 @@ def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: Que
     """Return what is not indexed yet, as far as it shares terms with the query, scored like what is."""
     candidates: list[Candidate] = []
     for (content_id, number), passage in unindexed.items():
-        memory = passage.memory
-        names = "\n".join((memory.memory_key, memory.summary, memory.source, *memory.tags))
+        item = passage.item
+        names = "\n".join((item.key, item.ref.description, item.source, *item.tags))
         occurrences = Counter([*terms_of(masked(passage.text)), *terms_of(names)])
         score = sum(
             inverse_frequency(frequency, max(profile.passages, 1))
@@ -248,11 +256,11 @@ def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle:
 
 def _hit(ranked: Ranked, found: Sequence[StoredPassage], is_relevant: bool) -> SearchHit:
     best = found[0]
-    is_whole = best.start_char == 0 and len(to_utf8(best.text)) == best.memory.content_bytes
+    is_whole = best.start_char == 0 and len(to_utf8(best.text)) == best.item.content_bytes
     first, last = best.start_line, best.end_line
     lines = f"line {first}" if first == last else f"lines {first}-{last}"
     return SearchHit(
-        item=item_of(best.memory, best.text, is_whole, "all of" if is_whole else f"{lines} of"),
+        item=replace(best.item, content=best.text, is_whole=is_whole, label="all of" if is_whole else f"{lines} of"),
         passages=tuple(
             FoundPassage(one.text, one.start_line, one.end_line, one.start_char + 1, one.end_char) for one in found
         ),

@@ -299,10 +299,10 @@ class Offloader:
         Raises:
             StoreError: Nothing was stored.
         """
-        drafts = [item.draft for _, _, items in packed for item in items]
-        if not drafts:
+        new_items = [one.item for _, _, items in packed for one in items]
+        if not new_items:
             return
-        refs = iter(await self._memory.store_all(drafts))
+        refs = iter(await self._memory.store_all(new_items))
         self.transactions += 1
         for entry, part, items in packed:
             own = [next(refs) for _ in items]
@@ -311,7 +311,7 @@ class Offloader:
                 # a view showed it without, and the prompt cache has that
                 stored = await self._packer.keep(entry, part, items, own, names_key=False)
             self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
-            self._summarise(entry, part, items[0].draft.content)
+            self._summarise(entry, part, items[0].item.content)
 
     @property
     def _names_keys(self) -> bool:

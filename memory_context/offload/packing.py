@@ -10,7 +10,7 @@ from autogen_core.models import AssistantMessage, UserMessage
 
 from ..compaction import Compacted, Compactors, Hint, Result, render_passages
 from ..credentials import masked
-from ..memory import Draft
+from ..memory import NewItem
 from ..messages import calls_of, long_strings, replace_strings, results_of, source_of
 from ..policy import ContextPolicy
 from ..references import QUOTATION, MemoryRef, shorten
@@ -43,12 +43,12 @@ class PackedItem:
     """An item to store for a part, and what its compactor kept; a call's arguments give one for each long string.
 
     Attributes:
-        draft: The item.
+        item: The item.
         compacted: What the compactor kept of its content.
         pointer: JSON pointer of a string in a call's arguments; empty otherwise.
     """
 
-    draft: Draft
+    item: NewItem
     compacted: Compacted
     pointer: str = ""
 
@@ -104,7 +104,7 @@ class Packer:
                 one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)
             }
             return self.stored(refs, replace_strings(entry.text(part.address) or "{}", short))
-        content, kept, ref = packed[0].draft.content, packed[0].compacted, refs[0]
+        content, kept, ref = packed[0].item.content, packed[0].compacted, refs[0]
         compacted = compacted_text(kept, ref)
         if kept.excerpt is None:
             stored = self.stored(refs, compacted)
@@ -146,8 +146,8 @@ class Packer:
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         description = f"{what}, {size}, begins: {self._beginning(text)[:80].strip()}"
         metadata = _audit(entry, part) | ({"pointer": pointer} if pointer else {})
-        draft = Draft(text, description, tokens, "custom", source, metadata=metadata, origin=self._origin(entry))
-        return PackedItem(draft, Compacted("", description, ""), pointer)
+        item = NewItem(text, description, tokens, "custom", source, metadata=metadata, origin=self._origin(entry))
+        return PackedItem(item, Compacted("", description, ""), pointer)
 
     def _pack_result(self, entry: Entry, part: Part, result: Result, hint: Hint) -> PackedItem:
         kept = self._compactors.compact(result, hint)
@@ -158,8 +158,8 @@ class Packer:
             metadata |= {"tool": result.source, "arguments": arguments}
             metadata |= {"duration_seconds": round(result.duration_seconds, 3)}
         source, tokens = result.source, part.tokens
-        draft = Draft(result.content, kept.description, tokens, type_, source, metadata=metadata, origin="tool")
-        return PackedItem(draft, kept)
+        item = NewItem(result.content, kept.description, tokens, type_, source, metadata=metadata, origin="tool")
+        return PackedItem(item, kept)
 
     def _beginning(self, text: str) -> str:
         beginning = text[:_BEGINNING_CHARACTERS]

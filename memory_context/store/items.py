@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal, cast, get_args
 
 from memory_context.errors import ItemDamagedError, SecretError
+from memory_context.references import MemoryRef
 from memory_context.utf8 import ESCAPE, from_utf8, is_plain, to_utf8
 
 __all__ = [
@@ -27,11 +28,11 @@ __all__ = [
     "TRUSTED_ORIGINS",
     "USER_TYPES",
     "CallerOrigin",
-    "NewMemory",
+    "MemoryItem",
+    "NewItem",
     "Origin",
     "Reach",
     "ReadScope",
-    "StoredMemory",
     "Whereabouts",
     "caveat",
     "checked_caller_origin",
@@ -39,11 +40,10 @@ __all__ = [
     "content_of",
     "imported_origin",
     "is_as_stored",
-    "memory_from_row",
+    "item_from_row",
     "refuse_secret",
-    "row_for",
+    "row_params",
     "scope_params",
-    "whereabouts_from_row",
 ]
 
 Origin = Literal["user_words", "user_edit", "application", "agent", "tool", "import", "consolidation"]
@@ -70,57 +70,98 @@ _DAMAGED = (
 
 
 @dataclass(frozen=True)
-class NewMemory:
+class NewItem:
     """An item to store.
 
+    `AgentMemory.store_all` fills in the key and the place; a caller of `MemoryStore.insert_memories` gives them.
+
     Attributes:
-        memory_key: Its key, unique within the user.
-        content: Any str.
-        summary: What it is, for people and models.
-        token_count: Tokens of the whole content.
-        memory_type: Such as "command_output".
+        content: Any str; kept byte for byte.
+        description: One line that says what it is.
+        token_count: Tokens of the content.
+        type: What sort of memory it is, such as "command_output".
         source: Where it came from, such as a tool's name; at most 512 bytes, like `agent_id` and `session_id`.
-        agent_id: Whose item; empty when it belongs to no agent.
-        session_id: Of which session; empty when it belongs to none.
         tags: Words to find it by.
         related_to: Keys of items it belongs together with.
-        metadata: JSON-native values.
-        is_private: Whether only its own agent and session read it. What was stored for all once stays so.
+        metadata: JSON-native data that stays with it.
         origin: Whose words it holds.
+        key: Its `memory_key`, unique within the user.
+        agent_id: The agent that stores it; empty for none.
+        session_id: The session it is stored in; empty for none.
+        is_private: Whether only its own agent and session read it. What was stored for all once stays so.
     """
 
-    memory_key: str
     content: str = field(repr=False)
-    summary: str
+    description: str
     token_count: int
-    memory_type: str
+    type: str = "custom"
     source: str = ""
-    agent_id: str = ""
-    session_id: str = ""
     tags: Sequence[str] = ()
     related_to: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    is_private: bool = False
     origin: Origin = "application"
+    key: str = ""
+    agent_id: str = ""
+    session_id: str = ""
+    is_private: bool = False
 
 
 @dataclass(frozen=True)
-class StoredMemory(NewMemory):
-    """An item that was stored.
+class MemoryItem:
+    """One stored memory, cut as asked.
 
     Attributes:
-        content_bytes: Bytes of the content's UTF-8 form.
-        created_at: When it was first stored, in UTC.
+        ref: Its reference.
+        content: The content, or the cut that was asked for; empty in a listing.
+        is_whole: Whether `content` is all of it.
+        label: What the cut shows, such as `lines 120-180 of`, or `all of`; empty in a listing.
+        type: What sort of memory it is.
+        source: Where it came from.
+        agent_id: The agent that stored it.
+        session_id: The session it was stored in.
+        tags: Words to find it by.
+        related_to: Keys of items it belongs together with.
+        metadata: JSON-native data that stays with it.
+        created_at: When it was stored first, in UTC.
+        is_private: Whether only the agent and session that stored it read it.
+        origin: Whose words it holds.
+        other_keys: Found or listed: other items within reach that have the same content, the newest first, at most 20.
         updated_at: When it was last stored again or changed, in UTC.
+        content_bytes: Bytes of the content's UTF-8 form.
         is_active: False once it was forgotten; its content is then empty.
-        other_keys: In lists and searches: the reader's other items with the same content, the newest first, at most 20.
     """
 
-    content_bytes: int = field(kw_only=True)
-    created_at: datetime = field(kw_only=True)
-    updated_at: datetime = field(kw_only=True)
-    is_active: bool = field(kw_only=True)
-    other_keys: tuple[str, ...] = field(default=(), kw_only=True)
+    ref: MemoryRef
+    content: str
+    is_whole: bool
+    label: str
+    type: str
+    source: str
+    agent_id: str
+    session_id: str
+    tags: tuple[str, ...]
+    related_to: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    is_private: bool = False
+    origin: Origin = "application"
+    other_keys: tuple[str, ...] = ()
+    updated_at: datetime | None = None
+    content_bytes: int = 0
+    is_active: bool = True
+
+    def __repr__(self) -> str:
+        return f"<MemoryItem {self.key!r} {self.type} from {self.source!r}, {self.ref.token_count:,} tokens>"
+
+    @property
+    def key(self) -> str:
+        """Its memory_key."""
+        return self.ref.key
+
+    @property
+    def caveat(self) -> str:
+        """What to say beside it, if its type says that it is the user's own and nothing bears that out; else ""."""
+        return caveat(self.type, self.origin)
 
 
 @dataclass(frozen=True)
@@ -142,63 +183,52 @@ class Whereabouts:
     updated_at: datetime
 
 
-def row_for(user_id: str, memory: NewMemory) -> dict[str, Any]:
-    """Return the parameters of `upsert_memory`."""
-    data = to_utf8(memory.content)
-    plain = is_plain(memory.content) and ESCAPE not in memory.content
-    return {
-        "user_id": user_id,
-        "memory_key": memory.memory_key,
-        "agent_id": memory.agent_id,
-        "session_id": memory.session_id,
-        "memory_type": memory.memory_type,
-        "source": memory.source,
-        "summary": memory.summary,
-        "content": memory.content if plain else None,
-        "content_raw": None if plain else data,
-        "content_bytes": len(data),
-        "token_count": memory.token_count,
-        "content_sha256": hashlib.sha256(data).digest(),
-        "tags": list(memory.tags),
-        "related_to": list(memory.related_to),
-        "metadata": dict(memory.metadata),
-        "is_private": memory.is_private,
-        "origin": memory.origin,
+def row_params(user_id: str, item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of `upsert_content` and those of `upsert_memory`.
+
+    A content that the driver would escape is kept as bytes, so that the server's hashes and slices are the content's.
+    """
+    data = to_utf8(item.content)
+    is_text = is_plain(item.content) and ESCAPE not in item.content
+    same = {"user_id": user_id, "content_bytes": len(data), "content_sha256": hashlib.sha256(data).digest()}
+    return {**same, "content": item.content if is_text else None, "content_raw": None if is_text else data}, {
+        **same,
+        "memory_key": item.key,
+        "agent_id": item.agent_id,
+        "session_id": item.session_id,
+        "memory_type": item.type,
+        "source": item.source,
+        "summary": item.description,
+        "token_count": item.token_count,
+        "tags": list(item.tags),
+        "related_to": list(item.related_to),
+        "metadata": dict(item.metadata),
+        "is_private": item.is_private,
+        "origin": item.origin,
     }
 
 
-def memory_from_row(row: Mapping[str, Any]) -> StoredMemory:
-    """Return the item of a row; its content is empty where the row has none."""
-    return StoredMemory(
-        memory_key=row["memory_key"],
-        content=content_of(row),
-        summary=row["summary"],
-        token_count=row["token_count"],
-        memory_type=row["memory_type"],
+def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *, is_whole: bool = False) -> MemoryItem:
+    """Return the item of a row, with as much of its content as was asked for."""
+    return MemoryItem(
+        ref=MemoryRef(row["memory_key"], row["summary"], row["token_count"]),
+        content=content,
+        is_whole=is_whole,
+        label=label,
+        type=row["memory_type"],
         source=row["source"],
         agent_id=row["agent_id"],
         session_id=row["session_id"],
         tags=tuple(row["tags"]),
         related_to=tuple(row["related_to"]),
         metadata=row["content_metadata"],
+        created_at=row["created_at"].astimezone(timezone.utc),
         is_private=row["is_private"],
         origin=row["origin"],
-        content_bytes=row["content_bytes"],
-        created_at=row["created_at"].astimezone(timezone.utc),
-        updated_at=row["updated_at"].astimezone(timezone.utc),
-        is_active=row["is_active"],
         other_keys=tuple(row.get("other_keys", ())),
-    )
-
-
-def whereabouts_from_row(row: Mapping[str, Any]) -> Whereabouts:
-    """Return whose the item of a row is."""
-    return Whereabouts(
-        agent_id=row["agent_id"],
-        session_id=row["session_id"],
-        is_private=row["is_private"],
-        is_active=row["is_active"],
         updated_at=row["updated_at"].astimezone(timezone.utc),
+        content_bytes=row["content_bytes"],
+        is_active=row["is_active"],
     )
 
 

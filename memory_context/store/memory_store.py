@@ -15,16 +15,15 @@ from memory_context.embeddings import Embedder, check_embedder, default_embedder
 from memory_context.references import ToolAnswerRegistry
 from memory_context.runtime import WRITE_SECONDS, Unwritten
 
-from . import item_store
 from .admin import PruneProgress, PruneReport, StoreAdmin, UserStats
 from .admin.prune import prune
 from .conversations import ConversationArchive
 from .criteria import MemoryCriteria
 from .database import Database, every_user
 from .events import EventLog
-from .forget import ProgressCallback, erase_user, forget_memories
-from .item_store import insert_memories, share_memory, update_model_summary
-from .items import NewMemory, ReadScope, StoredMemory, Whereabouts
+from .forget import ProgressCallback, erase_user
+from .item_store import ANYBODY, ItemStore
+from .items import ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
@@ -34,10 +33,8 @@ from .threads import ThreadStore
 
 __all__ = ["MemoryStore"]
 
-_NOBODY = ReadScope()
 
-
-class MemoryStore:
+class MemoryStore(ItemStore):
     """The durable home of items, in Postgres.
 
     Making one does no I/O: the server is started, the schema brought up to date and the connections opened by the
@@ -96,7 +93,6 @@ class MemoryStore:
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
         self._search = PassageSearch(self._database, self._indexer)
-        self._stored_transactions = 0
         self._owners: WeakSet[object] = WeakSet()
 
     @classmethod
@@ -122,11 +118,6 @@ class MemoryStore:
     def embedder(self) -> Embedder | None:
         """Makes the embeddings that search compares; None where search goes by words alone."""
         return self._indexer.embedder
-
-    @property
-    def write_transactions(self) -> int:
-        """How many transactions of this object stored items."""
-        return self._stored_transactions
 
     def describe(self) -> str:
         """Return where the data is, without secrets."""
@@ -186,75 +177,7 @@ class MemoryStore:
         """Yield all users in a fixed order, as the owner, or as a login that may list them; else `StoreError`."""
         return every_user(self._database)
 
-    # --- items
-
-    async def insert_memories(self, user_id: str, memories: Sequence[NewMemory]) -> list[str]:
-        """Store items, all or none, and return the keys they are found by, in the order given.
-
-        The same content again in the same place (agent, session, type, source) has the key it got first. After a
-        cancellation or a lost connection they may or may not be stored; storing them again is harmless.
-
-        Raises:
-            SecretError: One is of type user_secret; nothing was stored.
-            ConflictError: A key belongs to another content of this user; nothing was stored.
-            StoreError: The database refused or cannot be reached; nothing was stored.
-        """
-        if not memories:
-            return []
-        stored = await insert_memories(self._database, user_id, memories)
-        self._stored_transactions += 1
-        if stored.is_new:
-            self.jobs.wake(user_id)
-        return stored.keys
-
-    async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> StoredMemory | None:
-        """Return the item behind a key, forgotten ones included; None if there is none in this scope."""
-        return await item_store.fetch_memory(self._database, user_id, memory_key, scope)
-
-    async def fetch_whereabouts(self, user_id: str, memory_key: str) -> Whereabouts | None:
-        """Return whose the item behind a key is, in whatever scope: to say why it cannot be read, and whom to ask."""
-        return await item_store.fetch_whereabouts(self._database, user_id, memory_key)
-
-    async def fetch_contents(
-        self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = _NOBODY
-    ) -> dict[str, str]:
-        """Return the contents of those of these keys that exist in this scope."""
-        return await item_store.fetch_contents(self._database, user_id, memory_keys, scope)
-
-    async def select_keys(
-        self, user_id: str, *, like: str | None = None, scope: ReadScope = _NOBODY, limit: int | None = 50
-    ) -> list[str]:
-        """Return keys of items that were not forgotten, the newest first.
-
-        Args:
-            user_id: Whose items.
-            like: A key, perhaps mistyped: only those that resemble it, the nearest first, among the 1,000 newest.
-            scope: Who reads, and how far.
-            limit: How many at most; None for all.
-        """
-        return await item_store.select_keys(self._database, user_id, like, scope, limit)
-
-    async def forget_memories(
-        self,
-        user_id: str,
-        *,
-        agent_id: str,
-        session_id: str,
-        memory_key: str | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> list[str]:
-        """Erase the items of exactly this agent and session, or the one with a key; return their keys.
-
-        `agent_id` and `session_id` are "" for items of none. Everything they are found by goes too; a tombstone stays,
-        so that their keys tell when they were forgotten. `progress` is called after each batch.
-        """
-        return await forget_memories(self._database, user_id, agent_id, session_id, memory_key, progress)
-
-    async def share_memory(
-        self, user_id: str, memory_key: str, *, agent_id: str, session_id: str, with_agent: str
-    ) -> bool:
-        """Let an agent read one item of exactly this agent and session; whether it is there."""
-        return await share_memory(self._database, user_id, memory_key, agent_id, session_id, with_agent)
+    # --- all of a user, and retention
 
     async def erase_user(self, user_id: str, *, progress: ProgressCallback | None = None) -> int:
         """Erase everything of a user, tombstones included, and the user; return how many items there were.
@@ -267,20 +190,6 @@ class MemoryStore:
         """
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
-
-    async def select_memories(
-        self, user_id: str, criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
-    ) -> list[StoredMemory]:
-        """Return the items that meet criteria, without their content, in the order and number asked for."""
-        return await item_store.select_memories(self._database, user_id, criteria, scope)
-
-    async def fetch_model_summary(self, user_id: str, memory_key: str, *, scope: ReadScope = _NOBODY) -> str | None:
-        """Return what a model said of the item behind a key; None if nothing, or if it is not in this scope."""
-        return await item_store.fetch_model_summary(self._database, user_id, memory_key, scope)
-
-    async def update_model_summary(self, user_id: str, memory_key: str, summary: str, description: str = "") -> bool:
-        """Keep a model's summary of an item, and a description of it if one is given; whether the item is there."""
-        return await update_model_summary(self._database, user_id, memory_key, summary, description)
 
     async def prune(
         self,
@@ -319,7 +228,7 @@ class MemoryStore:
         terms: Sequence[str],
         criteria: MemoryCriteria,
         *,
-        scope: ReadScope = _NOBODY,
+        scope: ReadScope = ANYBODY,
     ) -> tuple[list[Candidate], QueryProfile]:
         """Return the passages that could answer a query, scored, and what is known of its terms.
 
@@ -335,7 +244,7 @@ class MemoryStore:
         return await self._search.candidates(user_id, terms, await self._search.embed_query(query), criteria, scope)
 
     async def fetch_passages(
-        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = _NOBODY
+        self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
     ) -> dict[PassagePlace, StoredPassage]:
         """Return passages by content id and passage number, each with the newest item that meets criteria, if any."""
         return await self._search.passages(user_id, places, criteria, scope)
@@ -348,7 +257,7 @@ class MemoryStore:
         *,
         words: Sequence[str] = (),
         written: Sequence[str] = (),
-        scope: ReadScope = _NOBODY,
+        scope: ReadScope = ANYBODY,
     ) -> list[StoredPassage]:
         """Return passages of the newest items not indexed yet; first those with a word in key, label or tags."""
         return await self._search.unindexed(user_id, criteria, limit, words, written, scope)

@@ -22,7 +22,7 @@ from psycopg import sql
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import ConflictError, StoreUnavailableError
-from memory_context.store import NewMemory, TransferError
+from memory_context.store import NewItem, TransferError
 from memory_context.store.codec import canonical_json
 from memory_context.store.database import Database
 from memory_context.store.threads import ThreadElement, ThreadStep
@@ -172,8 +172,17 @@ async def test_an_imported_session_resumes_with_the_same_view(full: Lived, store
 async def test_any_string_makes_the_way(store: MemoryStore):
     """In every field; halves of a pair that stand side by side stay two."""
     odd = "\x00 \x1a0000 \ud83d\ude00 \U0001f600 \udc00\ud800 \r\n\u2028\x85 ы"
-    new = NewMemory(
-        "k", odd, odd, 1, "custom", odd[:20], "a" + odd[:9], "s" + odd[:9], [odd], [odd], {odd: [odd, 1e16, -0.5]}
+    new = NewItem(
+        odd,
+        odd,
+        1,
+        key="k",
+        source=odd[:20],
+        agent_id="a" + odd[:9],
+        session_id="s" + odd[:9],
+        tags=[odd],
+        related_to=[odd],
+        metadata={odd: [odd, 1e16, -0.5]},
     )
     user = "u" + odd[:9]
     await store.insert_memories(user, [new])
@@ -252,7 +261,7 @@ async def test_a_tombstone_from_elsewhere_is_in_nobodys_way(store: MemoryStore):
     tombstone = await store.fetch_memory("alice", "gone")
     assert tombstone is not None
     assert not tombstone.is_active
-    await store.insert_memories("alice", [NewMemory(f"k{n}", f"text {n}", "", 1, "custom") for n in range(5)])
+    await store.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
     assert len(await store.forget_memories("alice", agent_id="", session_id="")) == 5
     assert await store.fetch_memory("alice", "also") is not None
 
@@ -260,17 +269,17 @@ async def test_a_tombstone_from_elsewhere_is_in_nobodys_way(store: MemoryStore):
 @pytest.mark.parametrize(
     ("there", "said"),
     [
-        (NewMemory("k", "something else", "", 1, "custom"), "line 2: the key 'k' is taken by another item"),
-        (NewMemory("k", "text", "", 1, "article"), "line 2: the key 'k' is taken by another item"),
-        (NewMemory("j", "text", "", 1, "custom"), "line 2: what it holds as 'k' is there already as 'j'"),
+        (NewItem("something else", "", 1, key="k"), "line 2: the key 'k' is taken by another item"),
+        (NewItem("text", "", 1, "article", key="k"), "line 2: the key 'k' is taken by another item"),
+        (NewItem("text", "", 1, key="j"), "line 2: what it holds as 'k' is there already as 'j'"),
     ],
 )
-async def test_something_else_in_its_place_is_said_and_nothing_stored(store: MemoryStore, there: NewMemory, said: str):
+async def test_something_else_in_its_place_is_said_and_nothing_stored(store: MemoryStore, there: NewItem, said: str):
     await store.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     with pytest.raises(TransferError, match=said):
         await store.admin.import_lines(reading(data), trust_origins=True)
-    assert await store.select_keys("alice") == [there.memory_key]
+    assert await store.select_keys("alice") == [there.key]
 
 
 async def test_a_transcript_that_went_on_differently_is_not_mixed(store: MemoryStore, full: Lived):
@@ -295,7 +304,7 @@ async def test_what_somebody_stores_meanwhile_is_not_overwritten(store: MemorySt
 
     async def store_one(*args: Any) -> int:
         if args[3][0].number == 3:
-            await store.insert_memories("alice", [NewMemory("b", "mine", "", 1, "custom")])
+            await store.insert_memories("alice", [NewItem("mine", "", 1, key="b")])
         return await insert(*args)
 
     monkeypatch.setattr(importer, "_store", store_one)
@@ -588,7 +597,7 @@ async def test_a_large_item_goes_out_in_slices(store: MemoryStore, monkeypatch: 
     """No piece is larger than a slice, and the whole is the item."""
     monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
     content = "é\x00\U0001f600" * 5000
-    await store.insert_memories("alice", [NewMemory("k", content, "", 1, "custom")])
+    await store.insert_memories("alice", [NewItem(content, "", 1, key="k")])
     pieces = [piece async for piece in store.admin.export_lines("alice")]
     assert max(map(len, pieces)) < 10_000
     await store.admin.import_lines(reading(b"".join(pieces)), "bob")
@@ -614,7 +623,7 @@ async def test_line_of_a_content_that_is_all_escapes_is_a_third_longer_than_its_
     """So that the limit of a line admits any item; as JSON alone it could be ten times as long."""
     monkeypatch.setattr(exporter, "SLICE_CHARACTERS", 1000)
     content = character * 10_001
-    await store.insert_memories("alice", [NewMemory("k", content, "", 1, "custom")])
+    await store.insert_memories("alice", [NewItem(content, "", 1, key="k")])
     data = await export(store)
     assert len(data) < 1.4 * len(to_utf8(content)) + 2000
     await store.admin.import_lines(reading(data), "bob")
@@ -657,7 +666,7 @@ async def test_line_over_the_limit_is_refused_however_it_is_read(store: MemorySt
 async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """A page ends where it has enough bytes, however few rows those are."""
     monkeypatch.setattr(exporter, "PAGE_BYTES", 1000)
-    await store.insert_memories("alice", [NewMemory(f"k{n}", f"{n}" * 900, "", 1, "custom") for n in range(6)])
+    await store.insert_memories("alice", [NewItem(f"{n}" * 900, "", 1, key=f"k{n}") for n in range(6)])
     pages: list[int] = []
     execute = exporter._execute
 
@@ -675,11 +684,11 @@ async def test_large_items_are_fetched_one_by_one(store: MemoryStore, monkeypatc
 async def test_an_export_shows_one_moment(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """What is stored, and forgotten, while it is being read is not seen."""
     monkeypatch.setattr(exporter, "PAGE_ROWS", 2)
-    await store.insert_memories("alice", [NewMemory(f"k{n}", f"text {n}", "", 1, "custom") for n in range(5)])
+    await store.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(5)])
     before = lines_of(await export(store))
     async with aclosing(store.admin.export_lines("alice")) as pieces:
         taken = [await anext(pieces) for _ in range(3)]
-        await store.insert_memories("alice", [NewMemory("later", "later", "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem("later", "", 1, key="later")])
         await store.forget_memories("alice", agent_id="", session_id="", memory_key="k4")
         taken += [piece async for piece in pieces]
     assert lines_of(b"".join(taken)) == before

@@ -13,7 +13,7 @@ import pytest
 from memory_context import MemoryStore, embeddings
 from memory_context.cli import lookup, maintenance
 from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage, NewMemory
+from memory_context.store import ChatMessage, NewItem
 from memory_context.store.location import KEEP_ENV
 from memory_context.store.sql import load_migrations
 
@@ -39,7 +39,7 @@ def store_items(url: str, user: str, *texts: str, embedder: Any = None) -> None:
     async def store() -> None:
         store = MemoryStore(url, embedder)
         store.jobs.wake = lambda user_id: None  # type: ignore[method-assign]
-        await store.insert_memories(user, [NewMemory(f"k{n}", text, "", 1, "custom") for n, text in enumerate(texts)])
+        await store.insert_memories(user, [NewItem(text, "", 1, key=f"k{n}") for n, text in enumerate(texts)])
         await store.close()
 
     asyncio.run(store())

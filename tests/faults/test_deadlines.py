@@ -13,15 +13,15 @@ from psycopg import sql
 from benchmarks.proxy import Proxy
 from memory_context.errors import StoreUnavailableError
 from memory_context.identifiers import SessionKey
-from memory_context.store import MemoryStore, NewMemory, StoreLimits
+from memory_context.store import MemoryStore, NewItem, StoreLimits
 from memory_context.store.connection import DeadlineError
 from memory_context.store.limits import _call, at_most, within
 from memory_context.store.pool import ConnectionPool
 
 from ..conftest import Server, database_of
 
-ITEM = [NewMemory("k", "content", "", 1, "custom")]
-OTHER = [NewMemory("l", "content of another", "", 1, "custom")]
+ITEM = [NewItem("content", "", 1, key="k")]
+OTHER = [NewItem("content of another", "", 1, key="l")]
 QUICK = StoreLimits(transaction_seconds=0.4, opening_seconds=0.4)
 SLOW_SERVER = StoreLimits(transaction_seconds=0.3, statement_seconds=60, lock_seconds=60)
 WAITING_READS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%may_read%'"
@@ -165,7 +165,7 @@ async def test_content_gets_time_by_its_size(store: MemoryStore, monkeypatch: py
         return await run(pool, params, statements, limit, **others)
 
     monkeypatch.setattr(ConnectionPool, "run", noted)
-    await store.insert_memories("alice", [NewMemory("k", "x" * 2_000_000, "", 1, "custom")])
+    await store.insert_memories("alice", [NewItem("x" * 2_000_000, "", 1, key="k")])
     assert 5.2 <= seconds[0] < 5.21
 
 
@@ -173,7 +173,7 @@ async def test_answer_that_keeps_coming_extends_the_deadline_by_its_bytes(proxy:
     """Content that takes longer than a transaction may, at more than the least rate, comes whole."""
     long = "x" * 3_000_000
     async with MemoryStore(proxy_url) as store:
-        await store.insert_memories("alice", [NewMemory("k", long, "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem(long, "", 1, key="k")])
         proxy.fail("slow")
         store._database.limits = StoreLimits(transaction_seconds=0.5, bytes_per_second=100_000)
         assert await asyncio.wait_for(store.fetch_contents("alice", ["k"]), PATIENT_SECONDS) == {"k": long}
@@ -184,7 +184,7 @@ async def test_call_gets_time_for_the_bytes_of_its_transactions(store: MemorySto
     left: list[float] = []
 
     async def call(key: str) -> None:
-        await store.insert_memories("alice", [NewMemory(key, "x" * 10_000, "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem("x" * 10_000, "", 1, key=key)])
         left.append(_call.get().ends_at - time.monotonic())  # type: ignore[union-attr]
 
     async def calls() -> None:

@@ -9,7 +9,7 @@ from pydantic import AnyUrl
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.mcp_server import ServedMemory
-from memory_context.memory.items import Draft
+from memory_context.memory.items import NewItem
 
 from .conftest import connected, stored
 
@@ -29,7 +29,7 @@ async def talk(store: MemoryStore, session: str, question: str) -> None:
 async def test_resource_list_pages_sessions_then_items(store: MemoryStore):
     """Each once; every address in it can be read; a cursor of one's own invention is refused."""
     memory = await ServedMemory(store, "alice").memory()
-    await memory.store_all([Draft(f"text {n}", f"note {n}", 2, source="notes") for n in range(230)])
+    await memory.store_all([NewItem(f"text {n}", f"note {n}", 2, source="notes") for n in range(230)])
     await talk(store, "night/shift é", "what is the answer?")
     async with connected(store) as client:
         pages = [await client.list_resources()]
@@ -100,7 +100,7 @@ async def test_unknown_resource_is_resource_not_found_error(store: MemoryStore):
 async def test_completion_suggests_keys_and_sessions(store: MemoryStore):
     """First those that begin with what was typed, then those that hold it or are described by it; a hundred at most."""
     memory = await ServedMemory(store, "alice").memory()
-    drafts = [Draft(f"text {n}", "about the lake", 2, source="fish" if n % 2 else "jellyfish") for n in range(210)]
+    drafts = [NewItem(f"text {n}", "about the lake", 2, source="fish" if n % 2 else "jellyfish") for n in range(210)]
     await memory.store_all(drafts)
     await talk(store, "monday", "which fish?")
     item, session = (

@@ -136,7 +136,7 @@ async def test_what_is_private_does_not_crowd_out_the_rest(
         (passage,) = (
             await store.fetch_passages("alice", [(one.content_id, one.chunk_number)], MemoryCriteria())
         ).values()
-        assert passage.memory.memory_key == right.key
+        assert passage.item.key == right.key
         assert (one.lexical > 0) == (ranking == "terms")
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from memory_context import AgentMemory, ItemNotFoundError, MemoryCriteria, MemoryStore, SearchHit
-from memory_context.store import IndexReport, NewMemory
+from memory_context.store import IndexReport, NewItem
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -249,7 +249,7 @@ async def test_a_file_with_the_same_content_twice_comes_back_as_one(store: Memor
 
 async def test_one_transaction_may_hold_the_same_content_twice(store: MemoryStore, server: Server) -> None:
     """Stored under two sources at once."""
-    items = [NewMemory(f"k{number}", TEXT, "", 1, "custom", f"s{number}") for number in range(3)]
+    items = [NewItem(TEXT, "", 1, key=f"k{number}", source=f"s{number}") for number in range(3)]
     assert await store.insert_memories("alice", items) == ["k0", "k1", "k2"]
     assert await store.flush_index() == IndexReport(0, 0)
     assert rows(server, store)["agent_memory_contents"] == 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_context import AgentMemory, ChatMessage, MemoryStore, SessionGoneError, StoreError
 from memory_context.identifiers import SessionKey
-from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, conversations
+from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, conversations
 from memory_context.store import tables as registry
 from memory_context.store.codec import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
@@ -582,7 +582,7 @@ async def test_deleting_again_says_that_there_is_nothing(store: MemoryStore) -> 
 @pytest.mark.parametrize("session", ["", "a\nb", "x" * 129])
 async def test_what_is_no_session_is_neither_archived_nor_deleted(store: MemoryStore, session: str) -> None:
     """The empty id stands for what belongs to no session, which stays."""
-    (key,) = await store.insert_memories("alice", [NewMemory("k", "of no session", "", 1, "custom")])
+    (key,) = await store.insert_memories("alice", [NewItem("of no session", "", 1, key="k")])
     with pytest.raises(ValueError, match="printable"):
         await store.conversations.append(SessionKey("alice", "coder", session))
     with pytest.raises(ValueError, match="printable"):

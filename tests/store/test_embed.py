@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_context.embeddings import EmbeddingError, Purpose
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, ReadScope, database
+from memory_context.store import MemoryCriteria, MemoryStore, NewItem, ReadScope, database
 from memory_context.store.search import embed
 from memory_context.store.search.indexer import IndexReport
 from memory_context.store.search.passages import PassageSearch, QueryVector
@@ -17,8 +17,8 @@ from tests.embeddings.fakes import FakeEmbedder
 ANY = MemoryCriteria()
 
 
-def memory(key: str, content: str) -> NewMemory:
-    return NewMemory(key, content, "", 1, "custom")
+def memory(key: str, content: str) -> NewItem:
+    return NewItem(content, "", 1, key=key)
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ import psycopg
 import pytest
 
 from memory_context import MemoryContext, errors
-from memory_context.store import MemoryStore, NewMemory, embedded, keeper
+from memory_context.store import MemoryStore, NewItem, embedded, keeper
 from memory_context.store.location import Location
 from tests.conftest import StartPython
 
 FIRST_USE = """
 import asyncio
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import MemoryStore, NewItem
 
 async def main():
-    await MemoryStore().insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
+    await MemoryStore().insert_memories("alice", [NewItem("content", "", 1, key="k")])
 
 asyncio.run(main())
 """
@@ -173,7 +173,7 @@ async def test_server_stops_however_its_last_process_ends(home: Path, start_pyth
 async def test_two_processes_share_one_server(home: Path, start_python: StartPython) -> None:
     """The first to end leaves it to the other."""
     async with MemoryStore() as store:
-        await store.insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem("content", "", 1, key="k")])
         process = await start_python(HOLD_UNTIL_TOLD)
         assert await process.stdout.readline() == b"['k']\n"
         state = embedded.keeper_state(home)
@@ -348,7 +348,7 @@ async def test_what_a_crash_left_behind_is_cleared_away(home: Path) -> None:
 async def test_a_crashed_server_is_started_again(home: Path) -> None:
     """Nothing that was committed is lost."""
     async with MemoryStore() as store:
-        await store.insert_memories("alice", [NewMemory("k", "content", "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem("content", "", 1, key="k")])
         pid = int((home / "postgres" / "postmaster.pid").read_text().split()[0])
         family = [psutil.Process(pid), *psutil.Process(pid).children()]
         for process in family:

@@ -10,7 +10,7 @@ import pytest
 
 from memory_context import AgentMemory, ChatMessage, MemoryCriteria, MemoryStore
 from memory_context.identifiers import SessionKey
-from memory_context.store import NewBatch, NewMemory, ThreadElement, ThreadStep, tables
+from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, tables
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.store.test_sql import login_of
@@ -220,7 +220,7 @@ async def test_many_items_go_in_several_transactions(
     monkeypatch.setattr("memory_context.store.forget.BATCH_ITEMS", 2)
     small = [replace(table, batch_rows=2) for table in tables.TABLES]
     monkeypatch.setattr(tables, "TABLES", small)
-    items = [NewMemory(f"k{n}", str(n), "", 1, "custom", agent_id="a", session_id="s") for n in range(7)]
+    items = [NewItem(str(n), "", 1, key=f"k{n}", agent_id="a", session_id="s") for n in range(7)]
     await store.insert_memories("alice", items)
     for number in range(3):
         await archive(store, "alice", "s", number)

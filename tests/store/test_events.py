@@ -9,7 +9,7 @@ import pytest
 
 from memory_context import MemoryStore, StoreUnavailableError
 from memory_context.runtime import Breaker
-from memory_context.store import NewMemory, events
+from memory_context.store import NewItem, events
 from memory_context.store.events import EventLog, NewEvent
 
 from ..conftest import Server, database_of
@@ -258,8 +258,8 @@ async def test_using_items_moves_their_last_used_at_in_the_same_batch(
     store: MemoryStore, watched: Watched, server: Server, database_url: str
 ) -> None:
     """One statement for all of them; what is compacted is not used by that."""
-    await store.insert_memories("alice", [NewMemory(f"k{n}", f"text {n}", "", 1, "custom") for n in range(4)])
-    await store.insert_memories("bob", [NewMemory("k0", "his", "", 1, "custom")])
+    await store.insert_memories("alice", [NewItem(f"text {n}", "", 1, key=f"k{n}") for n in range(4)])
+    await store.insert_memories("bob", [NewItem("his", "", 1, key="k0")])
     name = database_of(database_url)
     server.execute("UPDATE memory_context.agent_memories SET last_used_at = '2020-01-01Z'", name)
     before = watched.count
@@ -275,7 +275,7 @@ async def test_using_items_moves_their_last_used_at_in_the_same_batch(
 
 async def test_an_item_that_is_held_is_not_waited_for(store: MemoryStore, server: Server, database_url: str) -> None:
     """Nor can the batch and a transaction that stores or forgets block each other."""
-    await store.insert_memories("alice", [NewMemory("k1", "text", "", 1, "custom")])
+    await store.insert_memories("alice", [NewItem("text", "", 1, key="k1")])
     with psycopg.connect(database_url) as connection:
         connection.execute("SELECT FROM memory_context.agent_memories FOR UPDATE")
         store.events.add("alice", event(1))

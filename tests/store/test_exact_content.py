@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_context import tokens, utf8
-from memory_context.store import MemoryStore, NewMemory, ReadScope
+from memory_context.references import MemoryRef
+from memory_context.store import MemoryStore, NewItem, ReadScope
 
 ANY_TEXT = st.text(st.characters())  # lone surrogates included
 JSON = st.recursive(
@@ -45,7 +46,7 @@ def key_of(content: str) -> str:
 )
 async def test_a_text_comes_back_as_it_was(store: MemoryStore, content: str) -> None:
     """The whole item and the plain content are what came in, and the size is that of the UTF-8 form."""
-    (key,) = await store.insert_memories("alice", [NewMemory("k", content, "a text", 1, "custom")])
+    (key,) = await store.insert_memories("alice", [NewItem(content, "a text", 1, key="k")])
     stored = await store.fetch_memory("alice", key)
     assert stored is not None
     assert stored.content == content
@@ -57,13 +58,13 @@ async def test_a_text_comes_back_as_it_was(store: MemoryStore, content: str) -> 
 async def test_32_megabytes_come_back_as_they_were(store: MemoryStore, piece: str) -> None:
     """Large content takes the same way, as text and as bytes."""
     content = piece * (32 * 1024 * 1024 // len(piece.encode("utf-8", "surrogatepass")) + 1)
-    await store.insert_memories("alice", [NewMemory("large", content, "large", 8_000_000, "custom")])
+    await store.insert_memories("alice", [NewItem(content, "large", 8_000_000, key="large")])
     assert (await store.fetch_contents("alice", ["large"]))["large"] == content
 
 
 async def test_two_texts_that_escape_alike_stay_two(store: MemoryStore) -> None:
     """Sameness is decided by the content, not by its form in the database."""
-    memories = [NewMemory("k1", "\x00", "", 1, "custom"), NewMemory("k2", "\x1a0000", "", 1, "custom")]
+    memories = [NewItem("\x00", "", 1, key="k1"), NewItem("\x1a0000", "", 1, key="k2")]
     assert await store.insert_memories("alice", memories) == ["k1", "k2"]
 
 
@@ -76,11 +77,16 @@ async def test_any_item_comes_back_as_it_was(
 ) -> None:
     """Content, summary, tags and metadata may hold any string."""
     place = hashlib.sha256(repr((summary, tags, metadata)).encode("utf-8", "surrogatepass")).hexdigest()
-    memory = NewMemory(key_of(content + place), content, summary, 3, "custom", place, tags=tags, metadata=metadata)
+    memory = NewItem(content, summary, 3, key=key_of(content + place), source=place, tags=tags, metadata=metadata)
     (key,) = await store.insert_memories("alice", [memory])
     stored = await store.fetch_memory("alice", key)
     assert stored is not None
-    assert (stored.content, stored.summary, stored.tags, stored.metadata) == (content, summary, tuple(tags), metadata)
+    assert (stored.content, stored.ref.description, stored.tags, stored.metadata) == (
+        content,
+        MemoryRef(key, summary, 3).description,
+        tuple(tags),
+        metadata,
+    )
 
 
 @on_one_database
@@ -88,7 +94,7 @@ async def test_any_item_comes_back_as_it_was(
 async def test_any_place_is_found_again(store: MemoryStore, user: str, agent: str, session: str, source: str) -> None:
     """Users, agents, sessions and sources may be called anything."""
     place = hashlib.sha256(repr((user, agent, session, source)).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    memory = NewMemory(place, "content", "", 1, "custom", source, agent, session)
+    memory = NewItem("content", "", 1, key=place, source=source, agent_id=agent, session_id=session)
     await store.insert_memories(user, [memory])
     stored = await store.fetch_memory(user, place, scope=ReadScope(agent, session, "session"))
     assert stored is not None

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from memory_context.embeddings import Purpose
 from memory_context.errors import EmbeddingError, StoreUnavailableError
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory, jobs
+from memory_context.store import MemoryCriteria, MemoryStore, NewItem, jobs
 from memory_context.store.search import embed, indexer, postings
 from memory_context.store.search.chunks import INDEXED_CHARACTERS
 from memory_context.store.search.indexer import IndexReport
@@ -35,8 +35,8 @@ on_one_database = settings(max_examples=50, deadline=None, suppress_health_check
 MAKE_DUE = "UPDATE memory_context.jobs SET due_at = now(), claim = NULL WHERE NOT is_failed"
 
 
-def memory(key: str, content: str = "content", **others: Any) -> NewMemory:
-    return NewMemory(key, content, "", 1, "custom", **others)
+def memory(key: str, content: str = "content", **others: Any) -> NewItem:
+    return NewItem(content, "", 1, key=key, **others)
 
 
 class Database:

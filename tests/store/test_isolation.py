@@ -8,7 +8,7 @@ import pytest
 
 from memory_context import errors
 from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewMemory, ThreadElement, ThreadStep
+from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewItem, ThreadElement, ThreadStep
 from tests.conftest import Server, database_of
 
 NOW = datetime.now(timezone.utc)
@@ -18,7 +18,7 @@ NOW = datetime.now(timezone.utc)
 async def database(store: MemoryStore, database_url: str) -> str:
     """The name of a database in which alice and bob keep one item each under the same key."""
     for user in ("alice", "bob"):
-        await store.insert_memories(user, [NewMemory("k", f"of {user}", "", 1, "custom")])
+        await store.insert_memories(user, [NewItem(f"of {user}", "", 1, key="k")])
     return database_of(database_url)
 
 

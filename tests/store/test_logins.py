@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import MemoryStore, NewItem
 from memory_context.store.location import Location, public_url, read_url
 from tests.conftest import Server, database_of
 
-ITEM = [NewMemory("k", "content", "", 1, "custom")]
+ITEM = [NewItem("content", "", 1, key="k")]
 _numbers = count(1)
 
 

@@ -8,14 +8,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, ReadScope
+from memory_context.store import MemoryStore, NewItem, ReadScope
 from memory_context.store.pool import Connection, Statement
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 
 
-def memory(key: str, content: str = "content", **place: str) -> NewMemory:
-    return NewMemory(key, content, "a summary", 3, "command_output", **place)
+def memory(key: str, content: str = "content", **place: str) -> NewItem:
+    return NewItem(content, "a summary", 3, "command_output", key=key, **place)
 
 
 async def test_keys_come_back_in_the_order_given(store: MemoryStore) -> None:
@@ -60,7 +60,7 @@ async def test_tasks_that_store_the_same_at_once_agree(store: MemoryStore) -> No
     batch = [memory(f"k{number}", str(number)) for number in range(10)]
     orders = [batch, batch[::-1]] * 8
     answers = await asyncio.gather(*(store.insert_memories("alice", order) for order in orders))
-    assert answers == [[item.memory_key for item in order] for order in orders]
+    assert answers == [[item.key for item in order] for order in orders]
 
 
 async def test_many_items_are_one_transaction(store: MemoryStore, server: Server, database_url: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, StoreLimits, database
+from memory_context.store import MemoryStore, NewItem, StoreLimits, database
 from memory_context.store.location import Location
 from memory_context.store.sql import load_migrations, sql_folder
 from tests.conftest import REPOSITORY, Server, SqlCopy, StartPython, database_of
@@ -20,13 +20,13 @@ from tests.schema_file import dump_schema, schema_file
 
 OPEN_WHEN_TOLD = """
 import asyncio, os, sys
-from memory_context.store import MemoryStore, NewMemory
+from memory_context.store import MemoryStore, NewItem
 
 async def main():
     print("ready", flush=True)
     sys.stdin.readline()
     async with MemoryStore(os.environ["TEST_URL"]) as store:
-        await store.insert_memories("alice", [NewMemory(f"k{os.getpid()}", str(os.getpid()), "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem(str(os.getpid()), "", 1, key=f"k{os.getpid()}")])
 
 asyncio.run(main())
 """
@@ -115,7 +115,7 @@ async def states(url: str) -> dict[str, str]:
 
 async def store_item(url: str, key: str) -> None:
     async with MemoryStore(url) as store:
-        await store.insert_memories("alice", [NewMemory(key, key, "", 1, "custom")])
+        await store.insert_memories("alice", [NewItem(key, "", 1, key=key)])
 
 
 async def test_the_version_before_works_on_until_the_post_part_runs(database_url: str, sql_copy: SqlCopy) -> None:

@@ -18,12 +18,12 @@ from psycopg import waiting
 from psycopg.conninfo import make_conninfo
 
 from memory_context import errors
-from memory_context.store import MemoryStore, NewMemory, StoreLimits, embedded
+from memory_context.store import MemoryStore, NewItem, StoreLimits, embedded
 from memory_context.store.connection import Connection, connect
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
 
-ITEM = [NewMemory("k", "content", "", 1, "custom")]
+ITEM = [NewItem("content", "", 1, key="k")]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncCursor
 
 from memory_context import MemoryStore
-from memory_context.store import NewMemory, pool
+from memory_context.store import NewItem, pool
 from memory_context.store.pool import PIECE_LENGTH, Statement, split
 from memory_context.store.search import embed
 
@@ -16,8 +16,8 @@ CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 997)))
 TEXTS = {"Chinese": CHINESE * 500, "JSON": '{"id": 7},' * 30_000, "surrogates": "\ud83d \x00" * 80_000}
 
 
-def _memory(key: str, content: str) -> NewMemory:
-    return NewMemory(key, content, "a text", 1, "custom")
+def _memory(key: str, content: str) -> NewItem:
+    return NewItem(content, "a text", 1, key=key)
 
 
 @pytest.mark.parametrize("kind", TEXTS)

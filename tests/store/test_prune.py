@@ -11,7 +11,7 @@ import pytest
 from memory_context import AgentMemory, ChatMessage, MemoryStore, PruneProgress, PruneReport
 from memory_context.identifiers import SessionKey
 from memory_context.memory import KNOWN_TYPES
-from memory_context.store import NewBatch, NewMemory, tables
+from memory_context.store import NewBatch, NewItem, tables
 from memory_context.store.admin import prune
 from memory_context.store.pool import Statement
 from tests.conftest import Server, database_of
@@ -59,7 +59,7 @@ def age(execute: Execute) -> Age:
 
 async def keep(store: MemoryStore, key: str, session: str = "", user: str = "alice", type: str = "custom") -> None:
     """Store an item."""
-    await store.insert_memories(user, [NewMemory(key, f"harbour {key}", "", 1, type, session_id=session)])
+    await store.insert_memories(user, [NewItem(f"harbour {key}", "", 1, type, key=key, session_id=session)])
 
 
 async def archive(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_context.memory import AgentMemory
-from memory_context.store import MemoryCriteria, MemoryStore, NewMemory
-from memory_context.store import search as module
+from memory_context.store import MemoryCriteria, MemoryStore, NewItem
+from memory_context.store.search import passages as module
 from memory_context.store.search.passages import nearest_statement
 from tests.embeddings.fakes import FakeEmbedder
 
@@ -20,7 +20,7 @@ ANY = MemoryCriteria()
 async def store(database_url: str) -> AsyncIterator[MemoryStore]:
     """An open store of 30 passages."""
     async with MemoryStore(database_url, FakeEmbedder()) as store:
-        items = [NewMemory(f"k{n}", f"common words and rare{n}", "", 1, "custom") for n in range(30)]
+        items = [NewItem(f"common words and rare{n}", "", 1, key=f"k{n}") for n in range(30)]
         await store.insert_memories("alice", items)
         await store.flush_index()
         yield store
@@ -61,14 +61,14 @@ async def test_no_terms_leave_it_to_meaning_and_no_meaning_to_terms(store: Memor
 async def test_a_filter_is_not_widened_by_neighbours(store: MemoryStore) -> None:
     """What stands beside a passage in its session may be outside."""
     for number in range(6):
-        item = NewMemory(f"s{number}", f"harbour {number}", "", 1, ("custom", "article")[number % 2], session_id="s")
+        item = NewItem(f"harbour {number}", "", 1, ("custom", "article")[number % 2], key=f"s{number}", session_id="s")
         await store.insert_memories("alice", [item])
     await store.flush_index()
     candidates, _ = await store.search_candidates("alice", "harbour", ["harbour"], MemoryCriteria(types=("article",)))
     passages = await store.fetch_passages(
         "alice", [(one.content_id, one.chunk_number) for one in candidates], MemoryCriteria()
     )
-    assert {passage.memory.memory_key for passage in passages.values()} == {"s1", "s3", "s5"}
+    assert {passage.item.key for passage in passages.values()} == {"s1", "s3", "s5"}
 
 
 async def test_passages_of_others_and_of_nothing_are_left_out(store: MemoryStore) -> None:
@@ -130,10 +130,10 @@ async def test_of_many_not_indexed_those_that_are_named_come_first(
     monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     names: dict[int, dict[str, Any]] = {3: {"tags": ["harbour"]}, 4: {"source": "railway"}, 5: {"source": "5%"}}
     names[6] = {"source": "C:\\temp"}
-    items = [NewMemory(f"k{n}", f"text {n}", "", 1, "custom", **names.get(n, {})) for n in range(10)]
+    items = [NewItem(f"text {n}", "", 1, key=f"k{n}", **names.get(n, {})) for n in range(10)]
     await store.insert_memories("bob", items)
     found = await store.select_unindexed("bob", ANY, 2, words=words)
-    assert found[0].memory.memory_key == expected
+    assert found[0].item.key == expected
     assert len(found) == 2
 
 
@@ -141,9 +141,9 @@ async def test_what_ends_with_a_line_ends_in_that_line(store: MemoryStore, monke
     """Also before it is indexed."""
     monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     contents = {"a": "", "b": "one\ntwo\n", "c": "one\ntwo", "d": "\n"}
-    await store.insert_memories("bob", [NewMemory(key, text, "", 1, "custom") for key, text in contents.items()])
+    await store.insert_memories("bob", [NewItem(text, "", 1, key=key) for key, text in contents.items()])
     passages = await store.select_unindexed("bob", ANY, 10)
-    assert {one.memory.memory_key: one.end_line for one in passages} == {"a": 1, "b": 2, "c": 2, "d": 1}
+    assert {one.item.key: one.end_line for one in passages} == {"a": 1, "b": 2, "c": 2, "d": 1}
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30))

@@ -20,7 +20,7 @@ from memory_context import (
     SecretError,
 )
 from memory_context.cli import execute as command
-from memory_context.store import NewMemory
+from memory_context.store import NewItem
 from tests.cli.test_transfer import item, written
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
@@ -54,7 +54,7 @@ async def old(database_url: str) -> AsyncIterator[MemoryStore]:
     with psycopg.connect(database_url) as connection:
         connection.execute(IN_CLEAR.encode(), (f"{WORDS} user_secret",))
     async with MemoryStore(database_url, FakeEmbedder()) as store:
-        note = NewMemory("note_k3f7x2", f"{WORDS} custom", "zebra of the safe", 7, "custom", "notes", tags=("zebra",))
+        note = NewItem(f"{WORDS} custom", "zebra of the safe", 7, key="note_k3f7x2", source="notes", tags=("zebra",))
         await store.insert_memories("alice", [note])
         await store.flush_index()
         yield store
@@ -69,7 +69,7 @@ async def test_every_way_to_store_refuses_the_type(store: MemoryStore) -> None:
         memory.store(WORDS, type=SECRET),
         context.store(WORDS, "safe", SECRET),
         PostgresMemory("alice", memory_store=store).add(content),
-        store.insert_memories("alice", [NewMemory("k", WORDS, "", 1, SECRET)]),
+        store.insert_memories("alice", [NewItem(WORDS, "", 1, SECRET, key="k")]),
     ):
         with pytest.raises(SecretError, match="keep the secret outside of the memory, such as in an environment"):
             await attempt

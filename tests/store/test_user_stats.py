@@ -6,7 +6,7 @@ import pytest
 
 from memory_context import ChatMessage, MemoryStore
 from memory_context.identifiers import SessionKey
-from memory_context.store import NewMemory
+from memory_context.store import NewItem
 from memory_context.store.events import NewEvent
 
 from .test_conversations import START, batch
@@ -27,7 +27,20 @@ async def lived(store: MemoryStore) -> MemoryStore:
             key = f"{session}_{kept}\x00"
             content = f"{user} {key}"
             await store.insert_memories(
-                user, [NewMemory(key, content, "", tokens, "note\x00", "tool\x00", agent, session, is_private=kept)]
+                user,
+                [
+                    NewItem(
+                        content,
+                        "",
+                        tokens,
+                        "note\x00",
+                        "tool\x00",
+                        key=key,
+                        agent_id=agent,
+                        session_id=session,
+                        is_private=kept,
+                    )
+                ],
             )
             if not kept:
                 await store.user_stats.forget(user, [key])

@@ -20,7 +20,7 @@ from memory_context.outages import outages_of
 from ..codec import stored_form
 from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
-from ..items import ReadScope, StoredMemory, content_of, is_as_stored, memory_from_row, scope_params
+from ..items import MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
 from ..pool import Statement
 from ..sql import load_queries
 from .ann_quality import AnnQualityCheck
@@ -70,7 +70,7 @@ class StoredPassage:
     """A passage and the item it is of.
 
     Attributes:
-        memory: The item, without its content.
+        item: The item, without its content.
         text: The passage, as it is in the content.
         start_char: Where it begins in the content, from 0.
         end_char: Where it ends, exclusive.
@@ -78,7 +78,7 @@ class StoredPassage:
         end_line: Its last line.
     """
 
-    memory: StoredMemory
+    item: MemoryItem
     text: str
     start_char: int
     end_char: int
@@ -213,7 +213,7 @@ class PassageSearch:
         (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
         return {
             (row["content_id"], row["chunk_number"]): StoredPassage(
-                memory_from_row(row),
+                item_from_row(row),
                 row["text"],
                 row["start_char"],
                 row["end_char"],
@@ -376,5 +376,4 @@ def _unindexed(row: dict[str, Any]) -> StoredPassage:
     if start:  # at the beginning of a line or word, if one is near
         cut = text.find("\n", 0, _BEFORE_A_WORD) + 1 or text.find(" ", 0, _BEFORE_A_WORD) + 1
         start, line, text = start + cut, line + text.count("\n", 0, cut), text[cut:]
-    memory = memory_from_row({**row, "content": None, "content_raw": None})
-    return StoredPassage(memory, text, start, start + len(text), line, line + text.count("\n", 0, -1))
+    return StoredPassage(item_from_row(row), text, start, start + len(text), line, line + text.count("\n", 0, -1))
