@@ -83,7 +83,7 @@ from .store.session_locks import AdvisoryClaims
 from .text import Passage
 from .tokens import TokenCounter
 from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
-from .transcript import Arithmetic, Decided, Offered, PartId, Transcript
+from .transcript import Arithmetic, Decided, Decision, Offered, PartId, Transcript
 from .transforms import MemoryTransform, TransformName, TransformUnit
 from .view import PartState, Segment, SegmentChange, ViewReport
 
@@ -117,6 +117,7 @@ __all__ = [
     "ContextPolicy",
     "ContextStats",
     "Decided",
+    "Decision",
     "Embedder",
     "EmbeddingError",
     "EventKind",

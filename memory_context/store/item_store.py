@@ -53,7 +53,7 @@ class ItemStore:
     """
 
     _database: Database
-    jobs: Jobs
+    _jobs: Jobs
     write_transactions = 0
 
     async def insert_memories(self, user_id: str, items: Sequence[NewItem]) -> list[str]:
@@ -85,7 +85,7 @@ class ItemStore:
         self.write_transactions += 1
         answers = {at: row for at, (row,) in zip(order, stored[len(contents) : -1], strict=True)}
         if any(row["is_new"] for row in answers.values()):
-            self.jobs.wake(user_id)
+            self._jobs.wake(user_id)
         return [answers[at]["memory_key"] for at in range(len(rows))]
 
     async def fetch_memory(self, user_id: str, memory_key: str, *, scope: ReadScope = ANYBODY) -> MemoryItem | None:

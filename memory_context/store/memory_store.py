@@ -85,7 +85,7 @@ class MemoryStore(ItemStore):
         self.limits = limits or StoreLimits()
         self._database = Database(Location.in_force(url, owner_url), pool_size, self.limits)
         self.unwritten = Unwritten(self._stop, self._database.started)
-        self.jobs = Jobs(self._database)
+        self.jobs = self._jobs = Jobs(self._database)
         self._indexer = Indexer(self._database, self.jobs, embedder, masks_credentials=mask_credentials)
         self.events = EventLog(self._database, self.unwritten)
         self.conversations = ConversationArchive(self._database, self.events)
