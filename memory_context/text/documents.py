@@ -1,7 +1,7 @@
-"""Whether a content is meant to be read (prose, a page, a mail) or looked up in (a log, a listing, rows, code).
+"""Documents: contents that are read (prose, a page, a mail), not looked up in (a log, a listing, rows, code).
 
-Told by form alone: mail headers, or a good share of paragraphs that are words in sentences once markup is taken off. A
-wrong guess costs tokens, never text.
+Told by form: mail headers, or a share of paragraphs that are sentences once markup is removed. A wrong guess costs
+tokens, never text.
 """
 
 import html
@@ -62,7 +62,7 @@ _WITHOUT_SPACES = "⺀"
 
 
 def is_document(content: str) -> bool:
-    """Return whether a content is meant to be read; of a large one its ends and its middle are looked at."""
+    """Return whether a content is meant to be read; of a large one its ends and its middle are analysed."""
     if len({match[1].lower() for match in _MAIL_HEADER.finditer(content[:4000])}) >= _MAIL_HEADERS:
         return True
     sample = content
@@ -86,7 +86,7 @@ def is_document(content: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether most characters are letters, few are symbols of code, and words stand in sentences."""
+    """Return whether a text is words in sentences: mostly letters, few symbols of code."""
     if not text.isascii():  # vowel signs of Indic scripts and points of Hebrew belong to their letters
         text = "".join(c for c in text if c.isascii() or unicodedata.category(c)[0] != "M")
     words = text.split()
@@ -113,7 +113,7 @@ def is_prose(text: str) -> bool:
 
 
 def _text_of(sample: str) -> str:
-    """Return a text without tags, scripts and code in fences; blocks of HTML are paragraphs."""
+    """Return a text without tags, scripts and fenced code; blocks of HTML are paragraphs."""
     text = _FENCED.sub("", sample)
     if not _TAG.search(text):
         return text

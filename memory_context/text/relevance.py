@@ -1,4 +1,4 @@
-"""How much passages say about given words: one score for excerpts, names and opened passages."""
+"""One score of relevance, for lines of excerpts, names and retrieved passages."""
 
 import math
 from collections import Counter
@@ -11,13 +11,12 @@ __all__ = ["line_relevance", "relevance"]
 
 
 def relevance(having: Mapping[int, Set[str]], count: int) -> list[float]:
-    """Return for each of `count` passages the sum of its words, each weighed by its rarity.
+    """Return for each of `count` passages the sum of the weights of its wanted words.
 
-    A word weighs log(1 + N / n) where n of N passages have it. BM25's log(1 + (N - n + .5) / (n + .5)) orders opened
-    passages the same; its lengths and frequencies say nothing about lines.
+    A word weighs log(1 + N / n) where n of N passages have it.
 
     Args:
-        having: The wanted words that a passage has, by its index; passages without any may be left out.
+        having: The wanted words of each passage, by its index; passages without any may be left out.
         count: The number of passages.
     """
     counts = Counter(chain.from_iterable(having.values()))
@@ -29,5 +28,5 @@ def relevance(having: Mapping[int, Set[str]], count: int) -> list[float]:
 
 
 def line_relevance(lines: Sequence[str], wanted: frozenset[str]) -> list[float]:
-    """Return what each line says about wanted words as they are written; no line may have a line break."""
+    """Return the relevance of each line to words as they are written; no line may have a line break."""
     return relevance(shared_words(lines, wanted), len(lines))

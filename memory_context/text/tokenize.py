@@ -133,15 +133,15 @@ def terms_of(text: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Return a text as terms are folded: case and accents; what a term is looked for in."""
+    """Return a text as terms are folded: without case and accents."""
     return (text if text.isascii() else _fold(text)).casefold()
 
 
 def query_terms(text: str) -> list[str]:
     """Return the distinct terms of a query, at most `QUERY_LIMIT_TERMS`, in its order.
 
-    English function words are left out, unless there is nothing else: in a scope of code `how` and `does` are rare
-    and would seem to tell much. Of too many terms the longest stay, being the most specific.
+    English stop words are left out, unless there is nothing else: among code `how` and `does` are rare and would seem
+    to tell much. Of too many terms the longest stay, being the most specific.
     """
     if len(text) > QUERY_LIMIT_CHARACTERS:
         half = QUERY_LIMIT_CHARACTERS // 2
@@ -156,14 +156,14 @@ def query_terms(text: str) -> list[str]:
 
 
 def query_words(text: str) -> list[str]:
-    """Return words of a query as they are written, longest first, to look for where there are no terms yet."""
+    """Return words of a query as they are written, longest first, for a search where no terms are indexed yet."""
     text = text[:QUERY_LIMIT_CHARACTERS]
     tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in ENGLISH_STOP_WORDS)
     return sorted(tokens, key=len, reverse=True)[:_QUERY_LIMIT_WORDS]
 
 
 def telling_terms(terms: Iterable[str]) -> list[str]:
-    """Return the terms that are no function words, of English or of five other languages."""
+    """Return the terms that are not stop words of English or of five other languages."""
     return [term for term in terms if term not in _stop_terms()]
 
 
@@ -191,7 +191,7 @@ def _fold(text: str) -> str:
 
 @cache
 def _any_tokens() -> re.Pattern[str]:
-    r"""`_ASCII_TOKENS` with vowel signs and the like, which are not in `\w`; made when first needed: 10 ms."""
+    """Return `_ASCII_TOKENS` with vowel signs, which `re` takes for no word characters; compiled when needed: 10 ms."""
     marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     return re.compile(_TOKEN.format(rf"[\w{marks}]"))
 
@@ -208,7 +208,7 @@ def _terms_of_short_token(token: str) -> tuple[str, ...]:
 
 
 def _split_token(token: str, level: int = 0) -> Iterator[str]:
-    """Yield a path, address, version or name: whole, and all that is in it."""
+    """Yield a path, address, version or name, whole and in its parts."""
     if level == len(_JOINTS):
         yield from _split_name(token)
         return
@@ -280,7 +280,7 @@ class _Stemmer(Protocol):
 
 
 class _OfThread(threading.local):
-    """A stemmer for each thread, as one must not be used by two at once."""
+    """A stemmer for each thread: one must not be used by two at once."""
 
     def __init__(self) -> None:
         # Its own cache is not needed beside ours.

@@ -1,7 +1,7 @@
-"""Looking into stored content with a pattern, the way `grep -n -C 2` does, also where a line is a megabyte long.
+"""Matches of a pattern in a content, as `grep -n -C 2` shows them, also where a line is a megabyte long.
 
-A line of ordinary length is shown whole, and is one match however often the pattern occurs in it; in a long line each
-occurrence is a match of its own, shown with the characters around it.
+A line of ordinary length is one match, shown whole; in a long line each occurrence is a match, shown with its
+surroundings.
 """
 
 import time
@@ -27,14 +27,14 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 @dataclass(frozen=True)
 class FilterResult:
-    """What a filter found: the part asked for, and how much there is in all.
+    """The matches or values that were asked for, and the number of all.
 
     Attributes:
-        shown: How many of the matches asked for there are.
-        total: How many there are in the whole content.
+        shown: The number of those asked for.
+        total: The number in the whole content.
         is_total_exact: False if the search stopped before the end.
         render: Returns the first so many of those asked for as text.
-        note: What the footer should add.
+        note: An addition to the footer.
     """
 
     shown: int
@@ -78,7 +78,7 @@ def find_matches(
     """Return the matches from the `first_match`-th on, at most `max_matches`.
 
     Raises:
-        TransformError: The pattern is unusable, or so slow on this content that nothing was found in time.
+        TransformError: The pattern is unusable, or nothing was found in time.
     """
     search = _Search(content, LinePattern(pattern, ignore_case), first_match, max_matches)
     search.run()
@@ -127,7 +127,7 @@ class _Search:
         self.is_complete = True
 
     def _take_line(self, start: int, span: tuple[int, int]) -> int:
-        """Take the matches of the line of the first match after `start`; return where the next line starts."""
+        """Record the matches of the first line with a match; return the start of the next line."""
         data = self._data
         line_start = data.rfind(b"\n", start, span[0]) + 1 or start
         line_end = _find(data, span[1], len(data))
@@ -160,7 +160,7 @@ class _Search:
         self.hits.append(_Hit(self._line, start_of_line, line_end, start, end))
 
     def _advance(self, offset: int) -> int:
-        """Return how many characters lie before a byte offset; offsets must not decrease."""
+        """Return the characters before a byte offset; offsets must not decrease."""
         if self._is_ascii:
             return offset
         while self._character_at < offset:  # in parts, as a slice is a copy
@@ -218,7 +218,7 @@ def _add_context(lines: dict[int, _Line], content: str, hit: _Hit, context_lines
 
 
 def _windows(line: _Line, context_chars: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches around the matches of a long line, overlapping ones as one."""
+    """Yield the stretches around the matches of a long line; overlapping ones are merged."""
     window: tuple[int, int] | None = None
     for hit in line.hits:
         start = max(line.start, hit.start - context_chars)

@@ -1,8 +1,8 @@
-"""Looking into stored JSON with a JSON path (RFC 9535), in bounded time and memory.
+"""Values in JSON by a path (RFC 9535), in bounded time and memory.
 
 The path comes from a model, the document from anywhere: `$..*..*` has more results than there is memory, and the
-library's regular expressions can hang. So each step of an evaluation is paid from a budget, nothing that was passed is
-kept, and `match` and `search` run on RE2.
+library's regular expressions can hang. So each step is charged to a budget, matches are not kept, and `match` and
+`search` use RE2.
 """
 
 import json
@@ -31,10 +31,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> FilterResult:
-    """Return the values a path selects, from the `first_match`-th on, at most `max_matches`: one a line, with its path.
+    """Return the values that a path selects, from the `first_match`-th on, at most `max_matches`: one a line.
 
     Raises:
-        TransformError: The content is no JSON, or the path is unusable or selects too much; says what to send instead.
+        TransformError: The content is not JSON, or the path is unusable or selects too much.
     """
     query = _compile(json_path)
     document = _parse(content)
@@ -63,7 +63,7 @@ def find_values(content: str, json_path: str, *, first_match: int, max_matches: 
 
 
 class _SpentError(Exception):
-    """The evaluation has used up its budget."""
+    """The budget is spent."""
 
 
 class _Budget:
@@ -78,7 +78,7 @@ class _Budget:
 
 
 class _Paid(JSONPathSelector):
-    """A selector whose visits and results are paid for, and which does not keep what it gave."""
+    """A selector that charges visits and results to a budget, and keeps no results."""
 
     __slots__ = ("_budgets", "_selector")
 
@@ -100,7 +100,7 @@ class _Paid(JSONPathSelector):
 
 
 class _Query:
-    """A compiled path, evaluated within a budget. For one evaluation."""
+    """A compiled path, for one evaluation."""
 
     def __init__(self, path: JSONPath) -> None:
         self._path = path
@@ -150,7 +150,7 @@ def _text_pattern(pattern: str) -> TextPattern:
 
 
 class _Environment(JSONPathEnvironment):
-    """RFC 9535 and nothing else (the library's own `=~` runs on `re`), with regular expressions in linear time."""
+    """RFC 9535 only (the library's own `=~` uses `re`), with regular expressions in linear time."""
 
     def setup_function_extensions(self) -> None:
         super().setup_function_extensions()

@@ -46,7 +46,7 @@ class _Range(NamedTuple):
 
 
 class Slicer:
-    """One content being cut, within an optional limit."""
+    """A content that is cut within an optional limit."""
 
     def __init__(self, content: str, key: str, counter: TokenCounter, limit: int | None, tokens: int | None) -> None:
         self.content = content
@@ -178,7 +178,7 @@ class Slicer:
         return offset in (0, len(self.content)) or self.content[offset - 1] == "\n"
 
     def _line_start(self, line: int) -> int:
-        """Return the offset at which a line begins, without looking at each line before it."""
+        """Return the offset of a line, without a look at each line before it."""
         offset, missing = 0, line - 1
         while missing and (count := self.content.count("\n", offset, offset + _STEP_CHARACTERS)) < missing:
             missing -= count

@@ -26,12 +26,12 @@ _COMPACTORS = Compactors()
 
 
 def summarize(slicer: Slicer, limit_tokens: int, model_summary: str | None = None) -> Cut:
-    """Return what says most about a content; all of it if it is within the limit.
+    """Return the summary of a content; all of it if it is within the limit.
 
     Args:
         slicer: The content, and the limit of the answer with its footer.
-        limit_tokens: The most the summary takes; the footer comes on top of it.
-        model_summary: A model's summary of the content: shown, as such, instead of the content's own words.
+        limit_tokens: The limit of the summary; the footer comes on top of it.
+        model_summary: A model's summary, which is shown instead of the content's own words.
 
     Raises:
         ValueError: The limit of the answer has no room for the footer.
@@ -44,7 +44,6 @@ def summarize(slicer: Slicer, limit_tokens: int, model_summary: str | None = Non
 
 
 def _by_model(slicer: Slicer, summary: str, limit: int) -> tuple[str, str]:
-    """Return a model's summary, cut at a sentence if it is too long, and the footer."""
     footer = _footer(slicer, call_text(slicer.key, "full", {}))
     room = _room(slicer, limit, footer) - slicer.counter.count(_BY_MODEL + "\n") - 1
     return f"{_BY_MODEL}\n{cut_at_sentence(summary, max(room, LEAST_ROOM_TOKENS), slicer.counter)}", footer

@@ -1,8 +1,8 @@
-"""How `retrieve` cuts stored content.
+"""The transforms of `retrieve`: content in, text out. Pure.
 
-Pure functions: content and transform in, text out. Lines and characters count from 1, ends inclusive; a line ends at
-"\\n" only, and content is never normalised. Whatever is not the whole content ends with a footer, after one "\\n", that
-says what is shown, how much there is, and the exact call that goes on; following those calls reads everything.
+Lines and characters count from 1, ends inclusive; a line ends at "\\n" only, and content is never normalised. Anything
+but the whole content ends with a footer, after one "\\n", that names the part, the size, and the exact call that goes
+on. Following those calls reads everything.
 """
 
 from dataclasses import dataclass, fields
@@ -52,10 +52,10 @@ _KINDS: dict[str, type] = dict.fromkeys(("unit", "pattern", "json_path"), str) |
 
 @dataclass(frozen=True)
 class MemoryTransform:
-    """How to cut a content; made by the constructors below, or by `of` from what a model sent.
+    """The way a content is cut; made by the constructors below, or by `of` from a tool call.
 
     Raises:
-        TransformError: A parameter is missing, wrong or superfluous; says what to send instead.
+        TransformError: A parameter is missing, wrong or superfluous; the error says what to send instead.
     """
 
     name: TransformName = "full"
@@ -102,7 +102,7 @@ class MemoryTransform:
 
     @classmethod
     def full(cls) -> "MemoryTransform":
-        """Return the transform that gives the content exactly as it came in."""
+        """Return the transform that gives the exact content."""
         return cls()
 
     @classmethod
@@ -122,10 +122,10 @@ class MemoryTransform:
 
     @classmethod
     def summary(cls, limit_tokens: int = 300) -> "MemoryTransform":
-        """Return the transform that gives a model's summary if there is one, else the lines that say most.
+        """Return the transform that gives a model's summary if there is one, else facts, names and passages.
 
         Args:
-            limit_tokens: The most they take, 50 to 4000; the footer comes on top. A shorter content is given whole.
+            limit_tokens: Its limit, 50 to 4000; the footer comes on top. A shorter content is given whole.
         """
         return cls("summary", limit_tokens=limit_tokens)
 
@@ -151,16 +151,16 @@ class MemoryTransform:
         context_lines: int = 2,
         context_chars: int = 200,
     ) -> "MemoryTransform":
-        """Return the transform that gives what an RE2 pattern or a JSON path finds.
+        """Return the transform that gives the matches of an RE2 pattern or the values at a JSON path.
 
         Args:
             pattern: Matched within each line. A line matches once; in lines over 400 characters each occurrence counts.
-            json_path: As RFC 9535 has it, for content that is JSON.
+            json_path: A path of RFC 9535, for content that is JSON.
             first_match: The first match shown, from 1.
             max_matches: The most matches shown.
-            ignore_case: Whether upper and lower case are the same; for patterns.
-            context_lines: Lines shown before and after a match; for patterns.
-            context_chars: Characters shown before and after a match in a long line; for patterns.
+            ignore_case: Whether a pattern ignores case.
+            context_lines: Lines shown before and after a match of a pattern.
+            context_chars: Characters shown before and after a match of a pattern in a long line.
         """
         return cls(
             "filtered",
@@ -175,7 +175,7 @@ class MemoryTransform:
 
     @classmethod
     def of(cls, name: str, **params: Any) -> "MemoryTransform":
-        """Return the transform a tool call asks for; parameters that are None count as not sent."""
+        """Return the transform of a tool call; parameters that are None count as not sent."""
         known = {field.name for field in fields(cls)} - {"name"}
         given = {key: value for key, value in params.items() if value is not None}
         if name in _PARAMS and (unknown := [key for key in given if key not in known]):
@@ -192,7 +192,6 @@ class MemoryTransform:
         return " ".join([self.name, *(f"{name}={value!r}" for name, value in self._given().items())])
 
     def _given(self) -> dict[str, Any]:
-        """Return the parameters that are not at their defaults."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)[1:]}
         return {
             name: value
@@ -254,19 +253,19 @@ def cut(
     token_count: int | None = None,
     model_summary: str | None = None,
 ) -> Cut:
-    """Return what a transform shows of a content. CPU work only; for long content call it in a thread.
+    """Return the part of a content that a transform shows. CPU work only; for long content call it in a thread.
 
     Args:
         content: The whole content.
-        transform: How to cut.
+        transform: The way to cut.
         key: The `memory_key`, for the calls in footers.
         counter: Counts tokens.
-        answer_limit_tokens: The most tokens of `Cut.text`, footer included; None is unlimited.
+        answer_limit_tokens: The limit of `Cut.text`, footer included; None is unlimited.
         token_count: Tokens of the content if known, which saves counting them.
-        model_summary: What a model said of the content, for the transform `summary`; None if nothing.
+        model_summary: A model's summary of the content, for the transform `summary`.
 
     Raises:
-        TransformError: The pattern, path or range is unusable on this content; says what to send instead.
+        TransformError: The pattern, path or range is unusable on this content; the error says what to send instead.
         ValueError: `answer_limit_tokens` has no room for the footer.
     """
     slicer = Slicer(content, key, counter, answer_limit_tokens, token_count)
@@ -292,7 +291,6 @@ def cut(
 
 
 def _filtered(slicer: Slicer, transform: MemoryTransform) -> Cut:
-    """Show what the pattern or path finds, as many matches as the limit allows."""
     if transform.pattern is not None:
         found = find_matches(
             slicer.content,
@@ -388,5 +386,5 @@ def _hint(slicer: Slicer, transform: MemoryTransform) -> str:
 
 
 def _is_too_long(slicer: Slicer, call: str) -> bool:
-    """Whether a call, because of its pattern, would take up too much of the limit to be repeated in the footer."""
+    """Return whether a call, because of its pattern, would take up too much of the limit."""
     return slicer.limit is not None and slicer.counter.is_over(call, slicer.limit // 3)
