@@ -45,12 +45,12 @@ def names_of(compacted: Compacted) -> list[str]:
         ("the docs say isError=True for a failure\nand go on", False, "succeeded"),
     ],
 )
-def test_a_result_says_whether_it_succeeded(content: str, is_error: bool | None, outcome: str):
+def test_status_says_whether_a_call_succeeded(content: str, is_error: bool | None, outcome: str):
     """By the framework's word, or by the status that shells and wrappers print; not by words in the content."""
     assert compact(content, is_error=is_error).status == f"shell {outcome}."
 
 
-def test_a_reader_knows_better_than_the_words_but_not_than_the_framework():
+def test_analyzer_outweighs_words_and_framework_outweighs_analyzer():
     """What is read from the content's form counts before what its lines say."""
     said_failed = Result("exit code 1", "shell")
     assert composed(said_failed, Analysis("", has_failed=False), Hint()).status == "shell succeeded."
@@ -58,7 +58,7 @@ def test_a_reader_knows_better_than_the_words_but_not_than_the_framework():
     assert composed(Result("x", "shell", "", True), Analysis("", has_failed=False), Hint()).status == "shell failed."
 
 
-def test_a_description_says_what_was_asked_and_how_much_came():
+def test_description_has_arguments_and_size():
     """Arguments shortened to one line each."""
     command = '{"command": "npm install\\n--verbose", "timeout": 5}'
     assert compact("a\nb\n", "run_shell", command).description == "command=npm install --verbose timeout=5, 2 lines"
@@ -67,7 +67,7 @@ def test_a_description_says_what_was_asked_and_how_much_came():
     assert compact("abc", "ask", '{"a":' * 9999).description.endswith("…, 3 characters")
 
 
-def test_description_of_a_text_that_no_reader_knows_has_its_first_line():
+def test_description_of_unknown_text_has_its_first_line():
     """If it has at least four words, and is neither data nor an order."""
     table = "Date, Data Value, Place Name, Unit\n2009,3.5,Bronx,mcg\n"
     assert compact(table, "fetch").description == "output of fetch, 2 lines: Date, Data Value, Place Name, Unit"
@@ -77,7 +77,7 @@ def test_description_of_a_text_that_no_reader_knows_has_its_first_line():
         assert compact(content, "fetch").description == "output of fetch, 2 lines"
 
 
-def test_a_name_that_is_known_or_stands_in_the_answer_is_left_out():
+def test_name_in_the_view_or_the_answer_is_left_out():
     """The view says it already."""
     content = "\n".join(f"order_{letter * 4} is due" for letter in "abcdefgh")
     every = names_of(compact(content, facts_limit_tokens=240))
@@ -86,7 +86,7 @@ def test_a_name_that_is_known_or_stands_in_the_answer_is_left_out():
     assert sorted(less) == sorted({*every} - {"order_bbbb", "order_cccc"})
 
 
-def test_a_name_that_stands_in_a_kept_line_is_not_kept_twice():
+def test_name_in_a_kept_line_or_in_another_name_is_left_out():
     """Nor one that is part of another kept name."""
     content = "src/shop/pricing.py\nsrc/shop/pricing.py shop/pricing.py\norder_aaaa"
     result = Result(content, "list", token_count=900)
@@ -94,7 +94,7 @@ def test_a_name_that_stands_in_a_kept_line_is_not_kept_twice():
     assert facts == "order_aaaa is due\nNames in it: src/shop/pricing.py"
 
 
-def test_lines_of_a_reader_take_their_share_of_the_room_at_most():
+def test_lines_of_an_analyzer_respect_their_share_of_the_limit():
     """The most important first; the rest is for names."""
     content = " ".join(f"{first}_{second}{third}" for first in WORDS for second in WORDS for third in "xyz")
     lines = [f"line {i} with a dozen words or so that a analyzer finds worth keeping" for i in range(50)]
@@ -108,7 +108,7 @@ def test_lines_of_a_reader_take_their_share_of_the_room_at_most():
 WORDS = ["alder", "birch", "cedar", "dogwood", "elder", "fir", "gorse", "hazel", "iris", "jasmine", "larch", "maple"]
 
 
-def test_of_names_in_a_row_a_few_stand_for_all():
+def test_few_names_stand_for_a_row_that_differs_in_digits():
     """Ids that differ in their digits only would fill the room."""
     content = "\n".join(f"order ORD-{n:05d} in batch_{n % 7}_east" for n in range(2000))
     kept = names_of(
@@ -118,7 +118,7 @@ def test_of_names_in_a_row_a_few_stand_for_all():
     assert sum(name.startswith("batch_") for name in kept) == 7
 
 
-def test_a_short_result_keeps_fewer_facts():
+def test_facts_of_a_short_result_are_limited_by_its_tokens():
     """In proportion, with a least amount."""
     content = " ".join(f"{first}_{second}{third}" for first in WORDS for second in WORDS for third in "xyz")
     sizes = [
@@ -136,7 +136,7 @@ def test_a_short_result_keeps_fewer_facts():
     limit=st.sampled_from([0, 10, 60, 240]),
     words=st.sampled_from(["", "a_name", "src/app.py K-17"]),
 )
-def test_facts_are_within_their_limit_and_true(content: str, lines: list[str], limit: int, words: str):
+def test_facts_respect_their_limit_and_are_verbatim(content: str, lines: list[str], limit: int, words: str):
     """Counted as they are shown; every name stands in the content; twice the same."""
     result = Result(content, "shell", token_count=counter.count(content))
     hint = Hint(task=words, answer=words, facts_limit_tokens=limit)

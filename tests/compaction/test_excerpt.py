@@ -18,7 +18,7 @@ long_text = st.builds(
 )
 
 
-def test_source_code_that_speaks_of_errors_reports_none():
+def test_source_code_about_errors_is_not_an_error_line():
     """Handlers, raises, comments and docstrings are no reports."""
     source = 'try:\n    pass\nexcept ValueError:\n    raise ValueError("x: y")\n# Error: none\n"""Error: none"""\n'
     assert error_lines(source, 0, len(source), 5) == []
@@ -33,9 +33,7 @@ def test_source_code_that_speaks_of_errors_reports_none():
     words=st.sampled_from(["", "word Error", "the words of a task"]),
     places=st.lists(st.integers(0, 10**6), max_size=5),
 )
-def test_an_excerpt_is_within_its_limit_and_names_exactly_what_is_left_out(
-    content: str, limit: int, words: str, places: list[int]
-):
+def test_excerpt_respects_limit_tokens_and_names_every_gap(content: str, limit: int, words: str, places: list[int]):
     """Shown and left-out stretches are the whole content, in order; names of gaps by line are true."""
     starts = [place % (len(content) + 1) for place in places]
     landmarks = [Passage(start, min(start + 50, len(content))) for start in starts]
@@ -57,7 +55,7 @@ def test_an_excerpt_is_within_its_limit_and_names_exactly_what_is_left_out(
         assert not first_line or len(first_line) < 20 or first_line not in shown or content.count(first_line) > 1
 
 
-def test_a_long_log_shows_head_tail_and_the_error_between():
+def test_excerpt_of_a_log_has_head_tail_and_the_error_between():
     """Each gap with the lines it leaves out."""
     log = "\n".join(f"step {i}" if i != 3000 else "ERROR: step 3000 failed" for i in range(1, 6001))
     text = render_passages(log, excerpt(log, 600, counter))
@@ -71,7 +69,7 @@ def test_a_long_log_shows_head_tail_and_the_error_between():
     assert f"\nstep {last + 1}\n" in text
 
 
-def test_one_long_line_is_cut_by_characters():
+def test_excerpt_of_one_long_line_is_cut_by_characters():
     """There are no lines to name."""
     line = "".join(f"{i}," for i in range(20_000))
     text = render_passages(line, excerpt(line, 400, counter))
@@ -85,7 +83,7 @@ def log_with(**lines: str) -> str:
     return "\n".join(lines.get(f"line_{i}", f"{i} nothing to see here") for i in range(1, 3001))
 
 
-def test_lines_with_the_words_of_the_task_are_shown_with_those_around_them():
+def test_excerpt_has_lines_with_words_of_the_task_and_their_neighbours():
     """Rare words most; without words, head and tail alone."""
     log = log_with(line_1500="1500 the ledger was closed", line_2200="2200 nothing but a parcel")
     plain = render_passages(log, excerpt(log, 400, counter))
@@ -97,7 +95,7 @@ def test_lines_with_the_words_of_the_task_are_shown_with_those_around_them():
     assert text.endswith("3000 nothing to see here")
 
 
-def test_landmarks_are_shown_the_most_important_first():
+def test_excerpt_takes_the_most_important_landmarks_first():
     """As many as fit."""
     log = log_with(line_1000="1000 def ship():", line_2000="2000 def refund():")
     landmarks = [Passage(start, start + 10) for start in (log.index("2000 def"), log.index("1000 def"))]
@@ -106,7 +104,7 @@ def test_landmarks_are_shown_the_most_important_first():
     assert "1000 def ship():" in text
 
 
-def test_an_error_is_shown_before_landmarks():
+def test_excerpt_takes_errors_before_landmarks():
     """Where there is room for one only."""
     log = log_with(line_1500="ValueError: no such order", **{f"line_{i}": f"{i} def f():" for i in range(100, 1400, 9)})
     landmarks = [Passage(match.start(), match.end()) for match in re.finditer(r"\d+ def f\(\):", log)]
@@ -114,7 +112,7 @@ def test_an_error_is_shown_before_landmarks():
     assert "ValueError: no such order" in text
 
 
-def test_words_far_inside_a_huge_text_are_found():
+def test_excerpt_finds_words_far_inside_a_huge_text():
     """Only what lies around the words is looked at, however large the text is."""
     lines = [f"{i} nothing to see here" for i in range(200_000)]
     lines[123_456] = "123456 the zebra_total is computed here"
@@ -123,7 +121,7 @@ def test_words_far_inside_a_huge_text_are_found():
     assert "123456 the zebra_total is computed here" in text
 
 
-def test_a_gap_is_named_by_its_lines_and_by_what_begins_in_it():
+def test_gap_is_named_by_its_lines_and_the_labels_in_it():
     """The first few labels; only the first gap is marked as the first."""
     content = "\n".join(f"line {i}" for i in range(1, 101))
 
@@ -143,7 +141,7 @@ def test_a_gap_is_named_by_its_lines_and_by_what_begins_in_it():
     assert text.count("[gap]") == 2
 
 
-def test_a_gap_of_one_line_and_one_at_the_start_are_named():
+def test_gap_of_one_line_and_gap_at_the_start_are_named():
     """Counted from 1."""
     content = "a\nb\nc\nd"
     assert (
@@ -152,7 +150,7 @@ def test_a_gap_of_one_line_and_one_at_the_start_are_named():
     assert render_passages(content, []) == "[… lines 1-4 left out …]"
 
 
-def test_without_room_for_more_than_the_lines_about_it_nothing_is_shown():
+def test_excerpt_is_empty_if_the_limit_holds_gap_lines_only():
     """Then the placeholder says all there is to say."""
     assert excerpt(log_with(), 80, counter) == []
     assert excerpt(log_with(), 1, counter, words="nothing") == []

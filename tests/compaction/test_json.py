@@ -39,7 +39,7 @@ def read(content: str) -> Analysis:
         ("Python literal", str),
     ],
 )
-def test_records_are_counted_and_named_however_they_are_printed(kind: str, render: Callable[[object], str]) -> None:
+def test_records_are_counted_and_named_in_every_notation(kind: str, render: Callable[[object], str]) -> None:
     analysis = read(render(BOOKINGS))
     assert analysis.description.startswith(f"{kind}, 12 records")
     assert {f"BK-{n:03}" for n in range(12)} <= set(analysis.names)
@@ -59,7 +59,7 @@ def test_json_that_was_cut_off_is_read_as_far_as_it_goes(left: int) -> None:
     assert analysis.facts[0].startswith("page: 2") or "page: 2" in "\n".join(analysis.facts)
 
 
-def test_a_gap_in_the_middle_leaves_the_records_before_it() -> None:
+def test_records_before_a_gap_in_the_middle_are_read() -> None:
     content = json.dumps(BOOKINGS)
     names = read(content[:500] + "\n[... 400 characters left out ...]\n" + content[900:]).names
     assert "BK-000" in names
@@ -76,14 +76,14 @@ def test_a_gap_in_the_middle_leaves_the_records_before_it() -> None:
         ([{"id": 1, "status": "failed"}, {"id": 2, "status": "ok"}], None),
     ],
 )
-def test_only_what_the_answer_says_of_the_call_makes_it_failed(value: object, failed: bool | None) -> None:
+def test_status_fields_of_the_answer_decide_failure_not_those_of_records(value: object, failed: bool | None) -> None:
     analysis = read(json.dumps(value))
     assert analysis.has_failed is failed
     if isinstance(value, dict) and "error" in value:
         assert analysis.facts[0] == "error: no such table"
 
 
-def test_fields_of_a_single_object_answer_by_themselves() -> None:
+def test_plain_fields_of_a_single_object_are_facts() -> None:
     analysis = read('{"total": 3, "owner": {"login": "ann"}, "tags": ["a"], "closed": false}')
     assert "total: 3; closed: false" in analysis.facts
     assert "owner: login: ann" in analysis.facts
@@ -105,7 +105,7 @@ def test_fields_of_a_single_object_answer_by_themselves() -> None:
         "{% block title %}",
     ],
 )
-def test_other_contents_are_left_to_other_readers(content: str) -> None:
+def test_other_contents_are_not_json(content: str) -> None:
     assert analyze_json(Result(content, "tool")) is None
 
 
@@ -126,7 +126,7 @@ def test_hostile_documents_are_survived(content: str) -> None:
     analyze_soundly(analyze_json, Result(content, "tool"))
 
 
-def test_of_a_huge_document_only_a_window_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_of_a_huge_document_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
     decode = json_text._DECODER.raw_decode  # pyright: ignore[reportPrivateUsage]
 

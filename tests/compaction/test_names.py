@@ -60,7 +60,7 @@ def test_names_near_the_task_come_first():
     assert refunding.index("amount_cents") < refunding.index("carrier_code")
 
 
-def test_names_that_are_known_to_matter_come_earlier():
+def test_names_of_an_analyzer_come_earlier():
     """Each once."""
     plain = ranked(SOURCE)
     found = ranked(SOURCE, known=("notify_ledger",))
@@ -143,7 +143,7 @@ def test_hostile_contents_are_bounded_work(content: str, monkeypatch: pytest.Mon
     assert all(len(name) <= 160 for name in found)
 
 
-def test_the_same_content_gives_the_same_names_in_any_process():
+def test_names_are_the_same_in_any_process():
     """Nothing hangs on the order of sets: names that weigh the same come as they stand."""
     words = [f"name_{i}" for i in range(100, 400)]
     random.Random(7).shuffle(words)
@@ -173,7 +173,7 @@ def test_every_name_stands_in_the_content(content: str, task: str, answer: str):
         ("liked urn:post:share:7123 today", "urn:post:share:7123"),
     ],
 )
-def test_name_keeps_what_belongs_to_it(text: str, name: str):
+def test_name_keeps_its_own_punctuation(text: str, name: str):
     assert name in ranked(text)
 
 

@@ -98,13 +98,13 @@ def test_only_error_or_last_status_is_kept_before_names(log: str, line: str, cal
     ],
     ids=range(6),
 )
-def test_lines_like_others_and_content_without_a_pattern_tell_nothing(content: str):
+def test_repetitive_and_diverse_content_has_no_outliers(content: str):
     assert telling_lines(content, is_known=True) == []
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=30), st.integers(1, 40), st.booleans())
-def test_telling_lines_stand_in_the_content(lines: list[str], times: int, is_known: bool):
+def test_outliers_are_passages_of_the_content(lines: list[str], times: int, is_known: bool):
     content = "\n".join(lines * times)
     passages = telling_lines(content, is_known)
     assert all(0 <= one.start <= one.end <= len(content) for one in passages)

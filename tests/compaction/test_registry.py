@@ -40,7 +40,7 @@ def facts(compactors: Compactors, source: str = "query_orders") -> str:
 
 
 @pytest.mark.parametrize("tool", ["query_orders", "query_*", "*", lambda result: result.content == "some words"])
-def test_a_compactor_is_registered_by_name_pattern_or_function(tool: Any):
+def test_compactor_is_registered_by_name_pattern_or_function(tool: Any):
     """And takes no other results."""
     compactors = Compactors()
     compactors.register(tool, says("mine"))
@@ -49,7 +49,7 @@ def test_a_compactor_is_registered_by_name_pattern_or_function(tool: Any):
     assert others == ("mine" if tool == "*" else "")
 
 
-def test_a_compactor_is_a_function_an_object_or_decorated():
+def test_compactor_is_a_function_an_object_or_decorated():
     """The decorator gives back what it was given."""
     compactors = Compactors()
     compactors.register("one", Object())
@@ -65,7 +65,7 @@ def test_a_compactor_is_a_function_an_object_or_decorated():
         compactors.register("three", "nonsense")  # pyright: ignore[reportArgumentType]
 
 
-def test_what_is_registered_last_is_asked_first():
+def test_compactor_registered_last_is_asked_first():
     """A special case after the general one."""
     compactors = Compactors()
     compactors.register("*", says("any"))
@@ -113,7 +113,7 @@ BAD = [raising, overrunning, overrunning_excerpt, out_of_order, outside, junk, j
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_bad_compactor_is_passed_over_and_logged_once(bad: Any, caplog: pytest.LogCaptureFixture):
+def test_bad_compactor_is_skipped_and_logged_once(bad: Any, caplog: pytest.LogCaptureFixture):
     """What the built-in ones make of the result comes instead."""
     compactors = Compactors()
     compactors.register("survey", bad)
@@ -127,7 +127,7 @@ def test_a_bad_compactor_is_passed_over_and_logged_once(bad: Any, caplog: pytest
     assert messages[0].startswith(f"compactor {bad.__name__} is passed over: ")
 
 
-def test_a_function_that_cannot_say_whether_it_takes_a_result_is_passed_over(caplog: pytest.LogCaptureFixture):
+def test_compactor_whose_condition_raises_is_skipped(caplog: pytest.LogCaptureFixture):
     """Like a compactor that raises."""
     compactors = Compactors()
     compactors.register(lambda result: result.nonsense, says("mine"))  # pyright: ignore
@@ -135,7 +135,7 @@ def test_a_function_that_cannot_say_whether_it_takes_a_result_is_passed_over(cap
     assert "is passed over: AttributeError" in caplog.text
 
 
-def test_passages_left_to_the_generic_rule_are_chosen_by_it():
+def test_generic_rule_chooses_passages_for_a_compactor_without():
     """`excerpt=None`; without a wish for an excerpt there is none, whatever a compactor gives."""
     compactors = Compactors()
     compactors.register("survey", says("mine"))
@@ -148,7 +148,7 @@ def test_passages_left_to_the_generic_rule_are_chosen_by_it():
     assert compactors.compact(result, Hint(excerpt_limit_tokens=0)).excerpt is None
 
 
-def test_a_reader_that_raises_leaves_the_others(caplog: pytest.LogCaptureFixture):
+def test_analyzer_that_raises_is_skipped(caplog: pytest.LogCaptureFixture):
     """The generic rule at last."""
 
     def read_badly(result: Result) -> None:
@@ -171,7 +171,7 @@ def hanging(compactors: Compactors) -> threading.Event:
     return release
 
 
-def test_a_compactor_that_hangs_is_passed_over_and_not_asked_again(
+def test_hanging_compactor_is_skipped_and_not_asked_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(registry, "_SECONDS", 0.05)
@@ -186,7 +186,7 @@ def test_a_compactor_that_hangs_is_passed_over_and_not_asked_again(
     assert [record.getMessage().count("not asked again") for record in caplog.records] == [1]
 
 
-async def test_a_context_goes_on_while_a_compactor_hangs(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+async def test_context_goes_on_while_a_compactor_hangs(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """The message is taken in, and other tasks run meanwhile."""
     monkeypatch.setattr(registry, "_SECONDS", 0.5)
     compactors = Compactors()
@@ -206,7 +206,7 @@ async def test_a_context_goes_on_while_a_compactor_hangs(store: MemoryStore, mon
     assert placeholder.is_result
 
 
-async def test_an_agent_sees_what_its_own_compactor_keeps(store: MemoryStore):
+async def test_agent_sees_the_facts_of_its_own_compactor(store: MemoryStore):
     """Whole at first, then what the compactor made of it, with a working placeholder; other tools as usual."""
     compactors = Compactors()
 

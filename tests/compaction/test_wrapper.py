@@ -55,11 +55,11 @@ SAMPLES = [wrap(TEXT * 3) for wrap in WRAPPERS.values()]
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
 @pytest.mark.parametrize("text", [TEXT, "x", '{"a": "b\\n"}', "it's", 'say "hi"', "lone \ud800 and \x00 and \r\n"])
-def test_the_text_inside_comes_out_exactly(wrap: "type[str]", text: str) -> None:
+def test_text_inside_a_wrapper_is_exact(wrap: "type[str]", text: str) -> None:
     assert unwrapped(wrap(text)).text == text
 
 
-def test_several_texts_are_joined_and_images_passed_over() -> None:
+def test_several_texts_are_joined_and_images_skipped() -> None:
     items = [{"type": "text", "text": "one"}, {"type": "image", "data": "QUJD" * 99}, {"type": "text", "text": "two"}]
     assert unwrapped(json.dumps({"content": items})).text == "one\ntwo"
     image = "ImageContent(type='image', data='QUJD', mimeType='image/png')"
@@ -74,7 +74,7 @@ def test_structured_content_does_not_repeat_the_text() -> None:
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
-def test_a_wrapper_that_was_cut_off_gives_what_is_there(wrap: "type[str]") -> None:
+def test_wrapper_that_was_cut_off_gives_its_remaining_text(wrap: "type[str]") -> None:
     whole = wrap("word " * 1000)
     inner = unwrapped(whole[: len(whole) // 2]).text
     assert inner.startswith("word word")
@@ -105,7 +105,7 @@ def test_long_escaped_strings_are_unwrapped_and_plain_ones_left() -> None:
         "[1, 2]",
     ],
 )
-def test_data_that_only_looks_similar_is_left_alone(content: str) -> None:
+def test_similar_data_is_not_unwrapped(content: str) -> None:
     assert not unwrapped(content).is_wrapped
 
 
@@ -123,12 +123,12 @@ def test_data_that_only_looks_similar_is_left_alone(content: str) -> None:
         ("isError=False and so on, in words", None),
     ],
 )
-def test_the_error_flag_is_that_of_a_wrapper(content: str, flag: bool | None) -> None:
+def test_error_flag_is_that_of_a_wrapper_not_of_its_text(content: str, flag: bool | None) -> None:
     assert unwrapped(content).has_failed is flag
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
-def test_passages_are_put_where_the_same_text_stands(wrap: "type[str]") -> None:
+def test_outside_passages_hold_the_same_text(wrap: "type[str]") -> None:
     text = TEXT * 5 + "the needle\n" + TEXT
 
     content = wrap(text)
@@ -139,7 +139,7 @@ def test_passages_are_put_where_the_same_text_stands(wrap: "type[str]") -> None:
     assert hay.end == content.index("the needle")
 
 
-def test_the_flag_decides_unless_the_text_reports_a_failure() -> None:
+def test_error_flag_decides_unless_the_text_reports_a_failure() -> None:
     failed, unsure = Analysis("log", has_failed=True), Analysis("log")
     for flag, read, expected in [
         (False, failed, "failed"),
@@ -186,7 +186,7 @@ def test_hostile_wrappers_are_survived(content: str) -> None:
     unwrapped(content)
 
 
-def test_only_so_many_texts_and_layers_are_unwrapped() -> None:
+def test_texts_and_layers_are_bounded() -> None:
     content = json.dumps([{"type": "text", "text": "x"}] * 2000)
     inner = unwrapped(content).text
     assert inner.count("x") == 500

@@ -92,11 +92,11 @@ def test_machine_output_is_no_document(content: str):
 
 
 @pytest.mark.parametrize("hostile", ["<", "<pre", "```\n", "[](", "\n ", " a", "<a ", "## \n"])
-def test_hostile_content_is_told_in_bounded_time(hostile: str):
+def test_hostile_content_is_classified_in_bounded_time(hostile: str):
     assert not is_document(hostile * (60_000 // len(hostile)))
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(st.characters(exclude_categories=())), st.integers(1, 300))
-def test_any_content_is_told(content: str, times: int):
+def test_any_content_is_classified(content: str, times: int):
     assert is_document(content * times) in (True, False)

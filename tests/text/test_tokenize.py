@@ -24,7 +24,7 @@ def finds(query: str, text: str) -> bool:
     "text", ["LoginHandler", "login_handler.py", "loginHandler()", "login-handler", "LOGIN_HANDLER"]
 )
 @pytest.mark.parametrize("query", ["login handler", "login handlers", "LoginHandler", "login_handler", "loginhandler"])
-def test_names_are_found_by_their_words_and_by_each_other(query: str, text: str):
+def test_names_are_found_by_their_parts_and_by_each_other(query: str, text: str):
     """However their words are joined."""
     assert finds(query, f"call {text} here")
 
@@ -96,7 +96,7 @@ def test_terms_come_as_often_as_they_occur():
     assert terms_of("log logs Log") == ["log"] * 3
 
 
-def test_noise_is_not_taken_apart():
+def test_hashes_are_not_split():
     """A line of base64 gives few terms."""
     line = base64.b64encode(bytes(range(256))).decode()
     assert len(terms_of(line)) < 20
@@ -109,7 +109,7 @@ def test_function_words_are_left_out_of_a_query_unless_there_is_nothing_else():
     assert "doe" in query_terms("john.doe@example.org")
 
 
-def test_of_a_long_query_the_longest_terms_stay():
+def test_long_query_keeps_its_longest_terms():
     """In their order."""
     terms = query_terms(" ".join(f"{'x' * (index % 9)}word{index}" for index in range(1000)))
     assert len(terms) == QUERY_LIMIT_TERMS

@@ -71,7 +71,7 @@ def _read_on(content: str, transform: MemoryTransform, **options) -> str:
 
 
 @given(_CONTENT)
-def test_full_is_exactly_the_content(content):
+def test_full_is_the_exact_content(content):
     """Byte for byte, with no footer."""
     assert _cut(content, FULL) == Cut(content, True, "all of")
 
@@ -103,7 +103,7 @@ def test_following_the_next_calls_within_a_limit_reads_the_whole_content(content
     assert "".join(parts) == content
 
 
-def test_a_footer_says_what_is_shown_and_the_exact_next_call():
+def test_footer_has_the_range_and_the_next_call():
     """The form that models read."""
     shown = _cut(LINES_500, MemoryTransform.first_n(50), token_count=2340)
     assert not shown.is_whole
@@ -115,7 +115,7 @@ def test_a_footer_says_what_is_shown_and_the_exact_next_call():
     )
 
 
-def test_the_end_offers_what_is_before_it():
+def test_footer_of_the_end_opens_the_part_before():
     """Reading backwards works the same way."""
     shown = _cut(LINES_500, MemoryTransform.last_n(2))
     part, footer = _split(shown.text)
@@ -167,14 +167,14 @@ def test_a_range_partly_outside_is_clipped_and_one_outside_names_the_valid_range
         ("filtered", {"pattern": "a", "first_match": True}, "needs first_match as int, not True"),
     ],
 )
-def test_a_wrong_call_is_answered_with_the_right_one(name, params, message):
+def test_wrong_call_is_refused_with_a_right_one(name, params, message):
     """In a sentence a model can act on."""
     with pytest.raises(TransformError, match=re.escape(message)):
         MemoryTransform.of(name, **params)
 
 
 @pytest.mark.parametrize("name", ["excerpt", "first_n", "last_n"])
-def test_a_range_that_says_nothing_is_fifty_lines(name: str):
+def test_range_defaults_to_fifty_lines(name: str):
     """Models leave the arguments out: that is answered, with how to go on."""
     content = "\n".join(f"line {number}" for number in range(1, 201))
     shown = cut(content, MemoryTransform.of(name), key="k", counter=COUNTER)
@@ -279,7 +279,7 @@ def test_a_match_larger_than_the_limit_is_cut():
     assert _next(_split(shown.text)[1]).first_match == 2
 
 
-def test_no_match_says_what_to_try():
+def test_answer_without_a_match_says_what_to_try():
     """Ignoring case, one line at a time, or a carriage return."""
     shown = _cut("Error: x\r\n", MemoryTransform.filtered(pattern="error"))
     assert "Ignoring case there are 1." in shown.text
@@ -307,7 +307,7 @@ def test_no_match_says_what_to_try():
         ("x" * 1001, "at most 1,000"),
     ],
 )
-def test_an_unusable_pattern_says_what_the_engine_lacks(pattern, message, capfd):
+def test_unusable_pattern_is_refused_with_what_the_engine_lacks(pattern, message, capfd):
     """And prints nothing."""
     with pytest.raises(TransformError, match=re.escape(message)):
         _cut("abc", MemoryTransform.filtered(pattern=pattern))
@@ -315,7 +315,7 @@ def test_an_unusable_pattern_says_what_the_engine_lacks(pattern, message, capfd)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(?:a?){200}a{200}b"])
-def test_catastrophic_patterns_return(pattern):
+def test_catastrophic_patterns_end_in_time(pattern):
     """A megabyte would take Python's re for ever."""
     assert _cut("a" * 1_000_000, MemoryTransform.filtered(pattern=pattern)).text
 
@@ -378,7 +378,7 @@ def test_regular_expressions_in_a_json_path_are_linear():
         ("1" * 5000, "$", "send a pattern"),
     ],
 )
-def test_json_that_does_not_do_is_refused_with_a_remedy(content, path, message):
+def test_unusable_json_is_refused_with_a_remedy(content, path, message):
     """Never a crash."""
     with pytest.raises(TransformError, match=re.escape(message)):
         _cut(content, MemoryTransform.filtered(json_path=path))
@@ -387,7 +387,7 @@ def test_json_that_does_not_do_is_refused_with_a_remedy(content, path, message):
 @pytest.mark.parametrize(
     "path", ["$..*..*..*..nothing", "$[*,*,*,*][*,*,*,*][*,*,*,*].nothing", "$[?count(@..*..*..*) < 0]"]
 )
-def test_the_work_of_a_json_path_is_bounded(path, monkeypatch):
+def test_json_path_work_is_bounded(path, monkeypatch):
     """Also inside filters, and where nothing is found."""
     monkeypatch.setattr(jsonpath, "_STEPS", 2_000)
     content = json.dumps([[[[1, 2]] * 10] * 10] * 10)
