@@ -8,15 +8,7 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(extra: str, what: str) -> Generator[None, None, None]:
-    """Import libraries of an extra in this context.
-
-    Args:
-        extra: Extra of memory-context that installs them.
-        what: Subject of the error, such as "the chat server".
-
-    Raises:
-        ImportError: A library is missing; says how to install it.
-    """
+    """Import libraries of an extra in this context; the ImportError for `what` says how to install them."""
     try:
         yield
     except ModuleNotFoundError as error:

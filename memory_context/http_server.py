@@ -1,8 +1,7 @@
 """The HTTP server of a command: uvicorn with bounded connections, stopped by signals within seconds.
 
-uvicorn waits for ever for the rest of a header, and takes any number of connections. Here a connection without a
-complete header in time is closed, and a surplus one takes the place of the idle one that waited longest. No connection
-is closed while its request is answered.
+A connection without a complete header in time is closed, and a surplus one takes the place of the one idle longest. No
+connection is closed during its request.
 """
 
 import asyncio
@@ -29,15 +28,7 @@ _STOP_SECONDS = 5
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Limits of a server's connections.
-
-    Attributes:
-        connections: Most connections at a time.
-        header_seconds: Time for a header to arrive, from its first byte or the connection's beginning.
-
-    Raises:
-        ValueError: One of them is not above zero.
-    """
+    """Most connections at a time, and the time for a header to arrive, both above zero."""
 
     connections: int = 512
     header_seconds: float = 10
@@ -51,7 +42,7 @@ class ConnectionLimits:
 def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings: Any) -> uvicorn.Config:
     """Return a configuration of uvicorn with bounded connections; `settings` are further ones of `uvicorn.Config`."""
     limits = limits or ConnectionLimits()
-    # uvicorn answers 503 beyond its own limit: for the case that every connection is at work
+    # uvicorn answers 503 beyond its own limit, when no connection is idle
     settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}
     settings.setdefault("timeout_graceful_shutdown", _STOP_SECONDS)
     return uvicorn.Config(app, http=_bounded_protocol(limits), **settings)

@@ -1,7 +1,6 @@
 """Limits of request bodies: bytes, time, and the values and nesting of JSON, counted before it is parsed.
 
-A parser turns one byte into up to a hundred of memory, and validation turns one element into an error with a text.
-`check_json` counts on the bytes, at about a millisecond a megabyte.
+A parser turns one byte into up to a hundred of memory. Counting takes a millisecond a megabyte.
 """
 
 import asyncio
@@ -44,16 +43,12 @@ _Send = Callable[[_Message], Awaitable[None]]
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """Limits of one request body.
+    """Limits of one request body, above zero.
 
     Attributes:
-        size_bytes: Most bytes.
         values: Most elements of arrays and members of objects, at all depths together.
         depth: Most levels of nested arrays and objects.
         seconds: Time to arrive.
-
-    Raises:
-        ValueError: One of them is not above zero.
     """
 
     size_bytes: int
@@ -155,14 +150,14 @@ def replayed(body: bytes, receive: _Receive) -> _Receive:
 
 
 class BoundedJson:
-    """ASGI middleware that passes on JSON bodies within limits, and other media types unread."""
+    """ASGI middleware that refuses JSON over limits with a problem (RFC 9457)."""
 
     def __init__(self, app: Callable[[Any, _Receive, _Send], Awaitable[None]], limits: BodyLimits) -> None:
         self._app = app
         self._limits = limits
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
-        """Serve a request, or refuse its body with a problem (RFC 9457)."""
+        """Serve a request."""
         headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
         if scope["type"] == "http" and b"json" in headers.get(b"content-type", b"").lower():
             try:

@@ -1,8 +1,7 @@
 """The gate: Host, Origin and Sec-Fetch-Site are checked against DNS rebinding and cross-site requests.
 
-A browser sends requests of any page, with the server's cookies and to addresses that only this machine reaches. `Host`
-is the name that the page asked for; `Origin` and `Sec-Fetch-Site` name the page, and no page can set or drop them.
-Requests and WebSockets pass under listed names only, writes from own pages and from programs, which send neither.
+A browser sends requests of any page, with the server's cookies and to addresses that only this machine reaches. No page
+can set or drop these headers. Requests and WebSockets pass under listed names only, writes from own pages and programs.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
@@ -56,8 +55,8 @@ class GateRules:
     """Names and origins of a server; loopback names and the connection's own address are always allowed.
 
     Attributes:
-        hosts: Public names, such as `chat.example.org` or `chat.example.org:8443`; `*` for any.
-        origins: Other origins whose pages may write, such as `https://app.example.org`; `*` for any. May grow.
+        hosts: Public names, with or without a port; `*` for any.
+        origins: Origins of other pages that may write; `*` for any. May grow.
         loopback_pages: Whether pages of this machine's other ports may write.
         host_setting: Setting to name in refusals, like `origin_setting`.
     """

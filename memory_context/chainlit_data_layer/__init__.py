@@ -1,14 +1,11 @@
 """The history of a Chainlit application in the database of its agents' memory.
 
-A Chainlit user's identifier is the memory's user id, and a thread's id is its session's: `erase_user` erases all of a
-user, and deleting a thread deletes its session. Needs the extra: `pip install 'memory-context[chainlit]'`.
+A Chainlit user's identifier is the memory's user id, and a thread's id is its session's. Without the database the chat
+goes on and history is lost. Needs the extra `memory-context[chainlit]`.
 
     @cl.data_layer
     def data_layer():
         return MemoryDataLayer()
-
-Users write to their own threads only, whatever ids the browser sends. Without the database the chat goes on and history
-is lost. Fields of newer versions of Chainlit are kept.
 """
 
 from ..extras import needs

@@ -1,7 +1,6 @@
 """The route that serves contents of elements from the database, in Chainlit's application and under its login.
 
-Only the author of a thread gets them, and everybody who may see a shared thread. Contents are not trusted: a browser
-runs no script of them, and no header is made of them. A file is streamed in pieces.
+They go to the author of a thread, and to whoever may see a shared one. A browser runs no script of them.
 """
 
 import os

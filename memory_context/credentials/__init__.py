@@ -1,8 +1,7 @@
 """Credentials in text: found by their published formats and by the names beside them, and masked.
 
-Stored contents, first views and look-ups stay as they are. Everything derived from a content (names, facts,
-descriptions, titles, summaries, search terms) comes from its masked text. The whole content is masked before it is cut,
-so no cut leaves half a credential.
+Contents stay as they are; everything derived from them (names, facts, titles, summaries, search terms) is masked, and
+before it is cut, so no cut leaves half a credential.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Credentials recognised by the name beside them: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`.
 
-RE2 finds key words in linear time; then the name before and the value behind are read. A password counts unless it is a
-word or code; a key, token or secret only if it looks random, since most such names stand for names (a cache key).
+RE2 finds key words in linear time. A password counts unless it is a word or code; a key, token or secret only if it
+looks random, since most such names stand for names (a cache key).
 """
 
 import base64

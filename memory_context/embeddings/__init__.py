@@ -1,7 +1,4 @@
-"""Embedding of texts: the protocol for embedders, the check of their answers, and three embedders.
-
-numpy, tokenizers, openai and fastembed are imported by the first use of an embedder.
-"""
+"""Embedders of texts; numpy, tokenizers, openai and fastembed are imported on first use."""
 
 from ..errors import EmbeddingError
 from .embedder import Embedder, Purpose, check_embedder, embed_checked

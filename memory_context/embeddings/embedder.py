@@ -1,8 +1,4 @@
-"""The protocol of embedders, the check of their answers, and the preparation of texts for models.
-
-An embedder may answer late, with the wrong number of vectors, with NaN, or never. Only unit vectors of the right
-dimension pass `embed_checked` and reach an index.
-"""
+"""The protocol of embedders, the check of their answers, and the preparation of texts for models."""
 
 import asyncio
 import math
@@ -26,7 +22,7 @@ __all__ = [
 ]
 
 Purpose = Literal["document", "query"]
-"""Whether a text is to be found, or to find others; some models treat the two differently."""
+"""Whether a text is to be found, or to find others."""
 
 _NAME_LIMIT_CHARACTERS = 100
 _DIMENSIONS_LIMIT = 16_000  # of pgvector's type `vector`
@@ -39,10 +35,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the vectors, 1 to 100 printable characters.
-
-        Vectors of different names are never compared: include the model, its version, a prefix, a shortened dimension.
-        """
+        """Name of the vectors, 1 to 100 printable characters; those of different names are never compared."""
         ...
 
     @property
@@ -53,19 +46,13 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Sequence[Sequence[float]]:
         """Return a vector of any scale for each text, in order; all zeros for a text without meaning.
 
-        The texts are valid Unicode without NUL, may be empty, and may be long (cut them). It may raise anything. It
-        runs on the event loop: do long work in a thread.
+        Texts are valid Unicode without NUL, may be empty or long (cut them). Do long work in a thread.
         """
         ...
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Check an embedder without asking it for a vector.
-
-    Raises:
-        TypeError: It lacks a part of the protocol.
-        ValueError: Its name or its dimensions are unusable.
-    """
+    """Raise TypeError or ValueError for an object without the protocol, or an unusable name or dimension."""
     if not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{embedder!r} is no embedder: it needs `name`, `dimensions` and `async def embed`")
     check_name(embedder.name)
@@ -86,13 +73,7 @@ async def embed_checked(
 ) -> list[list[float] | None]:
     """Return a vector of length 1 for each text; None for a vector of zeros, which has no direction.
 
-    Lone surrogates reach the embedder as U+FFFD, NUL as a space. A late embedder is cancelled and not waited for.
-
-    Args:
-        embedder: The embedder; not asked if there is no text.
-        texts: The texts.
-        purpose: Whether the texts are to be found or to find.
-        timeout_seconds: Longest wait; None for any.
+    A late embedder is cancelled and not waited for.
 
     Raises:
         EmbeddingError: The embedder failed, took too long, or gave an unusable answer.
@@ -110,7 +91,7 @@ async def _ask(embedder: Embedder, texts: list[str], purpose: Purpose, timeout_s
     async def embed() -> Any:
         return await embedder.embed(texts, purpose)
 
-    # a task of its own: an embedder that refuses cancellation delays nobody, one cancelled from within looks failed
+    # a task of its own, so that an embedder may ignore or raise a cancellation
     task = await attempt(embed(), timeout_seconds)
     if task is None:
         raise EmbeddingError(f"embedder {embedder.name!r} gave no answer within {timeout_seconds:g} seconds")
@@ -173,7 +154,7 @@ class Batching(NamedTuple):
 async def embed_in_threads(
     embed: Callable[[list[str]], list[list[float]]], texts: Sequence[str], batching: Batching
 ) -> list[list[float]]:
-    """Embed the beginnings of texts batch by batch, so that a cancellation soon takes effect."""
+    """Embed the beginnings of texts batch by batch."""
     beginnings = [well_formed(text[: batching.text_characters]) for text in texts]
     vectors: list[list[float]] = []
     for batch in batches(beginnings, batching.texts, batching.characters):
@@ -182,7 +163,7 @@ async def embed_in_threads(
 
 
 def well_formed(text: str) -> str:
-    """Return a text for UTF-8 and C: surrogate pairs are joined, lone ones become U+FFFD, NUL a space."""
+    """Return a text with surrogate pairs joined, lone ones as U+FFFD, and NUL as a space."""
     if "\x00" in text:
         text = text.replace("\x00", " ")
     if text.isascii():
@@ -203,7 +184,7 @@ def cut_to_bytes(text: str, limit_bytes: int) -> str:
 
 
 def batches(texts: Sequence[str], most_texts: int, most_characters: int) -> Iterator[list[str]]:
-    """Yield the texts in batches of at most so many texts and characters; a longer text comes alone."""
+    """Yield batches within both limits; a longer text comes alone."""
     batch: list[str] = []
     characters = 0
     for text in texts:

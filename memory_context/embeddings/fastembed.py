@@ -1,7 +1,4 @@
-"""ONNX models on this machine, through Qdrant's fastembed.
-
-fastembed downloads a model on its first use; with `specific_model_path` or `local_files_only` it stays off the network.
-"""
+"""ONNX models on this machine, through Qdrant's fastembed, which downloads a model on its first use."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -30,14 +27,12 @@ class _TextEmbedding(Protocol):
 
 
 class FastEmbedEmbedder:
-    """Embeds with a model of fastembed, in threads, documents and queries each in the model's own way.
-
-    The first use loads the model, once per object. Needs the extra: `pip install 'memory-context[fastembed]'`.
+    """Embeds with a model of fastembed, loaded on first use. Needs the extra `memory-context[fastembed]`.
 
     Args:
         model: One of `fastembed.TextEmbedding.list_supported_models()`.
-        dimensions: Length of its vectors; None asks fastembed, which takes a second to import, except for the default.
-        name: Name of the vectors; None for `fastembed-<model>`. Give one if `options` change the vectors.
+        dimensions: Length of its vectors; None imports fastembed to ask it, except for the default model.
+        name: None for `fastembed-<model>`; give one if `options` change the vectors.
         **options: Further arguments of `fastembed.TextEmbedding`, such as `cache_dir`, `threads`,
             `local_files_only=True` or `specific_model_path`.
 

@@ -1,6 +1,6 @@
 """Embeddings from OpenAI, or another server of its `/embeddings` protocol (vLLM, Ollama, LiteLLM, Azure).
 
-Answers are parsed here in a thread: the openai library held the event loop 0.33 s for 128 vectors of 1,536 numbers.
+Answers are parsed in a thread: the openai library blocked the event loop for 0.33 s.
 """
 
 import array
@@ -34,20 +34,18 @@ class _OwnClient(NamedTuple):
 
 
 class OpenAIEmbedder:
-    """Embeds through an `openai.AsyncOpenAI` client, given or made from the environment.
-
-    Retries and timeouts are the client's. Needs the extra: `pip install 'memory-context[openai]'`.
+    """Embeds through an `openai.AsyncOpenAI` client. Needs the extra `memory-context[openai]`.
 
     Args:
         model: Model as the endpoint names it.
-        dimensions: Length of the vectors; None for that of OpenAI's model, required for other models.
-        client: Client of one event loop, never closed here, such as Azure's. None makes one for each event loop, until
+        dimensions: Length of the vectors; required for models that are not OpenAI's.
+        client: Client of one event loop, such as Azure's, which stays open. None makes one for each event loop, until
             `close` or the end of `asyncio.run`.
-        base_url: Address of the endpoint, without a client; None for OPENAI_BASE_URL, else OpenAI.
-        api_key_env: Environment variable with the key, without a client.
+        base_url: Endpoint of such a client; None for OPENAI_BASE_URL, else OpenAI.
+        api_key_env: Environment variable with its key.
         shorten: Whether to ask the endpoint for `dimensions`; None if OpenAI's model can give fewer than it has.
         limit_bytes: Bytes of UTF-8 that texts are cut to, an upper bound of their tokens.
-        name: Name of the vectors; None for `openai-<model>-<dimensions>`. Give one if the endpoint's vectors differ.
+        name: None for `openai-<model>-<dimensions>`; give one if the endpoint's vectors differ.
 
     Raises:
         ImportError: The openai package is not installed.
@@ -97,12 +95,7 @@ class OpenAIEmbedder:
         return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return a vector for each text, all zeros for a blank one, which OpenAI refuses; ignores the purpose.
-
-        Raises:
-            openai.OpenAIError: The endpoint refused or could not be reached, or there is no key.
-            EmbeddingError: The answer does not follow the protocol.
-        """
+        """Return a vector for each text, all zeros for a blank one, which OpenAI refuses; ignores the purpose."""
         vectors = [[0.0] * self._dimensions for _ in texts]
         inputs = [cut_to_bytes(well_formed(text[: self._limit_bytes]), self._limit_bytes) for text in texts]
         places = [place for place, text in enumerate(inputs) if not text.isspace() and text]
@@ -140,7 +133,7 @@ class OpenAIEmbedder:
         return own.client
 
     async def _lifetime(self, loop: asyncio.AbstractEventLoop, client: "AsyncOpenAI") -> AsyncGenerator[None, None]:
-        # a client that outlives its loop cannot be closed; asyncio closes all generators at a loop's end
+        # asyncio closes all generators at a loop's end, after which the client could not be closed
         try:
             yield
         finally:

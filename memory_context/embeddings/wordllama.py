@@ -1,7 +1,7 @@
-"""The default embedder: WordLlama's static vectors, without network, key or accelerator.
+"""The default embedder: WordLlama's static vectors, the mean of those of a text's tokens.
 
-A text's vector is the mean of its tokens' vectors. Only the model files of the wordllama package are used: importing it
-configures the root logger, and it pads a batch to its longest text. Texts per second, of 256 on two cores:
+Only the model files of the wordllama package are used: importing it configures the root logger, and it pads a batch to
+its longest text. Texts per second, of 256 on two cores:
 
 | | about 1,000 characters each | 20 to 10,000 characters |
 |---|---|---|
@@ -39,14 +39,13 @@ _DIMENSIONS = 256
 _VECTOR = struct.Struct(f"<{_DIMENSIONS}e")
 _SHORT_TOKENS = 32  # 0.3 ms without numpy, which takes 90 ms to import
 
-# a text takes up to 14 ms, and a mean over more words says little; the tokenizer keeps some 150 bytes for each token
+# 14 ms a text, and a mean over more words says little; the tokenizer keeps some 150 bytes a token
 _BATCHING = Batching(text_characters=16_384, texts=64, characters=65_536)
 
 
 class WordLlamaEmbedder:
-    """Embeds with WordLlama's `l2_supercat` model, in threads.
+    """Embeds with WordLlama's `l2_supercat` model, loaded on first use (0.15 s, 16 MB a process).
 
-    The first use loads the model, once per process (0.15 s, 16 MB). An instance may be used in several event loops.
     tokenizers up to 0.22 warns on stderr when the process forks afterwards, unless TOKENIZERS_PARALLELISM is set.
     """
 
@@ -61,7 +60,7 @@ class WordLlamaEmbedder:
         return _DIMENSIONS
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return a vector for each text, cut at 16,384 characters; all zeros for an empty one. Ignores the purpose.
+        """Return a vector for each text, cut at 16,384 characters; ignores the purpose.
 
         Raises:
             ImportError: The wordllama package is not installed.

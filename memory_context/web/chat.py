@@ -3,8 +3,7 @@
     request ─▶ session ─▶ hold it ─▶ replay missing messages ─▶ take in ─▶ run the agent ─▶ answer ─▶ batch, later
                                                                    └── the answer is known: given again
 
-A session works on one request at a time. A message is durable before its id is reported, yet in the steady state a
-request costs no transaction of its own.
+A session works on one request at a time. An id is reported when its message is durable, mostly with a later answer.
 """
 
 import asyncio
@@ -45,19 +44,15 @@ CacheBuilder = Callable[[Callable[[SessionKey], Awaitable[ChatSession]]], Sessio
 
 @dataclass(frozen=True)
 class ChatLimits:
-    """Limits of one client.
+    """Limits of one client, above zero.
 
     Attributes:
-        body_seconds: Time for a body to arrive.
         messages: Most messages of a request.
         text_characters: Most characters of a message.
         requests_per_minute: Of one user, or of one address in anonymous use.
         run_seconds: Time for an agent's answer.
         wait_seconds: Wait for a busy session.
         ping_seconds: Interval of pings in a stream.
-
-    Raises:
-        ValueError: One of them is not above zero.
     """
 
     body_bytes: int = 1_000_000
@@ -210,7 +205,7 @@ class Chat:
     async def _run_agent(
         self, run: RequestRun, session: ChatSession, agent: TaskRunner, task: Sequence[ChatMessage]
     ) -> str | None:
-        """Return the agent's answer; an agent that was cut off or failed is built anew for the next question."""
+        """Return the agent's answer; after a failure the next question gets a new agent."""
         seconds = self._limits.run_seconds
         too_slow = ProblemError("too-slow", f"it was stopped after {seconds:g} s; send it again to go on")
         timer = Timer(lambda: run.stop(too_slow))
@@ -227,7 +222,7 @@ class Chat:
                 run.emit(event)
         except Exception as error:
             said = provider_sentence(error)
-            trace = None if said else error  # of a service that failed, a stack trace says nothing
+            trace = None if said else error  # a stack trace says nothing of a failed service
             _logger.error("the agent of session %s failed: %s", session.key.session_id, said or error, exc_info=trace)
             told = f"{said or 'The log says why.'} Your message is kept: send it again to go on."
             raise ProblemError("agent-failed", told) from error
@@ -292,13 +287,9 @@ class Chat:
     async def messages(
         self, user_id: str, session_id: str, limit: int, before: tuple[datetime, str] | None
     ) -> list[ChatMessage]:
-        """Return the newest messages before a place, oldest first, stored and buffered ones.
-
-        Raises:
-            ProblemError: There is no such session, or it was deleted.
-        """
+        """Return the newest stored and buffered messages before a place, oldest first."""
         live = self._live(user_id, session_id)
-        buffered = live.buffered if live else []  # first: a message written meanwhile is in both, and counts once
+        buffered = live.buffered if live else []  # first, so that a message written meanwhile is in both
         stored = await self.memory_store.conversations.chat_page(user_id, session_id, limit=limit, before=before)
         if not stored:
             await self.session(user_id, session_id)
@@ -307,11 +298,7 @@ class Chat:
         return sorted(page, key=lambda one: (one.timestamp, one.id))[-limit:]
 
     async def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session with its items and those of its sub-agents, and stop its runs.
-
-        Raises:
-            ProblemError: There is no such session.
-        """
+        """Delete a session with its items and those of its sub-agents, and stop its runs."""
         if not await self.memory_store.conversations.delete_session(user_id, session_id):
             raise _unknown(session_id)
         live = self._live(user_id, session_id)
@@ -328,7 +315,7 @@ class Chat:
         return next((session for session in places if session is not None), None)
 
     async def _info(self, user_id: str, session_id: str, *, may_be_deleted: bool = False) -> SessionInfo | None:
-        """Return a stored session; None if nobody began it; raises ProblemError if it was deleted."""
+        """Return a stored session, if any; raises ProblemError if it was deleted."""
         conversations = self.memory_store.conversations
         info = await conversations.session(user_id, session_id)
         if info is None and not may_be_deleted:

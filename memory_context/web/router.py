@@ -77,7 +77,7 @@ Before = Annotated[
 
 
 class ChatRouter(APIRouter):
-    """The routes of a chat; an application that does not run their lifespan opens and closes `chat` itself."""
+    """The routes of a chat; without their lifespan, an application opens and closes `chat` itself."""
 
     chat: Chat
 
@@ -103,7 +103,7 @@ def create_chat_router(
     """Return the routes of a chat, for `app.include_router(...)`; they archive when the application stops.
 
     Args:
-        memory_store: Store of the conversations; the application closes it.
+        memory_store: Store of the conversations, which stays open.
         build_agent: Makes an AutoGen agent or team around the context of a session; or such functions by agent id.
         current_user: The application's dependency that returns the user's id.
         allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.

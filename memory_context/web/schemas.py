@@ -64,7 +64,7 @@ Identifier = Annotated[
     Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]+$"}),
     AfterValidator(_check_id),
 ]
-"""1 to 128 printable characters; the OpenAPI description promises those of Latin-1."""
+"""1 to 128 printable characters; OpenAPI promises those of Latin-1."""
 Timestamp = Annotated[
     AwareDatetime,
     Field(json_schema_extra={"pattern": r"^(19[7-9]\d|[2-8]\d{3})-"}),
@@ -92,12 +92,12 @@ class ChatMessage(_Wire):
     unverified: bool = False
 
     def to_store(self) -> StoredMessage:
-        """Return the message for the store: an answer that a client brings is unverified."""
+        """Return the message for the store; a client's answer is unverified."""
         return StoredMessage(self.id, self.text, self.sender, self.timestamp, is_verified=self.sender == "user")
 
     @classmethod
     def of(cls, message: StoredMessage) -> "ChatMessage":
-        """Return a stored message as a wire value, without validation."""
+        """Return a stored message as a wire value."""
         return cls.model_construct(
             id=message.id,
             text=message.text,
@@ -108,10 +108,9 @@ class ChatMessage(_Wire):
 
 
 class ChatRequest(_Wire):
-    """New messages of a session; the trailing messages of the user are answered.
+    """New messages in order; known ones are skipped, the trailing ones of the user are answered.
 
     Attributes:
-        new_messages: Messages in order; known ones are skipped.
         session_id: An unused id begins a session. Null begins one, too, or finds the one of the same first message.
         agent_id: Null for the session's agent, or the first.
         stream: Whether to answer with server-sent events, as with `Accept: text/event-stream`.
@@ -124,13 +123,7 @@ class ChatRequest(_Wire):
 
 
 class ArchiveRequest(_Wire):
-    """Chat messages to make durable, such as when a page is closed.
-
-    Attributes:
-        session_id: An unused id begins a session.
-        messages_batch: Messages; known ones are not stored again.
-        agent_id: Agent of a new session; null for the first.
-    """
+    """Chat messages to make durable; an unused session id begins a session, with the agent or the first."""
 
     session_id: Identifier
     messages_batch: Annotated[list[ChatMessage], Field(min_length=1, fail_fast=True)]
@@ -215,12 +208,7 @@ class MessagePage(_Wire):
 
 
 async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -> _Model:
-    """Return the body of a request as a model, read and parsed within limits.
-
-    Raises:
-        ProblemError: Another media type (415), too large (413), too slow (408), or what `parse` raises.
-        ClientDisconnect: The client went away.
-    """
+    """Return the body of a request as a model, read and parsed within limits; raises ProblemError."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON or request.headers.get("content-encoding", "identity") != "identity":
         raise ProblemError("wrong-media-type", f"send JSON, uncompressed, as {JSON}")
@@ -239,11 +227,7 @@ async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -
 
 
 def parse(model: type[_Model], body: bytes) -> _Model:
-    """Return a body as a model.
-
-    Raises:
-        ProblemError: Not JSON (400), or invalid (422, with the place of each flaw).
-    """
+    """Return a body as a model; raises ProblemError with the place of each flaw."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -281,11 +265,7 @@ def encode_cursor(at: datetime, id_: str) -> str:
 
 
 def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """Return the place that a cursor names; None for None.
-
-    Raises:
-        ProblemError: `encode_cursor` never returned it (404).
-    """
+    """Return the place that a cursor names; raises ProblemError for one that `encode_cursor` never returned."""
     if cursor is None:
         return None
     try:

@@ -96,8 +96,8 @@ class ServeOptions:
     """Options of `memory-context serve`.
 
     Attributes:
-        agent: `module:function` that makes an agent around a context; None for an assistant on `model`. The module's
-            `model_client`, if any, is the agent's own model.
+        agent: `module:function` that makes an agent around a context, beside its `model_client`; None for an assistant
+            on `model`.
         port: 0 for any free one.
         url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
         redis_url: Redis for states, claims and counts; None for the database and this process.
@@ -135,7 +135,7 @@ def serve(options: ServeOptions) -> None:
         UsageError: An option is missing, or two contradict each other.
         OSError: The port is taken.
         StoreError: The database cannot be used.
-        ValueError: An address cannot be read.
+        ValueError: An address is malformed.
     """
     check_port(options.host, options.port)
     if options.agent is None and not os.environ.get("OPENAI_API_KEY"):

@@ -1,4 +1,4 @@
-"""ChatSession: a live conversation between a person and an agent, as the session cache keeps it between requests.
+"""ChatSession: a live conversation between a person and an agent, as the session cache keeps it.
 
 The chat history and the agent's transcript can diverge: a page archives messages that a killed process had not written,
 or a run is cut off after its question was heard.
@@ -6,8 +6,8 @@ or a run is cut off after its question was heard.
     messages the agent has not heard ─┬─ up to the last answer: replayed into its context
                                       └─ questions after it: answered when they are asked again
 
-Each message is stored and heard once, and asking again returns the same answer. A client's version of an answer is
-confirmed by this session's own words, or stays unverified.
+Each message is stored and heard once. A client's version of an answer is confirmed by this session's own words, or
+stays unverified.
 """
 
 import uuid
@@ -49,7 +49,7 @@ class Question:
 
 @dataclass
 class _Line:
-    """A message of the chat history, whether it is in the store for certain, and whether its id was reported."""
+    """A message of the chat history, surely stored or not, its id reported or not."""
 
     message: ChatMessage
     is_durable: bool = False
@@ -62,7 +62,7 @@ class ChatSession:
     Attributes:
         agent: None to build it again, as after a run that was cut off.
         is_replayed: Whether the agent has heard the chat history.
-        is_stored: Whether the store knows the session; its first messages create it.
+        is_stored: Whether the store knows the session.
     """
 
     def __init__(self, key: SessionKey, context: MemoryContext) -> None:
@@ -118,7 +118,7 @@ class ChatSession:
         """Replay chat messages that the transcript lacks, except questions without an answer."""
         if self.is_replayed:
             return
-        self.is_replayed = True  # first: a message archived meanwhile clears it again
+        self.is_replayed = True  # first: archiving meanwhile clears it again
         try:
             stored = await self._read_unheard()
             self._keep(self.buffered)
@@ -139,14 +139,12 @@ class ChatSession:
         return found
 
     async def _page(self, later: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the page of stored messages before the first of `later`."""
         before = _place(later[0]) if later else None
         user_id, _, session_id = self.key
         conversations = self.context.memory_store.conversations
         return await conversations.chat_page(user_id, session_id, limit=_PAGE_MESSAGES, before=before)
 
     def _heard(self) -> set[str]:
-        """Return the ids of messages in the transcript."""
         end = self.context.transcript.end
         return {id_ for id_, at in self.context.archiver.progress.delivered.items() if at < end}
 
@@ -174,7 +172,7 @@ class ChatSession:
         transcript = self.context.transcript
         for message in messages:
             if message.sender == "ai" and message.text == replace_surrogates(self._final_words() or ""):
-                self._confirm(message, transcript.end - 1)  # heard, though the process ended before archiving it
+                self._confirm(message, transcript.end - 1)  # heard by a process that ended before archiving it
                 continue
             self._record(message, transcript.end)
             await self.context.add_message(self._as_heard(message))
@@ -233,9 +231,7 @@ class ChatSession:
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key.session_id}\n{message_id}"))
 
     async def take(self, messages: Sequence[ChatMessage]) -> Question:
-        """Take in the messages of a request: known ones are skipped, others become history or the task.
-
-        A new session is stored with them in one transaction.
+        """Take in messages: known ones are skipped, others become history or the task; a new session is stored.
 
         Raises:
             SessionGoneError: It was deleted.
@@ -273,7 +269,7 @@ class ChatSession:
         self.is_stored = True
 
     async def _known_answer(self, asked: ChatMessage) -> ChatMessage | None:
-        """Return the answer to a question that was heard; None if the agent still has to give it."""
+        """Return the answer to a question that the agent heard, if it gave one."""
         answer_id = self.answer_id(asked.id)
         line = self._log.get(answer_id)
         answer = line.message if line else await self._stored_message(answer_id)
@@ -287,7 +283,7 @@ class ChatSession:
     def _is_newest(self, asked: ChatMessage) -> bool:
         transcript = self.context.transcript
         position = transcript.task(self.context.policy.user_sources)
-        # a text that only the store has is blank in the process
+        # a text that only the store has is blank here
         return position is not None and transcript[position].message.content in (asked.text, "")
 
     def _final_words(self) -> str | None:
@@ -299,11 +295,10 @@ class ChatSession:
         return None
 
     def finished_words(self, agent: TaskRunner) -> str | None:
-        """Return an agent's finished answer whose run was cut off; None for a team, which may go on."""
+        """Return the finished answer of a run that was cut off; None for a team, which may go on."""
         return self._final_words() if isinstance(agent, ChatAgent) else None
 
     async def _stored_message(self, message_id: str) -> ChatMessage | None:
-        """Return a message that is no longer in the log."""
         user_id, _, session_id = self.key
         if not await self.context.memory_store.conversations.known_chat_ids(user_id, session_id, [message_id]):
             return None
@@ -324,7 +319,7 @@ class ChatSession:
         return message
 
     def stored_ids(self, messages: Iterable[ChatMessage]) -> list[str]:
-        """Return the ids that are durable now: of these messages, and of earlier ones not reported yet."""
+        """Return the durable ids of these messages, and of earlier ones not reported yet."""
         archiver = self.context.archiver
         unreported = [id_ for id_, line in self._log.items() if not line.is_reported]
         known = [message.id for message in messages if message.id in self._log or message.id in archiver.delivered]
@@ -373,6 +368,5 @@ def _place(message: ChatMessage) -> tuple[datetime, str]:
 
 
 def _last_questions(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return the user's messages after the last answer."""
     start = next((i + 1 for i in reversed(range(len(messages))) if messages[i].sender == "ai"), 0)
     return [*messages[start:]]
