@@ -16,10 +16,10 @@ from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEv
 from autogen_core.models import FunctionExecutionResultMessage
 from code_agent import CodeAgent, model_client_from_env
 from runner import run
-from scripted_model import ScriptedModel, call
 
 import memory_context
 from memory_context import MemoryContext, choose_light_model
+from memory_context.testing import ScriptedModel, call
 
 FOLDER = Path(memory_context.__file__).parent
 QUESTIONS = (

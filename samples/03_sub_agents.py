@@ -14,9 +14,9 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.tools import AgentTool
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
 from runner import run
-from scripted_model import Call, Decision, ScriptedModel, call
 
 from memory_context import ItemNotFoundError, MemoryContext, MemoryCriteria, Sharing
+from memory_context.testing import Call, Decision, ScriptedModel, call
 
 SHARINGS: dict[str, Sharing] = {"researcher": "shared", "reviewer": "read_only", "auditor": "isolated"}
 

@@ -19,8 +19,8 @@ from autogen_agentchat.teams import BaseGroupChat
 from runner import run
 
 HERE = Path(__file__).parent
-# code_agent.py and scripted_model.py lie beside this file: Python finds them, since it is started as a script
-os.environ.setdefault("AUTOGEN_ALLOWED_PROVIDER_NAMESPACES", "memory_context,code_agent,scripted_model")
+# code_agent.py lies beside this file: Python finds it, since it is started as a script
+os.environ.setdefault("AUTOGEN_ALLOWED_PROVIDER_NAMESPACES", "memory_context,code_agent")
 
 
 async def ask(team: Team, task: str) -> None:

@@ -24,10 +24,10 @@ from autogen_core.models import LLMMessage, UserMessage
 from code_agent import model_client_from_env
 from fastapi import FastAPI, Header
 from runner import run
-from scripted_model import ScriptedModel
 
 from memory_context import MemoryContext, MemoryStore, choose_light_model
 from memory_context.http_server import serve_until_stopped
+from memory_context.testing import ScriptedModel
 from memory_context.web import create_chat_router
 
 

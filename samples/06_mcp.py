@@ -18,7 +18,8 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import ToolCallExecutionEvent, ToolCallRequestEvent
 from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 from runner import run
-from scripted_model import Decision, ScriptedModel, call
+
+from memory_context.testing import Decision, ScriptedModel, call
 
 USER = "sample-mcp"
 NOTES = """\

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage
 from runner import run
-from scripted_model import ScriptedModel, call
 
 from memory_context import Compacted, Compactors, MemoryContext
 from memory_context.compaction import Hint, Passage, Result
+from memory_context.testing import ScriptedModel, call
 
 ROWS = 400
 

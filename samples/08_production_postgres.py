@@ -19,9 +19,9 @@ from pathlib import Path
 import psycopg
 from autogen_agentchat.agents import AssistantAgent
 from postgres_stand_in import StandIn, pgbouncer, running_server
-from scripted_model import ScriptedModel, call
 
 from memory_context import MemoryContext, MemoryStore, SchemaError
+from memory_context.testing import ScriptedModel, call
 
 SQL = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 OWNER, APP = ("memory_owner", "owner-password"), ("memory_app", "app-password")

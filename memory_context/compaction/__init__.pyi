@@ -2,7 +2,7 @@ from .analyzers.wrapper import unwrapped
 from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
 from .compose import analyze_anything, composed
 from .excerpt import ELISION_TOKENS, FIRST_ELISION_TOKENS, Label, Passage, excerpt, render_passages
-from .registry import CompactFunction, Compactors
+from .registry import CompactFunction, Compactors, contract_violation
 from .summary_prompt import (
     INSTRUCTIONS,
     PROMPT,
@@ -33,6 +33,7 @@ __all__ = [
     "analyze_anything",
     "check_summary_prompt",
     "composed",
+    "contract_violation",
     "cut_at_sentence",
     "excerpt",
     "first_sentence",

@@ -20,7 +20,7 @@ from .compactor import Analysis, Analyzer, Compacted, Compactor, Hint, Result
 from .compose import analyze_anything, composed
 from .excerpt import FIRST_ELISION_TOKENS
 
-__all__ = ["CompactFunction", "Compactors"]
+__all__ = ["CompactFunction", "Compactors", "contract_violation"]
 
 _logger = logging.getLogger("memory_context")
 
@@ -133,7 +133,7 @@ class Compactors:
             is_taken, compacted = _within(_SECONDS, asked)
             if not is_taken:
                 return None
-            problem = _problem_with(compacted, result, hint)
+            problem = contract_violation(compacted, result, hint)
             if problem is None:
                 return self._whole(compacted, result, hint)
             self._complain(one.name, ValueError(problem))
@@ -215,8 +215,8 @@ def _takes_tool(pattern: str) -> Callable[[Result], bool]:
     return lambda result: fnmatchcase(result.source, pattern)
 
 
-def _problem_with(compacted: Any, result: Result, hint: Hint) -> str | None:
-    """Return the defect of the answer of a compactor, or None."""
+def contract_violation(compacted: Any, result: Result, hint: Hint) -> str | None:
+    """Return which part of the contract a compactor's answer breaks, in a sentence; None if it keeps it."""
     if not isinstance(compacted, Compacted):
         return f"it returned {type(compacted).__name__}, not Compacted"
     texts = (compacted.status, compacted.description, compacted.facts)

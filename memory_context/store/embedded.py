@@ -19,9 +19,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import cast
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from typing_extensions import LiteralString
 
 from memory_context.errors import StoreUnavailableError
 
@@ -29,7 +32,7 @@ from . import keeper
 from .location import HOME_ENV, KEEP_ENV, URL_ENV
 from .sql import load_queries
 
-__all__ = ["KeeperState", "keeper_state", "release", "start", "stop"]
+__all__ = ["KeeperState", "keeper_state", "release", "start", "stop", "url_of"]
 
 DATABASE = "memory_context"
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # what an interpreter may need to start
@@ -63,8 +66,8 @@ class KeeperState:
     stops_at: datetime | None
 
 
-def start(folder: Path) -> dict[str, str]:
-    """Start the folder's server unless it runs, and return the connection parameters of its superuser.
+def start(folder: Path, database: str = DATABASE) -> dict[str, str]:
+    """Start the folder's server unless it runs, and return the superuser's parameters for a database, made if missing.
 
     Blocks for a few seconds when the folder is new. Safe in many threads and processes at once.
 
@@ -76,7 +79,7 @@ def start(folder: Path) -> dict[str, str]:
             folder = folder.resolve()
             folder.mkdir(parents=True, exist_ok=True)
             server = _start(folder)
-        params = {"host": server.socket_folder, "port": server.port, "user": "postgres", "dbname": DATABASE}
+        params = {"host": server.socket_folder, "port": server.port, "user": "postgres", "dbname": database}
         _ensure_database(params)
     except (ImportError, OSError, RuntimeError, ValueError, subprocess.SubprocessError, psycopg.Error) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -85,6 +88,11 @@ def start(folder: Path) -> dict[str, str]:
             f"or a server of your own with {URL_ENV}"
         ) from error
     return params
+
+
+def url_of(params: dict[str, str]) -> str:
+    """Return connection parameters as one string, which `MemoryStore` takes."""
+    return make_conninfo(**params)
 
 
 def release(folder: Path) -> None:
@@ -301,8 +309,9 @@ def _interpreter() -> str:
 
 def _ensure_database(params: dict[str, str]) -> None:
     conninfo = make_conninfo(**{**params, "dbname": "postgres"})
+    create = sql.SQL(cast("LiteralString", _QUERIES["create_database"].decode()))
     with psycopg.connect(conninfo, autocommit=True, connect_timeout=5) as connection:
-        if not connection.execute(_QUERIES["fetch_database_exists"], {"name": DATABASE}).fetchone():
+        if not connection.execute(_QUERIES["fetch_database_exists"], {"name": params["dbname"]}).fetchone():
             # another process may be creating it
             with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                connection.execute(_QUERIES["create_database"])
+                connection.execute(create.format(database=sql.Identifier(params["dbname"])))

@@ -6,4 +6,4 @@ SELECT 1 FROM pg_database WHERE datname = %(name)s;
 
 -- name: create_database :exec
 -- From template0, which nobody can be connected to.
-CREATE DATABASE memory_context TEMPLATE template0 ENCODING 'UTF8';
+CREATE DATABASE {database} TEMPLATE template0 ENCODING 'UTF8';

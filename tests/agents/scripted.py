@@ -1,13 +1,12 @@
 """Scripted models and tools with real, large outputs."""
 
-import json
 from typing import Any
 
-from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memory_context.messages import texts_of
+from memory_context.testing import Call, tool_calls
 
 MODEL_INFO = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
 USAGE = RequestUsage(prompt_tokens=0, completion_tokens=0)
@@ -15,15 +14,7 @@ USAGE = RequestUsage(prompt_tokens=0, completion_tokens=0)
 
 def calls(*wanted: tuple[str, dict[str, Any]], thought: str | None = None) -> CreateResult:
     """Return a model's answer that calls tools: `calls(("read", {"path": "a"}))`."""
-    return CreateResult(
-        finish_reason="function_calls",
-        content=[
-            FunctionCall(id=f"call_{i}", name=name, arguments=json.dumps(a)) for i, (name, a) in enumerate(wanted)
-        ],
-        usage=USAGE,
-        cached=False,
-        thought=thought,
-    )
+    return tool_calls(*(Call(tool=name, arguments=arguments) for name, arguments in wanted), thought=thought)
 
 
 def model(*answers: str | CreateResult) -> ReplayChatCompletionClient:

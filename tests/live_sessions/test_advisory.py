@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
-from memory_context.live import SessionCache, SessionKey
+from memory_context.live import Claims, SessionCache, SessionKey
 from memory_context.store import MemoryStore, StoreLimits, embedded
 from memory_context.store.pool import Connection
 from memory_context.store.session_locks import AdvisoryClaims, _number_of
+from memory_context.testing import CLAIMS_CHECKS
 from tests.conftest import Server, StartPython, database_of, needs
 from tests.store.test_outages import hanging
 from tests.store.test_sql import login_of
@@ -28,6 +29,7 @@ from tests.store.test_sql import login_of
 from .fakes import Archive, key_of, soon
 
 KEY = key_of("s")
+Check = Callable[[Claims, Claims], Awaitable[None]]
 
 HOLD_UNTIL_ASKED = """
 import asyncio, sys
@@ -77,31 +79,18 @@ def locks(server: Server, database_url: str) -> int:
     return count
 
 
-async def test_a_claim_belongs_to_one(claims: AdvisoryClaims, others: AdvisoryClaims) -> None:
-    """Who waits for it asks its holder, and has it as soon as that lets go."""
-    asked: list[SessionKey] = []
-    is_asked = asyncio.Event()
+@pytest.mark.parametrize("check", CLAIMS_CHECKS, ids=lambda check: check.__name__)
+async def test_claims_keep_the_contract(check: Check, claims: AdvisoryClaims, others: AdvisoryClaims) -> None:
+    """The same for every implementation; the tests below are about this one."""
+    await check(claims, others)
 
-    def wanted(key: SessionKey) -> None:
-        asked.append(key)
-        is_asked.set()
 
-    claims.watch(wanted, lambda _: None)
+async def test_refused_claim_says_which_session_is_busy(claims: AdvisoryClaims, others: AdvisoryClaims) -> None:
     await claims.claim(KEY, 0)
-    await others.claim(key_of("t"), 0)
     with pytest.raises(
         SessionBusyError, match=r"another process is at work on session 's' .* within 0.05 s; try again"
     ):
         await others.claim(KEY, 0.05)
-    await soon(is_asked)
-    assert set(asked) == {KEY}
-    waiting = asyncio.create_task(others.claim(KEY, 10))
-    is_asked.clear()
-    await soon(is_asked)
-    await claims.release(KEY)
-    await waiting
-    with pytest.raises(SessionBusyError):
-        await claims.claim(KEY, 0)
 
 
 async def test_who_is_told_that_a_session_is_free_need_not_wait(
@@ -116,16 +105,6 @@ async def test_who_is_told_that_a_session_is_free_need_not_wait(
     await soon(is_asked)
     await claims.release(KEY)
     await asyncio.wait_for(waiting, 10)
-
-
-async def test_a_claim_is_not_taken_twice_by_the_same(claims: AdvisoryClaims) -> None:
-    """Postgres would count it, and one release would not let go."""
-    await claims.claim(KEY, 0)
-    with pytest.raises(RuntimeError, match="claimed here already"):
-        await claims.claim(KEY, 0)
-    await claims.release(KEY)
-    await claims.release(KEY)
-    await claims.claim(KEY, 0)
 
 
 async def test_many_claims_travel_together(claims: AdvisoryClaims, server: Server, database_url: str) -> None:

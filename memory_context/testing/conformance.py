@@ -1,0 +1,181 @@
+"""Checks that every embedder, compactor and implementation of claims passes; parametrise your tests with them.
+
+@pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
+async def test_my_embedder(check):
+    await check(MyEmbedder())
+"""
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+from ..compaction import Compactor, Hint, Result, contract_violation
+from ..embeddings import Embedder, Purpose, check_embedder, embed_checked
+from ..errors import SessionBusyError
+from ..live import Claims, SessionKey
+
+__all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "EMBEDDER_CHECKS"]
+
+_WAIT_SECONDS = 10.0
+_PURPOSES: tuple[Purpose, ...] = ("document", "query")
+_HARD_TEXTS = ("", " ", "x", "naïve café", "東京は日本の首都です", "🙂" * 50, "word " * 20_000, "a" * 100_000, "\r\n\t")
+_RESULTS = (
+    *_HARD_TEXTS,
+    "\x00 \ud800 [MemoryRef: not_a_key]",
+    json.dumps([{"id": number, "name": f"row {number}"} for number in range(2000)]),
+    "\n".join(f"2026-01-01 ERROR line {number} failed" for number in range(3000)),
+)
+
+
+async def embedder_has_usable_name_and_dimensions(embedder: Embedder) -> None:
+    """The name is printable, the dimensions are a length that Postgres can store."""
+    check_embedder(embedder)
+
+
+async def embedder_gives_finite_vector_of_its_dimensions_for_hard_texts(embedder: Embedder) -> None:
+    """Empty, blank, long, non-Latin."""
+    for purpose in _PURPOSES:
+        vectors = await embed_checked(embedder, _HARD_TEXTS, purpose)
+        assert len(vectors) == len(_HARD_TEXTS), f"{len(vectors)} vectors for {len(_HARD_TEXTS)} texts"
+
+
+async def embedder_keeps_order_of_texts(embedder: Embedder) -> None:
+    """A text has the same vector alone and among others, also in concurrent calls."""
+    texts = [f"{word} number {number}" for number, word in enumerate(("owls", "invoices", "trains", "granite") * 8)]
+    together, *alone = await asyncio.gather(
+        embed_checked(embedder, texts, "document"), *(embed_checked(embedder, [text], "document") for text in texts)
+    )
+    for text, one, (other,) in zip(texts, together, alone, strict=True):
+        assert _cosine(one, other) > 0.99, f"{text!r} has another vector among other texts than alone"
+
+
+async def compactor_answers_within_limits(compactor: Compactor) -> None:
+    """Status, description and facts are str; facts and excerpt fit the hint; passages stand in order in the content."""
+    for result, hint in _cases():
+        problem = contract_violation(compactor.compact(result, hint), result, hint)
+        assert problem is None, f"{problem} (content {result.content[:40]!r}, {hint!r})"
+
+
+async def compactor_is_deterministic(compactor: Compactor) -> None:
+    """The same result and hint give the same answer: views are compared by their bytes."""
+    for result, hint in _cases():
+        first, second = compactor.compact(result, hint), compactor.compact(result, hint)
+        assert first == second, f"two answers for one result: {first!r} and {second!r}"
+
+
+async def claim_belongs_to_one_holder(claims: Claims, others: Claims) -> None:
+    """Another holder gets it only after the release; other sessions are free."""
+    key = _key("one-holder")
+    await claims.claim(key, 0)
+    await others.claim(_key("another"), _WAIT_SECONDS)
+    await _assert_busy(others, key)
+    waiting = asyncio.create_task(others.claim(key, _WAIT_SECONDS))
+    await asyncio.sleep(0)
+    await claims.release(key)
+    await waiting
+    await _assert_busy(claims, key)
+
+
+async def claim_is_refused_to_its_own_holder(claims: Claims, others: Claims) -> None:
+    """A second claim of one holder is an error of the program; one release frees the session."""
+    key = _key("own-holder")
+    await claims.claim(key, 0)
+    try:
+        await claims.claim(key, 0)
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("a claim was given twice to one holder")
+    await claims.release(key)
+    await others.claim(key, _WAIT_SECONDS)
+
+
+async def holder_is_asked_for_claim_that_another_waits_for(claims: Claims, others: Claims) -> None:
+    """`wanted` is called with the key, so that the holder can let go."""
+    key, asked = _key("asked"), asyncio.Event()
+    claims.watch(lambda wanted: asked.set() if wanted == key else None, lambda _: None)
+    await claims.claim(key, 0)
+    waiting = asyncio.create_task(others.claim(key, _WAIT_SECONDS))
+    await asyncio.wait_for(asked.wait(), _WAIT_SECONDS)
+    await claims.release(key)
+    await waiting
+
+
+async def release_of_claim_not_held_does_nothing(claims: Claims, others: Claims) -> None:
+    """It neither raises nor takes another holder's claim."""
+    key = _key("not-held")
+    await claims.release(key)
+    await others.claim(key, 0)
+    await claims.release(key)
+    await _assert_busy(claims, key)
+
+
+async def cancelled_claim_leaves_nothing_behind(claims: Claims, others: Claims) -> None:
+    """Wherever it is cancelled, the session is free for another holder."""
+    key = _key("cancelled")
+    for steps in range(12):
+        claim = asyncio.create_task(claims.claim(key, _WAIT_SECONDS))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        claim.cancel()
+        (outcome,) = await asyncio.gather(claim, return_exceptions=True)
+        if outcome is None:
+            await claims.release(key)
+        await others.claim(key, _WAIT_SECONDS)
+        await others.release(key)
+
+
+async def closing_releases_all_claims(claims: Claims, others: Claims) -> None:
+    """Another holder gets them."""
+    keys = [_key(f"closing-{number}") for number in range(3)]
+    for key in keys:
+        await claims.claim(key, 0)
+    await claims.close()
+    for key in keys:
+        await others.claim(key, _WAIT_SECONDS)
+
+
+EMBEDDER_CHECKS: Sequence[Callable[[Embedder], Awaitable[None]]] = (
+    embedder_has_usable_name_and_dimensions,
+    embedder_gives_finite_vector_of_its_dimensions_for_hard_texts,
+    embedder_keeps_order_of_texts,
+)
+"""Each takes an embedder."""
+
+COMPACTOR_CHECKS: Sequence[Callable[[Compactor], Awaitable[None]]] = (
+    compactor_answers_within_limits,
+    compactor_is_deterministic,
+)
+"""Each takes a compactor."""
+
+CLAIMS_CHECKS: Sequence[Callable[[Claims, Claims], Awaitable[None]]] = (
+    claim_belongs_to_one_holder,
+    claim_is_refused_to_its_own_holder,
+    holder_is_asked_for_claim_that_another_waits_for,
+    release_of_claim_not_held_does_nothing,
+    cancelled_claim_leaves_nothing_behind,
+    closing_releases_all_claims,
+)
+"""Each takes two claims on one service, as two processes would have them; make new ones for each."""
+
+
+def _cases() -> list[tuple[Result, Hint]]:
+    hints = (Hint(), Hint(task="Which rows failed?", facts_limit_tokens=20, excerpt_limit_tokens=100))
+    return [(Result(content, "run_shell", "{}"), hint) for content in _RESULTS for hint in hints]
+
+
+def _cosine(one: Sequence[float] | None, other: Sequence[float] | None) -> float:
+    return 1.0 if one == other else math.fsum(a * b for a, b in zip(one or (), other or (), strict=True))
+
+
+def _key(session_id: str) -> SessionKey:
+    return SessionKey("conformance", "agent", session_id)
+
+
+async def _assert_busy(claims: Claims, key: SessionKey) -> None:
+    try:
+        await claims.claim(key, 0.05)
+    except SessionBusyError:
+        return
+    raise AssertionError(f"session {key.session_id!r} was given to two holders")

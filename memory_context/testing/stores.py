@@ -1,0 +1,51 @@
+"""Stores of empty databases on one embedded server, which lasts as long as the process and leaves nothing behind."""
+
+import asyncio
+import atexit
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ..store import MemoryStore, embedded
+
+__all__ = ["temporary_database", "temporary_store"]
+
+_numbers = count(1)
+
+
+def temporary_database() -> str:
+    """Return the URL of a new, empty database; the first call in a process takes seconds, the others do not.
+
+    Raises:
+        StoreUnavailableError: The embedded server could not be started; `pip install 'memory-context[local]'`.
+    """
+    return embedded.url_of(embedded.start(_folder(), f"test_{next(_numbers)}"))
+
+
+@asynccontextmanager
+async def temporary_store(**settings: Any) -> AsyncGenerator[MemoryStore, None]:
+    """Open a store of a new, empty database, and close it at the end.
+
+    Args:
+        **settings: Arguments of `MemoryStore`, such as `embedder`.
+    """
+    url = await asyncio.to_thread(temporary_database)
+    async with MemoryStore(url, **settings) as store:
+        yield store
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="mc-"))
+    atexit.register(_remove, folder)
+    return folder
+
+
+def _remove(folder: Path) -> None:
+    embedded.stop(folder)
+    shutil.rmtree(folder, ignore_errors=True)
