@@ -14,6 +14,7 @@ from ..compaction import Compactor, Hint, Result, contract_violation
 from ..embeddings import Embedder, Purpose, check_embedder, embed_checked
 from ..errors import SessionBusyError
 from ..live import Claims, SessionKey
+from ..runtime import begin
 
 __all__ = ["CLAIMS_CHECKS", "COMPACTOR_CHECKS", "EMBEDDER_CHECKS"]
 
@@ -70,7 +71,7 @@ async def claim_belongs_to_one_holder(claims: Claims, others: Claims) -> None:
     await claims.claim(key, 0)
     await others.claim(_key("another"), _WAIT_SECONDS)
     await _assert_busy(others, key)
-    waiting = asyncio.create_task(others.claim(key, _WAIT_SECONDS))
+    waiting = begin(others.claim(key, _WAIT_SECONDS))
     await asyncio.sleep(0)
     await claims.release(key)
     await waiting
@@ -96,7 +97,7 @@ async def holder_is_asked_for_claim_that_another_waits_for(claims: Claims, other
     key, asked = _key("asked"), asyncio.Event()
     claims.watch(lambda wanted: asked.set() if wanted == key else None, lambda _: None)
     await claims.claim(key, 0)
-    waiting = asyncio.create_task(others.claim(key, _WAIT_SECONDS))
+    waiting = begin(others.claim(key, _WAIT_SECONDS))
     await asyncio.wait_for(asked.wait(), _WAIT_SECONDS)
     await claims.release(key)
     await waiting
@@ -115,7 +116,7 @@ async def cancelled_claim_leaves_nothing_behind(claims: Claims, others: Claims) 
     """Wherever it is cancelled, the session is free for another holder."""
     key = _key("cancelled")
     for steps in range(12):
-        claim = asyncio.create_task(claims.claim(key, _WAIT_SECONDS))
+        claim = begin(claims.claim(key, _WAIT_SECONDS))
         for _ in range(steps):
             await asyncio.sleep(0)
         claim.cancel()
