@@ -13,7 +13,6 @@ from ..references import shorten
 from ..tokens import TokenCounter
 from .filter import FilterResult, find_matches
 from .slicing import Cut, Slicer, call_text
-from .summary import summarize
 
 __all__ = ["FULL", "MemoryTransform", "TransformName", "TransformUnit", "cut"]
 
@@ -272,6 +271,8 @@ def cut(
     if transform.name == "filtered":
         return _filtered(slicer, transform)
     if transform.name == "summary":
+        from .summary import summarize  # loads the compactors
+
         return summarize(slicer, transform.limit_tokens, model_summary)
     if transform.name == "full" or not content:
         if not content and transform.name == "excerpt":
