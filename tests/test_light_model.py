@@ -31,7 +31,7 @@ from memory_context.errors import LightModelError
 from memory_context.light_model import ANSWER_LIMIT_CHARACTERS, LightModel, model
 
 from .context.steps import a_turn_of_the_loop
-from .samples.openai_stub import running_stub
+from .support.openai_stub import ChatStub, running
 
 PROMPT = [SystemMessage(content="Answer in JSON."), UserMessage(content="my private words", source="user")]
 GOOD = '{"expand": ["a"], "ambiguous": false}'
@@ -487,7 +487,7 @@ async def test_an_answer_that_reached_its_token_limit_counts_as_far_as_it_goes(i
 async def test_autogens_openai_client_answers_by_schema_without_a_warning():
     """AutoGen would parse an answer of a type: that raises at the limit, and pydantic warns of every other answer."""
     info_of_it = info(structured_output=True)
-    with running_stub() as stub:
+    with running(ChatStub) as stub:
         client = OpenAIChatCompletionClient(
             model="tiny", base_url=stub.url, api_key="key", model_info=info_of_it, max_retries=0
         )

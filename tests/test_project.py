@@ -15,8 +15,8 @@ from memory_context import ContextPolicy, MemoryStore, expansion, offload, view
 from memory_context.web.chat import Chat
 
 from .conftest import REPOSITORY
-from .samples.openai_stub import ANSWER, running_stub
 from .snippets import snippets
+from .support.openai_stub import ANSWER, ChatStub, running
 
 PACKAGE = REPOSITORY / "memory_context"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -71,6 +71,15 @@ def test_a_module_is_short_says_why_it_exists_and_what_it_offers(path: Path):
         if is_definition and not node.name.startswith("_") and node in tree.body:
             assert ast.get_docstring(node), f"{node.name} has no docstring"
     assert path.stem not in ("utils", "helpers", "common")
+
+
+def test_no_test_imports_from_a_test_module():
+    """Shared helpers are in `tests/support` or in helper modules of a folder."""
+    for path in sorted((REPOSITORY / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [*(node.module or "").split("."), *(one.name for one in node.names if not node.module)]
+                assert not [name for name in names if name.startswith("test_")], path
 
 
 def test_tasks_timers_and_back_off_are_runtimes_only():
@@ -173,7 +182,7 @@ def test_the_readmes_example_runs(home: Path, tmp_path: Path):
     wanted = tmp_path / "autogen_agentchat" / "messages.py"  # what the stub's model reads
     wanted.parent.mkdir()
     wanted.write_text("class Event: ...\n" * 1000)
-    with running_stub() as stub:
+    with running(ChatStub) as stub:
         out = run(
             sys.executable,
             "-c",

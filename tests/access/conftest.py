@@ -13,12 +13,12 @@ import uvicorn
 
 from memory_context import MemoryStore
 from memory_context.web import create_app
+from tests.support.mcp import INITIALIZE
 
-from ..browser import free_port, module_database_of
 from ..chainlit_web.conftest import ChainlitServer
 from ..conftest import Server
 from ..mcp_server.conftest import listening
-from ..mcp_server.test_http import INITIALIZE
+from ..support.browser import free_port, module_database_of
 from ..web.conftest import Model, assistant, message, start_chat  # noqa: F401
 
 

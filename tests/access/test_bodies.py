@@ -15,9 +15,9 @@ from mcp.server import streamable_http
 from memory_context import MemoryStore
 from memory_context.access import BodyLimits, BodyRefusal, check_json
 from memory_context.web import ChatLimits, schemas
+from tests.support.mcp import INITIALIZE
 
 from ..mcp_server.conftest import listening, over_http, stored
-from ..mcp_server.test_http import INITIALIZE
 from ..web.conftest import StartChat, message
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -17,6 +17,7 @@ from autogen_core.tools import BaseTool, StaticWorkbench, Workbench
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.tools import MemoryTool
+from tests.support.contexts import check_apart
 
 from .scripted import model
 
@@ -57,22 +58,6 @@ def tools_in(agent: AssistantAgent) -> list[MemoryTool]:
     (bench,) = agent._workbench  # pyright: ignore[reportPrivateUsage]
     assert isinstance(bench, StaticWorkbench)
     return [tool for tool in bench._tools if isinstance(tool, MemoryTool)]  # pyright: ignore[reportPrivateUsage]
-
-
-async def check_apart(*pairs: tuple[MemoryContext, list[MemoryTool]]) -> None:
-    """Each context hears a secret; its own tools alone read it."""
-    assert len({context.session_id for context, _ in pairs}) == len(pairs)
-    secrets = [f"secret-{uuid.uuid4().hex}" for _ in pairs]
-    for (context, _), secret in zip(pairs, secrets, strict=True):
-        assert await context.get_messages() == [], "a template has a conversation in it"
-        await context.add_message(UserMessage(content=secret, source="user"))
-    for (context, tools), own in zip(pairs, secrets, strict=True):
-        assert own in str(await context.get_messages())
-        (history,) = [tool for tool in tools if tool.name == "read_history"]
-        answer = await history.run_json({}, CancellationToken())
-        assert [secret for secret in secrets if secret in answer] == [own]
-    for context, _ in pairs:
-        await context.close()
 
 
 def pair_in(agent: AssistantAgent) -> tuple[MemoryContext, list[MemoryTool]]:

@@ -16,10 +16,10 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.policy import ArchivePolicy
 from memory_context.tools import MemoryTool, MemoryWorkbench, tool_tokens
 from memory_context.transcript import Offered
+from tests.support.contexts import check_apart
 
 from ..context.steps import add_step
 from .scripted import calls, model, report
-from .test_templates import check_apart
 
 MEMORY_TOOLS = ["store_memory", "retrieve_memory", "read_history", "search_memory", "query_memory"]
 OFFERED = ["survey", *MEMORY_TOOLS]

@@ -14,27 +14,14 @@ from memory_context.archive import archiver
 from memory_context.errors import SessionGoneError, StoreUnavailableError
 from memory_context.policy import ArchivePolicy, ContextPolicy
 from memory_context.runtime import Timer
+from tests.support.contexts import archived, instructions
+from tests.support.rows import transcript_rows
 
 from ..agents.scripted import report
 from ..conftest import Server, StartPython
 from ..context.lights import Light
 from ..context.steps import a_turn_of_the_loop, add_step
-from ..context.test_costs import instructions
 from .talking import SESSION, context_of, said_in, say, turns
-from .test_resume import rows_of
-
-
-async def archived(store: MemoryStore, session_id: str, messages: int) -> None:
-    """Wait until the background has archived so many messages."""
-
-    async def look() -> None:
-        while (session := await store.conversations.session("alice", session_id)) is None or (
-            session.message_count < messages
-        ):
-            await a_turn_of_the_loop()
-
-    await asyncio.wait_for(look(), 30)
-
 
 # --- how often
 
@@ -46,7 +33,9 @@ async def test_one_transaction_for_many_messages(store: MemoryStore, server: Ser
     assert store.conversations.write_transactions == 0
     await context.close()
     assert store.conversations.write_transactions == context.stats.archive_transactions == 1
-    assert rows_of(server, database_url, "sequence, message_count, start_timestamp <= end_timestamp") == [(0, 30, True)]
+    assert transcript_rows(server, database_url, "sequence, message_count, start_timestamp <= end_timestamp") == [
+        (0, 30, True)
+    ]
 
 
 async def test_every_so_many_messages_a_batch(store: MemoryStore, server: Server, database_url: str):
@@ -54,7 +43,7 @@ async def test_every_so_many_messages_a_batch(store: MemoryStore, server: Server
     for number in range(1, 4):
         await say(context, "One.", "Two.", "Three.")
         await archived(store, context.session_id, 6 * number)
-    assert rows_of(server, database_url, "sequence, message_count") == [(0, 6), (1, 6), (2, 6)]
+    assert transcript_rows(server, database_url, "sequence, message_count") == [(0, 6), (1, 6), (2, 6)]
 
 
 async def test_every_so_many_seconds_a_batch(store: MemoryStore):
@@ -110,7 +99,7 @@ async def test_large_results_are_archived_as_references(store: MemoryStore, serv
     context = context_of(store)
     await add_step(context, report("owls"))
     await context.close()
-    ((batch, keys),) = rows_of(server, database_url, "message_batch::text, memory_keys")
+    ((batch, keys),) = transcript_rows(server, database_url, "message_batch::text, memory_keys")
     assert "owls finding 200" not in str(batch)
     assert len(str(batch)) < 6000
     assert await store.fetch_contents("alice", list(keys)) == {keys[0]: report("owls")}
@@ -145,7 +134,7 @@ async def test_a_batch_whose_answer_was_lost_is_stored_once(
     monkeypatch.setattr(store.conversations, "append", append)
     await say(context, "Two.")
     await context.archive()
-    assert rows_of(server, database_url, "sequence, branch, message_count") == [(0, "", 2), (1, "", 2)]
+    assert transcript_rows(server, database_url, "sequence, branch, message_count") == [(0, "", 2), (1, "", 2)]
     assert await said_in(context_of(store)) == turns("One.", "Two.")
 
 
@@ -187,7 +176,7 @@ async def test_a_deleted_session_is_archived_no_more(store: MemoryStore, server:
         await context.archive()
     assert not context.archiver.is_dirty
     await context.close()
-    assert rows_of(server, database_url, "sequence") == []
+    assert transcript_rows(server, database_url, "sequence") == []
 
 
 async def test_a_cancelled_archive_goes_on_in_the_background(store: MemoryStore):

@@ -14,7 +14,7 @@ from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import ChatMessage
 from memory_context.transcript import ExpansionShown, Part, PartOffloaded, StoredPart, Transcript, ViewCleared
-from memory_context.transcript.entries import OpenedItem
+from memory_context.transcript.decisions import OpenedItem
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -16,14 +16,14 @@ from memory_context.identifiers import SessionKey
 from memory_context.offload import offloader
 from memory_context.policy import ArchivePolicy
 from memory_context.store import ChatMessage, StoreLimits
+from tests.support.contexts import archived
+from tests.support.rows import alter, transcript_rows
 
 from ..agents.scripted import report
 from ..conftest import Server
 from ..context.lights import Light
 from ..context.steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 from .talking import SESSION, context_of, said_in, say, turns
-from .test_archiver import archived
-from .test_resume import alter, rows_of
 
 
 async def away(*_: object, **__: object) -> Any:
@@ -227,7 +227,7 @@ async def test_a_clear_is_in_a_state_and_then_in_the_archive(
     resumed = context_of(store)
     assert await said_in(resumed) == turns("Two.", "Three.")
     assert resumed.resume_report.is_complete
-    assert "Cleared." in str(rows_of(server, database_url, "message_batch"))
+    assert "Cleared." in str(transcript_rows(server, database_url, "message_batch"))
 
 
 async def test_a_clear_is_newer_than_what_it_cleared(store: MemoryStore, patch: pytest.MonkeyPatch):
@@ -253,7 +253,7 @@ async def test_what_was_cleared_before_a_session_began_anew_is_archived(
     await context.clear()
     await say(context, "Two.")
     await context.close()
-    assert "Cleared." in str(rows_of(server, database_url, "message_batch"))
+    assert "Cleared." in str(transcript_rows(server, database_url, "message_batch"))
     assert await said_in(context_of(store)) == turns("Two.")
 
 
@@ -351,7 +351,7 @@ async def test_what_was_said_before_a_load_is_archived(store: MemoryStore, serve
     await context.load_state(state)
     await say(context, "Right way.")
     await context.close()
-    assert "Wrong way." in str(rows_of(server, database_url, "message_batch"))
+    assert "Wrong way." in str(transcript_rows(server, database_url, "message_batch"))
     assert await said_in(context_of(store)) == turns("One.", "Right way.")
 
 

@@ -10,13 +10,9 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.archive.missing_history import MISSING_HISTORY
 from memory_context.errors import StoreUnavailableError
 from memory_context.policy import ArchivePolicy
+from tests.support.outages import away
 
 from .talking import SESSION, context_of, said_in, say, turns
-
-
-async def away(*_: object, **__: object) -> Any:
-    """Answer as a store that cannot be reached."""
-    raise StoreUnavailableError("away")
 
 
 @pytest.fixture

@@ -16,25 +16,12 @@ from memory_context.archive.missing_history import MISSING_HISTORY
 from memory_context.errors import StoreUnavailableError
 from memory_context.identifiers import SessionKey
 from memory_context.store import ConversationArchive
+from tests.support.rows import alter, transcript_rows
 
 from ..agents.scripted import calls, model, report, seen, text_of
-from ..conftest import Server, database_of
+from ..conftest import Server
 from ..context.steps import add_step
 from .talking import SESSION, context_of, said_in, say, turns
-
-Row = tuple[Any, ...]
-
-
-def rows_of(server: Server, database_url: str, columns: str) -> list[Row]:
-    """Return columns of the archived transcripts, in order."""
-    return server.execute(
-        f"SELECT {columns} FROM memory_context.recent_conversation_history WHERE kind = 'transcript' ORDER BY sequence",
-        database_of(database_url),
-    )
-
-
-def alter(server: Server, database_url: str, statement: str) -> None:
-    server.execute(statement, database_of(database_url))
 
 
 async def lived(store: MemoryStore) -> MemoryContext:
@@ -144,7 +131,7 @@ async def test_a_cleared_session_resumes_after_the_clear(store: MemoryStore, ser
     resumed = context_of(store)
     assert await said_in(resumed) == turns("Begin again.")
     assert resumed.transcript.first == 2, "what was cleared is not held"
-    assert "Forget this." in str(rows_of(server, database_url, "message_batch"))
+    assert "Forget this." in str(transcript_rows(server, database_url, "message_batch"))
 
 
 async def test_initial_messages_come_once(store: MemoryStore):
@@ -162,7 +149,7 @@ async def test_a_context_that_was_never_used_archives_nothing(store: MemoryStore
         "alice", memory_store=store, initial_messages=[UserMessage(content="Hello", source="user")]
     ):
         pass
-    assert rows_of(server, database_url, "sequence") == []
+    assert transcript_rows(server, database_url, "sequence") == []
 
 
 async def test_agents_of_one_session_keep_apart(store: MemoryStore):
@@ -190,7 +177,7 @@ async def test_without_an_archive_nothing_is_kept(store: MemoryStore, server: Se
     context = context_of(store, enabled=False)
     await say(context, "Hello")
     await context.close()
-    assert rows_of(server, database_url, "sequence") == []
+    assert transcript_rows(server, database_url, "sequence") == []
     assert (context.resume_report.outcome, await said_in(context_of(store, enabled=False))) == ("off", [])
 
 
@@ -297,7 +284,7 @@ async def test_a_session_that_went_back_resumes_there(store: MemoryStore, server
     resumed = context_of(store)
     assert await said_in(resumed) == turns("One.", "Right way.")
     assert resumed.resume_report.is_complete
-    assert "Wrong way." in str(rows_of(server, database_url, "message_batch"))
+    assert "Wrong way." in str(transcript_rows(server, database_url, "message_batch"))
 
 
 async def test_the_state_of_another_context_begins_the_session_anew(store: MemoryStore):

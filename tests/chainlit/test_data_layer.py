@@ -20,7 +20,7 @@ from memory_context.identifiers import SessionKey
 from memory_context.store import MemoryStore
 from tests.conftest import REPOSITORY, Server, database_of
 from tests.context.steps import a_turn_of_the_loop
-from tests.store.test_erasing import rows_of
+from tests.support.rows import row_counts
 
 from .conftest import Feedback, MemoryDataLayer, Pagination, ThreadFilter, User, chat, config, elements
 
@@ -504,7 +504,7 @@ async def test_deleting_a_session_deletes_its_thread(
                 layer.create_element(beside),
                 *(layer.update_step(step(f"s{number} {n}", thread_id)) for n in range(4, 8)),
             )
-    left = rows_of(server, database_url, "alice")
+    left = row_counts(server, database_url, "alice")
     assert (left["ui_threads"], left["ui_steps"], left["ui_elements"]) == (5, 0, 0)
     assert await page_of(layer) == []
     assert not await store.conversations.delete_session("alice", "t0")
@@ -550,10 +550,10 @@ async def test_erased_user_has_no_rows_left(
         await layer.create_user(User(identifier=user_id))
         with chat(user_id, f"of {user_id}"):
             await fill(layer, store, user_id, f"of {user_id}")
-    before = rows_of(server, database_url, "bob")
+    before = row_counts(server, database_url, "bob")
     await store.erase_user("alice")
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
-    assert rows_of(server, database_url, "bob") == before
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
+    assert row_counts(server, database_url, "bob") == before
     assert await layer.get_thread("of alice") is None
     with chat("alice", "of alice"):
         await layer.create_step(step("s", "of alice"))
@@ -573,11 +573,11 @@ async def test_writes_during_erasure_are_erased_or_complete(
                 layer.create_user(User(identifier="alice")),
                 layer.create_element(elements.Text(id="e", name="x", content="x", for_id="s")),
             )
-            left = rows_of(server, database_url, "alice")
+            left = row_counts(server, database_url, "alice")
             assert left["ui_threads"] == len(await page_of(layer))
             assert bool(left["memory_users"]) or not (left["ui_threads"] or left["ui_users"])
     await store.erase_user("alice")
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
 
 
 async def fill(layer: MemoryDataLayer, store: MemoryStore, user_id: str, thread_id: str) -> None:

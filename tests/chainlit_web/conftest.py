@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Request, expect
 
-from ..browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
 from ..conftest import REPOSITORY, Server, needs
+from ..support.browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
 
 SAMPLE = REPOSITORY / "samples" / "chainlit_web"
 WAIT_SECONDS = 90  # what never comes; a slowed browser on a busy machine needed more than 40 for an answer

@@ -9,7 +9,7 @@ from psycopg import sql
 from memory_context.cli import execute
 
 from ..conftest import Server
-from .lived import Lived, a_database, live
+from .lived import Command, Lived, a_database, command_of, live
 
 
 def contents(url: str) -> dict[str, object]:
@@ -28,6 +28,18 @@ def full(server: Server, template: str) -> Iterator[Lived]:
     """A filled database that no test changes."""
     with a_database(server, template, "cli_full") as url:
         yield live(url)
+
+
+@pytest.fixture
+def lived(full: Lived) -> Lived:
+    """The filled database; a module whose tests change it makes its own."""
+    return full
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
+    """Runs a command line as alice."""
+    return command_of(capsys, lived.url)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from memory_context.extras import needs
 
 from ..conftest import Server
 from .conftest import Run
-from .lived import SESSION, Command, Lived, a_database, command_of, live
+from .lived import SESSION, Command, Lived, a_database, live
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,6 @@ def lived(server: Server, template: str) -> Iterator[Lived]:
     """A filled database to which tests of this module add items."""
     with a_database(server, template, "cli_commands") as url:
         yield live(url)
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
-    """Runs a command line as alice."""
-    return command_of(capsys, lived.url)
 
 
 # --- help

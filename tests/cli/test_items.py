@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,20 +15,7 @@ from memory_context.utf8 import to_utf8
 
 from ..agents.scripted import report
 from ..conftest import Server
-from .lived import HOSTILE, SESSION, Command, Lived, a_database, command_of, everything, live
-
-
-@pytest.fixture(scope="module")
-def lived(server: Server, template: str) -> Iterator[Lived]:
-    """A filled database that no test of this module changes."""
-    with a_database(server, template, "cli_items") as url:
-        yield live(url)
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
-    """Runs a command line as alice."""
-    return command_of(capsys, lived.url)
+from .lived import HOSTILE, SESSION, Command, Lived, command_of, everything, live
 
 
 @pytest.fixture

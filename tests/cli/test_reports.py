@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 import pytest
@@ -18,7 +17,7 @@ from ..archive.talking import say
 from ..conftest import Server, database_of
 from ..context.lights import Light, choose
 from ..context.steps import add_step
-from .lived import SESSION, Command, Lived, a_database, command_of, everything, live
+from .lived import SESSION, Command, Lived, command_of, everything, live
 
 COUNTED_AGAIN = (
     *("views", "raw_tokens", "view_tokens", "raw_tokens_total", "view_tokens_total", "peak_view_tokens"),
@@ -26,19 +25,6 @@ COUNTED_AGAIN = (
     *("head_tokens_total", "raw_head_tokens_total", "view_cost", "raw_view_cost", "tools_offered"),
     *("compactions", "folds", "shortenings", "expansions", "recalls"),
 )
-
-
-@pytest.fixture(scope="module")
-def lived(server: Server, template: str) -> Iterator[Lived]:
-    """A filled database that no test of this module changes."""
-    with a_database(server, template, "cli_reports") as url:
-        yield live(url)
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
-    """Runs a command line as alice."""
-    return command_of(capsys, lived.url)
 
 
 # --- the bill

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from datetime import datetime, timezone
 
 import pytest
@@ -15,20 +14,7 @@ from memory_context.store import ChatMessage
 from ..agents.scripted import report
 from ..archive.talking import say
 from ..conftest import Server
-from .lived import SESSION, Command, Lived, a_database, command_of, everything, live
-
-
-@pytest.fixture(scope="module")
-def lived(server: Server, template: str) -> Iterator[Lived]:
-    """A filled database that no test of this module changes."""
-    with a_database(server, template, "cli_sessions") as url:
-        yield live(url)
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], lived: Lived) -> Command:
-    """Runs a command line as alice."""
-    return command_of(capsys, lived.url)
+from .lived import SESSION, Command, Lived, command_of, everything
 
 
 def test_sessions_are_listed_with_title_and_counts(command: Command):

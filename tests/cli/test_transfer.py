@@ -13,12 +13,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from autogen_core.models import LLMMessage
 from hypothesis import given
 from hypothesis import strategies as st
-from psycopg import sql
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.errors import ConflictError, StoreUnavailableError
@@ -28,11 +26,10 @@ from memory_context.store.database import Database
 from memory_context.store.threads import ThreadElement, ThreadStep
 from memory_context.store.transfer import exporter, importer, records
 from memory_context.utf8 import escape, to_utf8, unescape, unescape_json
+from tests.support.exports import AT, Json, item, many, written
 
 from .conftest import Run, contents
 from .lived import HOSTILE, SESSION, Lived
-
-Json = dict[str, Any]
 
 
 def lines_of(data: bytes | Path) -> list[Json]:
@@ -40,40 +37,6 @@ def lines_of(data: bytes | Path) -> list[Json]:
     text = data.read_bytes() if isinstance(data, Path) else data
     lines = [json.loads(line) for line in text.splitlines()[1:]]
     return [{name: value for name, value in line.items() if name != "signature"} for line in lines]
-
-
-def written(lines: list[Json], header: Json | None = None) -> bytes:
-    """Return records as a file, with an end that counts them."""
-    at = "2026-01-01T00:00:00Z"
-    whole = {"format": "memory-context", "version": 1, "library": "0", "schema_version": 6, "session": None}
-    counts = {kind: sum(line["record"] == kind for line in lines) for kind in {line["record"] for line in lines}}
-    all_lines = [header or {**whole, "user": "alice", "exported_at": at}, *lines, {"record": "end", "records": counts}]
-    return b"".join(json.dumps(line).encode() + b"\n" for line in all_lines)
-
-
-AT = "2026-01-01T00:00:00.000001+00:00"
-
-
-def item(key: str, text: str, **others: Any) -> Json:
-    """Return the record of an item."""
-    no_text: Json = dict.fromkeys(("agent_id", "session_id", "source", "summary"), "")
-    return {
-        "record": "item",
-        "memory_key": key,
-        "memory_type": "custom",
-        "model_summary": None,
-        "tags": [],
-        "related_to": [],
-        "content_metadata": {},
-        "token_count": 1,
-        "is_private": False,
-        "is_active": True,
-        "content_sha256": hashlib.sha256(to_utf8(text)).hexdigest(),
-        "content": escape(text),
-        **dict.fromkeys(("created_at", "updated_at", "last_used_at"), AT),
-        **no_text,
-        **others,
-    }
 
 
 def session_with(session_id: str, memory_key: str) -> list[Json]:
@@ -538,30 +501,6 @@ def test_export_does_not_write_through_a_link_in_the_place_of_its_part(run: Run,
 
 
 # --- size and time
-
-
-MANY = """
-WITH contents AS (
-    INSERT INTO memory_context.agent_memory_contents (
-        user_id, content, content_bytes, content_sha256, beginning_sha256
-    )
-    SELECT {user}, text, octet_length(text), sha256(text::bytea), memory_context.beginning_sha256(text, NULL)
-    FROM generate_series(1, {items}) AS i, LATERAL (SELECT 'text ' || i || repeat(' and more', 50)) AS made (text)
-    RETURNING id, content, content_bytes
-)
-INSERT INTO memory_context.agent_memories (
-    user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, content_id, content_bytes,
-    token_count, tags, content_metadata
-)
-SELECT
-    {user}, 'k' || split_part(content, ' ', 2), '', '', 'custom', '', 'tool', '', id, content_bytes, 1, '{{}}', '{{}}'
-FROM contents
-"""
-
-
-def many(url: str, user: str, items: int) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute(sql.SQL(MANY).format(user=user, items=items))
 
 
 async def test_memory_does_not_grow_with_the_number_of_items(

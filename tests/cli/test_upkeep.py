@@ -16,6 +16,7 @@ from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage, NewItem
 from memory_context.store.location import KEEP_ENV
 from memory_context.store.sql import load_migrations
+from tests.support.rows import make_newer
 
 from ..conftest import Server, SqlCopy, database_of
 from ..embeddings.fakes import FakeEmbedder
@@ -23,14 +24,6 @@ from .conftest import Run, contents
 from .lived import Lived
 
 NAMES = [migration.name for migration in load_migrations()]
-
-
-def make_newer(server: Server, url: str) -> None:
-    """Let a database have seen a migration of a version to come."""
-    server.execute(
-        "INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES (99, '0099_later', 'x')",
-        database_of(url),
-    )
 
 
 def store_items(url: str, user: str, *texts: str, embedder: Any = None) -> None:

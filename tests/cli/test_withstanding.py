@@ -14,12 +14,12 @@ import pytest
 import typer
 
 from memory_context.store.pool import Connection, ConnectionPool
+from tests.support.exports import item, many, written
+from tests.support.rows import make_newer
 
 from ..conftest import Server, StartPython
 from .conftest import Run, contents
 from .lived import Lived
-from .test_transfer import item, many, written
-from .test_upkeep import make_newer
 
 SECRET = "s3cret-word"
 LOOKING = [["status"], ["migrate", "--status"]]

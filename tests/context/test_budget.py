@@ -26,9 +26,9 @@ from memory_context.transcript import (
 from memory_context.view import render
 from memory_context.view.budget import Budget, session_tag
 from memory_context.view.render import Renderer, View
+from tests.support.economics import History, counter
 
 from .steps import NEVER_PAYS
-from .test_economics import History, counter
 
 
 def fitted(history: History, token_budget: int, **policy: object) -> tuple[View, list[Decision]]:

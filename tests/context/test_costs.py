@@ -1,9 +1,6 @@
 """A step costs what is new in it: work is counted, never timed, and what is kept equals what is made from scratch."""
 
-import sys
 import threading
-from collections.abc import Awaitable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -25,6 +22,7 @@ from memory_context.transcript import Part, RunningSums, Transcript, load_transc
 from memory_context.view import Budget, Renderer, View, render
 from memory_context.view.history import FoldedLines
 from memory_context.view.shorten import OFF_LOOP_CHARACTERS, Shortener
+from tests.support.contexts import instructions
 
 from .histories import Life, any_compactors, any_policy, long_history, moody
 
@@ -64,28 +62,6 @@ async def _to_next_fold(context: MemoryContext) -> None:
     folds = context.stats.folds
     while context.stats.folds == folds:
         await steps(context, 1)
-
-
-async def instructions(work: Awaitable[None]) -> int:
-    """Do something and return how many instructions of this package's Python code that took."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, arg: object) -> Any:
-        nonlocal count
-        if event == "call":
-            if "memory_context" not in frame.f_code.co_filename:
-                return None
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        await work
-    finally:
-        sys.settrace(before)
-    return count
 
 
 async def test_step_takes_as_many_instructions_at_3000_messages_as_at_100(monkeypatch: pytest.MonkeyPatch):

@@ -17,33 +17,19 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from memory_context import ContextPolicy, ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
+from memory_context import ExpansionPolicy, MemoryContext, MemoryStore, RecallPolicy
 from memory_context.errors import StoreUnavailableError
 from memory_context.transcript import ExpansionShown, ExpansionWithdrawn, HistoryFolded, Transcript
+from tests.support.contexts import answer, ask, context_of, opened
+from tests.support.outages import hanging
 
 from ..agents.scripted import report, text_of
 from ..conftest import Server
-from ..store.test_outages import hanging
 from .lights import STRUCTURED, Light, Reads, choose
-from .steps import ALWAYS_PAYS, NEVER_PAYS, a_turn_of_the_loop, add_step
+from .steps import NEVER_PAYS, a_turn_of_the_loop, add_step
 
 HEAD = re.compile(r"^\[…\] lines (\d+)-(\d+):$")
 WHEN = re.compile(r"<(memory-[0-9a-f]{8})>")
-
-
-def context_of(store: MemoryStore, light: Light | None = None, **policy) -> MemoryContext:
-    policy = {"cache": ALWAYS_PAYS, "store_timeout_seconds": 30} | policy  # a busy machine is no outage
-    return MemoryContext("alice", "coder", None, store, model_client=light, policy=ContextPolicy(**policy))
-
-
-async def ask(context: MemoryContext, text: str, source: str = "user") -> list[LLMMessage]:
-    """Let the user say something; return the view."""
-    await context.add_message(UserMessage(content=text, source=source))
-    return await context.get_messages()
-
-
-async def answer(context: MemoryContext, text: str = "All right.") -> None:
-    await context.add_message(AssistantMessage(content=text, source="coder"))
 
 
 async def surveyed(context: MemoryContext, *topics: str, lines: int = 300) -> list[str]:
@@ -54,11 +40,6 @@ async def surveyed(context: MemoryContext, *topics: str, lines: int = 300) -> li
     await context.get_messages()
     await answer(context, "Surveyed.")
     return [part.stored.refs[0].key for e in context.transcript.entries() for part in e.measured if part.stored]
-
-
-def opened(view: list[LLMMessage]) -> list[str]:
-    """Return what was opened in a view, a text each."""
-    return [str(m.content) for m in view if isinstance(m, UserMessage) and m.source == "memory"]
 
 
 # --- what the user names

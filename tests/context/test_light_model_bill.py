@@ -10,10 +10,10 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.cli.replay import replay
 from memory_context.identifiers import SessionKey
 from memory_context.light_model import LightModelBill, LightModelUsage
+from tests.support.outages import away
 
 from ..agents.scripted import report
 from ..archive.talking import SESSION, say
-from ..archive.test_missing_history import away
 from .lights import Light, choose
 from .steps import a_turn_of_the_loop, add_step
 

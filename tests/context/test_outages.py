@@ -15,10 +15,10 @@ from psycopg.conninfo import make_conninfo
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.store import embedded
 from memory_context.transcript import PartsCompacted
+from tests.support.outages import hanging
 
 from ..agents.scripted import calls, model, report, seen, text_of
 from ..conftest import Server, database_of
-from ..store.test_outages import hanging
 from .steps import ALWAYS_PAYS, a_turn_of_the_loop, add_step
 
 LONGEST_STEP_SECONDS = 1.5

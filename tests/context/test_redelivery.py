@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.transcript import MessageRedelivered
+from tests.support.contexts import answer, ask, context_of, opened
 
 from ..agents.scripted import model, report, seen
-from .test_expansion import answer, ask, context_of, opened
 
 on_one_store = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 

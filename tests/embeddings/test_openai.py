@@ -12,14 +12,14 @@ from openai import AsyncOpenAI
 from memory_context.embeddings import EmbeddingError, OpenAIEmbedder, embed_checked
 
 from ..context.steps import a_turn_of_the_loop
-from .openai_stub import EmbeddingStub, running_embedding_stub
+from ..support.openai_stub import EmbeddingStub, running
 
 KEY = "key-that-nobody-should-see"
 
 
 @pytest.fixture
 def stub() -> Iterator[EmbeddingStub]:
-    with running_embedding_stub() as stub:
+    with running(EmbeddingStub) as stub:
         yield stub
 
 

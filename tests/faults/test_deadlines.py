@@ -17,6 +17,7 @@ from memory_context.store import MemoryStore, NewItem, StoreLimits
 from memory_context.store.connection import DeadlineError
 from memory_context.store.limits import _call, at_most, within
 from memory_context.store.pool import ConnectionPool
+from tests.support.outages import PATIENT_SECONDS
 
 from ..conftest import Server, database_of
 
@@ -25,7 +26,6 @@ OTHER = [NewItem("content of another", "", 1, key="l")]
 QUICK = StoreLimits(transaction_seconds=0.4, opening_seconds=0.4)
 SLOW_SERVER = StoreLimits(transaction_seconds=0.3, statement_seconds=60, lock_seconds=60)
 WAITING_READS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%may_read%'"
-PATIENT_SECONDS = 30  # more than any of these tests takes: beyond it a call hangs
 
 
 @contextmanager

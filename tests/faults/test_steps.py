@@ -12,10 +12,10 @@ from memory_context import ContextPolicy, MemoryContext, MemoryStore
 from memory_context.store import StoreLimits, at_most
 from memory_context.store.database import Database
 from memory_context.store.limits import most_seconds
+from tests.support.outages import PATIENT_SECONDS
 
 from ..agents.scripted import report, text_of
 from ..context.steps import add_step
-from .test_deadlines import PATIENT_SECONDS
 
 QUICK_STEPS = ContextPolicy(store_timeout_seconds=0.1, store_retry_seconds=0)
 

@@ -23,8 +23,8 @@ from memory_context.store.pool import Connection
 from memory_context.store.session_locks import AdvisoryClaims, _number_of
 from memory_context.testing import CLAIMS_CHECKS
 from tests.conftest import Server, StartPython, database_of, needs
-from tests.store.test_outages import hanging
-from tests.store.test_sql import login_of
+from tests.support.outages import hanging
+from tests.support.statements import login_of
 
 from .fakes import Archive, key_of, soon
 

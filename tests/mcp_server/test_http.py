@@ -15,17 +15,11 @@ from memory_context import MemoryStore
 from memory_context.access import Tokens, UsageError, is_loopback
 from memory_context.cli import execute
 from tests.conftest import REPOSITORY
+from tests.support.mcp import INITIALIZE, talk
 
 from .conftest import listening, over_http, said, stored
-from .test_resources import talk
 
 TOKENS = {"one": "alice", "also": "alice", "two": "bob"}
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 

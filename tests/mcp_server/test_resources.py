@@ -3,13 +3,13 @@
 from base64 import b64decode
 
 import pytest
-from autogen_core.models import AssistantMessage, UserMessage
 from mcp import ClientSession, McpError, types
 from pydantic import AnyUrl
 
-from memory_context import MemoryContext, MemoryStore
+from memory_context import MemoryStore
 from memory_context.mcp_server import ServedMemory
 from memory_context.memory.items import NewItem
+from tests.support.mcp import talk
 
 from .conftest import connected, stored
 
@@ -17,13 +17,6 @@ from .conftest import connected, stored
 async def read(client: ClientSession, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
     (contents,) = (await client.read_resource(AnyUrl(uri))).contents
     return contents
-
-
-async def talk(store: MemoryStore, session: str, question: str) -> None:
-    """Archive a conversation."""
-    async with MemoryContext("alice", "coder", session, memory_store=store) as context:
-        await context.add_message(UserMessage(content=question, source="user"))
-        await context.add_message(AssistantMessage(content="42", source="coder"))
 
 
 async def test_resource_list_pages_sessions_then_items(store: MemoryStore):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .openai_stub import ANSWER, running_stub
+from ..support.openai_stub import ANSWER, ChatStub, running
 
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(r"^ *(\d+) (.+?) +([\d,]+) +([\d,]+) +(\d+%|-)  [█▏▎▍▌▋▊▉]+·*$", re.MULTILINE)
@@ -124,7 +124,7 @@ def test_a_tight_budget_makes_the_demo_fold(out: Path) -> None:
 
 def test_with_a_key_the_same_agent_runs_on_a_live_model(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL decide; both processes use it."""
-    with running_stub() as stub:
+    with running(ChatStub) as stub:
         monkeypatch.setenv("OPENAI_API_KEY", "test-key")
         monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
         monkeypatch.setenv("OPENAI_MODEL", "a-model-nobody-knows")

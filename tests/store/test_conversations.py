@@ -3,7 +3,7 @@
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import count
@@ -20,18 +20,10 @@ from memory_context.store import tables as registry
 from memory_context.store.codec import canonical_json, read_canonical
 from memory_context.store.conversations import ConversationArchive
 from tests.conftest import Server, database_of
+from tests.support.conversations import START, batch
 
 KEY = SessionKey("alice", "coder", "s")
-START = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
 ODD = "\x00 \ud800 \udc00\ud83d \x1a0000 \r\n \u2028 😀 漢字 \\ \" '"
-
-
-def batch(sequence: int, body: Mapping[str, Any] | None = None, **others: Any) -> NewBatch:
-    given: dict[str, Any] = {
-        "message_count": 2, "begins_anew": sequence == 0, "memory_keys": (), "chat_ids": (), "started_at": START,
-        "ended_at": START + timedelta(minutes=sequence),
-    }  # fmt: skip
-    return NewBatch(sequence, {"number": sequence} if body is None else body, **{**given, **others})
 
 
 def said(id: str, minutes: float = 0, text: str = "hello") -> ChatMessage:

@@ -13,7 +13,8 @@ from memory_context.identifiers import SessionKey
 from memory_context.store import NewBatch, NewItem, ThreadElement, ThreadStep, tables
 from tests.conftest import Server, StartPython, database_of
 from tests.embeddings.fakes import FakeEmbedder
-from tests.store.test_sql import login_of
+from tests.support.rows import row_counts
+from tests.support.statements import login_of
 
 
 @pytest.fixture
@@ -22,18 +23,6 @@ async def store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr("memory_context.store.jobs.Jobs.wake", lambda self, user_id: None)
     async with MemoryStore(database_url, FakeEmbedder()) as store:
         yield store
-
-
-def rows_of(server: Server, url: str, user: str) -> dict[str, int]:
-    """Return how many rows each table with a user has of this one."""
-    name = database_of(url)
-    tables = server.execute(
-        """SELECT relname::text FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
-        WHERE relnamespace = 'memory_context'::regnamespace AND relkind IN ('r', 'p') AND attname = 'user_id'""",
-        name,
-    )
-    count = "SELECT count(*) FROM memory_context.{} WHERE user_id = '{}'"
-    return {str(table): server.execute(count.format(table, user), name)[0][0] for (table,) in tables}  # type: ignore[misc]
 
 
 async def fill(store: MemoryStore, user: str) -> None:
@@ -68,11 +57,11 @@ async def test_nothing_of_the_user_is_left(store: MemoryStore, server: Server, d
     """In no table, the list of users included; the answer counts the items, not the tombstones."""
     for user in ("bob", "alice"):
         await fill(store, user)
-    before = rows_of(server, database_url, "bob")
-    assert all(rows_of(server, database_url, "alice").values()), "a table the test does not fill"
+    before = row_counts(server, database_url, "bob")
+    assert all(row_counts(server, database_url, "alice").values()), "a table the test does not fill"
     assert await store.erase_user("alice") == 5
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
-    assert rows_of(server, database_url, "bob") == before
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
+    assert row_counts(server, database_url, "bob") == before
     assert await store.erase_user("alice") == 0
     assert await store.erase_user("nobody") == 0
 
@@ -127,10 +116,10 @@ async def test_an_indexer_of_another_process_that_holds_a_claim_finds_it_gone(
     claimed = "SELECT count(*) FROM memory_context.jobs WHERE claim IS NOT NULL AND kind = 'embed'"
     assert server.execute(claimed, database_of(database_url)) == [(3,)]
     assert await asyncio.wait_for(store.erase_user("alice"), 10) == 3
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
     _, errors = await asyncio.wait_for(process.communicate(b"\n" * 50), 60)
     assert (process.returncode, errors) == (0, b"")
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
 
 
 async def test_a_user_of_conversations_only_is_erased_too(
@@ -138,10 +127,10 @@ async def test_a_user_of_conversations_only_is_erased_too(
 ) -> None:
     """There is no item; tombstones of sessions go as well, so that the session may begin anew."""
     await archive(store, "alice", "s", 0)
-    assert rows_of(server, database_url, "alice")["memory_users"] == 1
+    assert row_counts(server, database_url, "alice")["memory_users"] == 1
     await store.conversations.delete_session("alice", "s")
     assert await store.erase_user("alice") == 0
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
     await archive(store, "alice", "s", 0)
     assert (await store.conversations.read(SessionKey("alice", "coder", "s"))).head == 0
 
@@ -156,7 +145,7 @@ async def test_what_is_archived_while_a_user_is_erased_goes_too_or_stays_whole(
             store.erase_user("alice"),
             *(archive(store, "alice", f"s{number}", round_ + 100) for number in range(4)),
         )
-        left = rows_of(server, database_url, "alice")
+        left = row_counts(server, database_url, "alice")
         sessions = await store.conversations.sessions("alice")
         assert left["agent_sessions"] == len(sessions)
         assert bool(left["memory_users"]) or not sessions
@@ -165,7 +154,7 @@ async def test_what_is_archived_while_a_user_is_erased_goes_too_or_stays_whole(
             assert session.message_count == len(read.batches)
             assert session.chat_count == len(await store.conversations.chat_page("alice", session.session_id))
     await store.erase_user("alice")
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
 
 
 async def test_erasing_waits_for_whoever_is_beginning_a_session(
@@ -183,7 +172,7 @@ async def test_erasing_waits_for_whoever_is_beginning_a_session(
         assert not erasing.done()
         beginning.commit()
         assert await erasing == 0
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
 
 
 async def test_erasing_waits_for_whoever_is_writing_passages(
@@ -203,13 +192,13 @@ async def test_erasing_waits_for_whoever_is_writing_passages(
         items = await memory.query()
         hits = await memory.search("harbour", limit=50)
         assert {hit.item.key for hit in hits} <= {item.key for item in items}
-        left = rows_of(server, database_url, "alice")
+        left = row_counts(server, database_url, "alice")
         assert bool(left["memory_users"]) or not items
         _, profile = await store.search_candidates("alice", "", ["harbour"], MemoryCriteria())
         assert profile.passages == left["agent_memory_chunks"] == left["agent_memory_embeddings"]
         assert profile.frequencies["harbour"] == profile.passages
     await store.erase_user("alice")
-    assert set(rows_of(server, database_url, "alice").values()) == {0}
+    assert set(row_counts(server, database_url, "alice").values()) == {0}
 
 
 @pytest.mark.parametrize("way", ["erase", "forget"])

@@ -3,15 +3,10 @@
 import asyncio
 import gc
 import logging
-import os
-import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import psycopg
 import pytest
 from psycopg import waiting
@@ -22,23 +17,9 @@ from memory_context.store import MemoryStore, NewItem, StoreLimits, embedded
 from memory_context.store.connection import Connection, connect
 from tests.conftest import Server, database_of
 from tests.context.steps import a_turn_of_the_loop
+from tests.support.outages import hanging
 
 ITEM = [NewItem("content", "", 1, key="k")]
-
-
-@contextmanager
-def hanging(server: Server) -> Iterator[None]:
-    """Stop every process of the server, as a machine that ran out of memory does."""
-    postmaster = psutil.Process(int((server.folder / "postgres" / "postmaster.pid").read_text().split()[0]))
-    pids = [process.pid for process in (postmaster, *postmaster.children())]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):  # it ended before it could be stopped
-                os.kill(pid, signal.SIGCONT)
 
 
 async def test_a_cancelled_call_returns_at_once_and_leaves_nothing_open(server: Server, database_url: str) -> None:

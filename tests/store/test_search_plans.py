@@ -14,7 +14,7 @@ from memory_context.store.search import ann_quality
 from memory_context.store.sql import load_queries
 from tests.conftest import Server
 from tests.store import crowd
-from tests.store.test_sql import ACROSS_USERS, OF_USERS, login_of, params_of, statement_of
+from tests.support.statements import ACROSS_USERS, OF_USERS, login_of, params_of, statement_of
 
 OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
 ANY = MemoryCriteria()

@@ -21,10 +21,10 @@ from memory_context import (
 )
 from memory_context.cli import execute as command
 from memory_context.store import NewItem
-from tests.cli.test_transfer import item, written
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder
 from tests.mcp_server.conftest import connected, said
+from tests.support.exports import item, written
 
 SECRET: Any = "user_secret"
 WORDS = "the safe opens with 4711-zebra"

@@ -8,8 +8,7 @@ from memory_context import ChatMessage, MemoryStore
 from memory_context.identifiers import SessionKey
 from memory_context.store import NewItem
 from memory_context.store.events import NewEvent
-
-from .test_conversations import START, batch
+from tests.support.conversations import START, batch
 
 USER, SESSION, AGENT = "alice", "one", "coder"
 

@@ -9,9 +9,9 @@ import pytest
 from memory_context import MemoryStore
 from memory_context.identifiers import SessionKey
 from memory_context.store import ChatMessage
+from tests.support.chats import archive
 
 from .conftest import Client, Model, StartChat, claimed, message
-from .test_crashes import archive
 
 
 async def shown(client: Client, session: str) -> list[tuple[str, bool]]:

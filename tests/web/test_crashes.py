@@ -1,37 +1,11 @@
 """What a killed process, a page that archives by itself and a client that goes away leave behind, and how it heals."""
 
-import asyncio
-from collections.abc import Awaitable
-from contextlib import suppress
-from typing import Any
-
-import httpx
 import pytest
 
 from memory_context import MemoryStore
+from tests.support.chats import archive, cut_off
 
 from .conftest import Client, Model, StartChat, claimed, kill, message
-
-
-async def cut_off(client: Client, model: Model, request: Awaitable[httpx.Response]) -> None:
-    """Let a request get as far as the model, then let the client go away."""
-    model.asked.clear()
-    model.may_answer.clear()
-    sending = asyncio.ensure_future(request)
-    await model.asked.wait()
-    sending.cancel()
-    with suppress(asyncio.CancelledError):
-        await sending
-    while client.router.chat._runs:
-        await asyncio.wait([turn.task for turn in client.router.chat._runs])
-    model.may_answer.set()
-
-
-async def archive(client: Client, session: str, *messages: Any) -> httpx.Response:
-    """Archive as the page does."""
-    return await client.post(
-        "/api/chat/session/archive_messages", json={"session_id": session, "messages_batch": messages}
-    )
 
 
 async def test_request_repeated_after_crash_is_answered_once(start_chat: StartChat, model: Model):

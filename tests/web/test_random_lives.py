@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.chats import cut_off
+
 from .conftest import Client, Model, StartChat, claimed, kill, message
-from .test_crashes import cut_off
 
 
 class Page:

@@ -18,8 +18,8 @@ from playwright.async_api import Browser, BrowserContext, Page
 from memory_context import MemoryStore
 from memory_context.store import ChatMessage
 
-from ..browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
 from ..conftest import REPOSITORY, Server, needs
+from ..support.browser import START_SECONDS, chromium, free_port, module_database_of  # noqa: F401
 
 WAIT_SECONDS = 60  # what never comes; a busy machine needs 20 for what comes at once
 

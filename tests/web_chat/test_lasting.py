@@ -16,7 +16,7 @@ from playwright.async_api import BrowserContext, Error, Page, Route, async_playw
 from samples.web_chat.app import chat_app
 from samples.web_chat.scripted import ScriptedClient
 
-from ..browser import chromium_options
+from ..support.browser import chromium_options
 from .conftest import ChatServer, Visitor, answers, mid_answer, say, session_of, until, words
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from .conftest import Server, needs
+from ..conftest import Server, needs
 
 START_SECONDS = 120
 _numbers = count(1)

@@ -1,0 +1,243 @@
+"""Every statement of the package, with parameters to run it."""
+
+import hashlib
+from datetime import datetime, timezone
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from memory_context.store import tables
+from memory_context.store.search.passages import nearest_statement
+from memory_context.store.sql import load_queries
+from tests.conftest import REPOSITORY
+
+FILES = sorted((REPOSITORY / "sql" / "queries").glob("*.sql"))
+
+
+BLOCKS = [(path.stem, name) for path in FILES for name in load_queries(path.stem)]
+
+
+TABLES = (
+    "agent_memories",
+    "conversations",
+    "events",
+    "index",
+    "jobs",
+    "user_stats",
+    "prune",
+    "search",
+    "status",
+    "threads",
+    "transfer",
+)
+
+
+NEEDED = {"count_old_rows": "age", "delete_old_rows": "age"}
+
+
+OF_TABLES = [
+    ("tables", f"{name} {table.record}")
+    for name in load_queries("tables")
+    for table in tables.TABLES
+    if name not in NEEDED or getattr(table, NEEDED[name]) is not None
+]
+
+
+OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES] + OF_TABLES
+
+
+ACROSS_USERS = (  # functions of the owner answer these
+    "select_pending_users",
+    "fetch_counts",
+    "select_row_counts",
+    "fetch_thread_owner",
+)
+
+
+PARAMS: dict[str, Any] = {
+    "is_shared": True,
+    "user_id": "alice",
+    "beginning": "k",
+    "memory_key": "k",
+    "agent_id": "coder",
+    "session_id": "s",
+    "memory_type": "custom",
+    "source": "",
+    "origin": "application",
+    "claimed_types": ["user_fact"],
+    "trusted_origins": ["application"],
+    "summary": "",
+    "model_summary": "",
+    "content": "c",
+    "content_raw": None,
+    "content_bytes": 1,
+    "token_count": 1,
+    "content_sha256": hashlib.sha256(b"c").digest(),
+    "tags": ["t"],
+    "related_to": "k",
+    "related_keys": ["k"],
+    "is_private": False,
+    "reader_agent": "coder",
+    "reader_session": "s",
+    "within_agent": None,
+    "within_session": None,
+    "only_keys": None,
+    "order_by": "created",
+    "metadata": Jsonb({}),
+    "memory_keys": ["k"],
+    "limit": 5,
+    "history_limit": 5,
+    "events_limit": 5,
+    "steps_limit": 5,
+    "elements_limit": 5,
+    "per_item": 20,
+    "bytes_limit": 1000,
+    "with_failed": False,
+    "offset": 0,
+    "oldest_first": False,
+    "types": ["custom"],
+    "sources": None,
+    "created_after": None,
+    "created_before": None,
+    "memory_ids": [1, 2],
+    "given_contents": [1, 2],
+    "content_ids": [1, 2],
+    "chunk_content_ids": [1, 2],
+    "term_content_ids": [1, 2],
+    "indexed_memory_ids": [1, 2],
+    "indexed_content_ids": [1, 2],
+    "name_memory_ids": [1, 2],
+    "name_content_ids": [1, 2],
+    "names": ["w1", "w2"],
+    "name_postings": [336, 336],
+    "with_agent": "critic",
+    "chunk_memory_ids": [1, 2],
+    "chunk_numbers": [0, 1],
+    "chunk_counts": [1, 1],
+    "start": 0,
+    "length": None,
+    "start_chars": [0, 5],
+    "end_chars": [5, 9],
+    "start_lines": [1, 1],
+    "end_lines": [1, 1],
+    "texts": ["some", "text"],
+    "masked_texts": ["", "mask"],
+    "file_sha256": bytes(32),
+    "term_memory_ids": [1, 2],
+    "terms": ["w1", "w100"],
+    "patterns": ["%w1%"],
+    "written": ["w1"],
+    "folded": ["w1"],
+    "characters_before": 500,
+    "postings": ["{256}", "{256}"],
+    "document_frequencies": [10, 20],
+    "chunk_count": 100,
+    "embedding": "[" + ",".join(["0.5"] * 8) + "]",
+    "embeddings": ["[" + ",".join(["0.5"] * 8) + "]"] * 2,
+    "embedding_model": "crowd/8",
+    "dimensions": 8,
+    "ef_search": 40,
+    "claim": "00000000-0000-0000-0000-000000000000",
+    "lease_seconds": 60.0,
+    "kind": "index",
+    "kinds": ["index", "embed"],
+    "ids": [1, 2],
+    "payload": Jsonb({}),
+    "delay_seconds": 0.0,
+    "attempts_limit": 8,
+    "attempts_not_counted": 1,
+    "characters_limit": 1000,
+    "longest_wait_seconds": 3600.0,
+    "error": "failed",
+    "after": "",
+    "after_memory_id": 0,
+    "after_content_id": 0,
+    "after_chunk_number": 0,
+    "after_session_id": "",
+    "after_kind": "",
+    "after_agent_id": "",
+    "after_branch": "",
+    "after_sequence": -1,
+    "after_event_id": "00000000-0000-0000-0000-000000000000",
+    "after_user_id": "",
+    "after_thread_id": "",
+    "after_created_at": "-infinity",
+    "after_position": 0,
+    "packed_bytes_limit": 1000,
+    "records": '[{"place": 1, "memory_key": "k", "session_id": "s", "is_active": true}]',
+    "contents": ["c"],
+    "contents_raw": [None],
+    "sizes": [1],
+    "event_ids": ["00000000-0000-0000-0000-000000000000"],
+    "event_agent_ids": ["coder"],
+    "event_session_ids": ["s"],
+    "event_are_private": [False],
+    "event_kinds": ["retrieved"],
+    "event_keys": ["k"],
+    "event_details": ["full"],
+    "event_ages_seconds": [1.0],
+    "used_keys": ["k"],
+    "used_ages_seconds": [1.0],
+    "after_at": None,
+    "after_id": "",
+    "newest_first": False,
+    "title": "t",
+    "title_is_final": False,
+    "branch": "",
+    "sequence": 0,
+    "message_batch": "{}",
+    "batch_sha256": hashlib.sha256(b"{}").digest(),
+    "message_count": 1,
+    "begins_anew": True,
+    "message_ids": ["m"],
+    "messages": "[]",
+    "started_at": datetime(2024, 1, 1, tzinfo=timezone.utc),
+    "ended_at": datetime(2024, 1, 1, tzinfo=timezone.utc),
+    "only_chats": False,
+    "before_at": None,
+    "before_id": "",
+    "thread_id": "s",
+    "removed_keys": ["k"],
+    "pattern": "%some%",
+    "step_id": "step",
+    "input": "",
+    "output": "some",
+    "fields": "{}",
+    "is_update": True,
+    "created_at": None,
+    "feedback_id": None,
+    "new_feedback_id": "f",
+    "feedback_value": 1,
+    "feedback_comment": None,
+    "element_id": "e",
+    "keeps_content": True,
+    "cutoff": datetime(2024, 1, 1, tzinfo=timezone.utc),
+    "name": "somebody",
+    "version": 1,
+    "checksum": "",
+}
+
+
+OTHER_PARAMS: dict[str, dict[str, Any]] = {  # of blocks that call something else by the same name
+    "upsert_memory": {"related_to": ["k"]},
+    "upsert_element": {"content": b"c"},
+    "select_page event": {"after_id": "00000000-0000-0000-0000-000000000000"},
+}
+
+
+def statement_of(file: str, name: str) -> bytes:
+    """Return a block as it is run; of what all tables have alike, for one of them."""
+    if file == "tables":
+        name, record = name.split()
+        return next(table for table in tables.TABLES if table.record == record).statement(name)
+    return nearest_statement("crowd/8", 8) if name == "rank_by_embedding_nearest" else load_queries(file)[name]
+
+
+def params_of(name: str, **others: Any) -> dict[str, Any]:
+    """Return sample parameters of a block."""
+    return {**PARAMS, **OTHER_PARAMS.get(name, {}), **others}
+
+
+def login_of(database: str) -> str:
+    """Return the name of the pool's login."""
+    return "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
