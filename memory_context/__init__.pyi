@@ -1,5 +1,4 @@
-from .archive import Archiver, ResumeReport
-from .archive.report import ResumeOutcome
+from .archive import Archiver, ResumeOutcome, ResumeReport
 from .autogen_memory import PostgresMemory, PostgresMemoryConfig
 from .compaction import Analysis, Analyzer, Compacted, CompactFunction, Compactor, Compactors, Hint, Label, Result
 from .context import (

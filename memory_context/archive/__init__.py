@@ -1,4 +1,4 @@
-"""The archive of sessions: written in batches, read to go on where a session ended."""
+"""The archive of sessions: written in batches, read again to resume where a session ended."""
 
 import lazy_loader
 

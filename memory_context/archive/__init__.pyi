@@ -1,16 +1,28 @@
 from .archiver import Archiver
 from .cursor import ArchiveCursor
-from .loader import messages_meanwhile
-from .report import ResumeReport
-from .resume import ResumedSession
-from .session import Session, saved_session
+from .resume import (
+    ResumedSession,
+    ResumeOutcome,
+    ResumeReport,
+    load_session,
+    messages_meanwhile,
+    new_session,
+    rebuild_transcript,
+    saved_session,
+)
+from .session import MISSING_HISTORY, Session
 
 __all__ = [
+    "MISSING_HISTORY",
     "ArchiveCursor",
     "Archiver",
+    "ResumeOutcome",
     "ResumeReport",
     "ResumedSession",
     "Session",
+    "load_session",
     "messages_meanwhile",
+    "new_session",
+    "rebuild_transcript",
     "saved_session",
 ]

@@ -1,15 +1,22 @@
-"""How far a transcript is archived: part of a saved state, so that whoever loads it goes on where it was."""
+"""How far a transcript is archived, and the batch that comes next. The cursor is part of a saved state."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
-from ..store import ChatMessage
-from ..transcript import Transcript, count_saved_decisions, last_clear
+from ..store import ChatMessage, NewBatch
+from ..transcript import (
+    Decision,
+    Entry,
+    Transcript,
+    count_saved_decisions,
+    last_clear,
+    save_events,
+)
 from ..utf8 import escape, unescape
 
-__all__ = ["ArchiveCursor", "BatchCursor"]
+__all__ = ["ArchiveCursor", "BatchCursor", "contains", "next_batch"]
 
 
 @dataclass(frozen=True)
@@ -18,10 +25,10 @@ class BatchCursor:
 
     Attributes:
         sequence: Number of the last batch; -1 for none.
-        branch: Which line of batches it is on; empty for the main one.
+        branch: Branch of its batches; "" for the main one.
         position: Entries before it are archived.
         decision: Decisions before it in the log are archived.
-        begins_anew: Whether the next batch has to hold everything from the beginning.
+        begins_anew: True if the next batch has to hold everything from the beginning.
     """
 
     sequence: int = -1
@@ -33,73 +40,97 @@ class BatchCursor:
 
 @dataclass(frozen=True)
 class ArchiveCursor:
-    """How far a transcript is archived, and what is not.
+    """How far a transcript is archived, and its chat messages.
 
     Attributes:
-        line: The place it has reached; None if that has to be asked, and everything written anew.
+        batch: The place it has reached; None if the archive has to be asked, and everything written anew.
         delivered: Chat messages by id: their words are in the transcript once it has an entry at that position.
         chat: Chat messages that are not durable yet.
     """
 
-    line: BatchCursor | None = BatchCursor()
+    batch: BatchCursor | None = BatchCursor()
     delivered: Mapping[str, int] = field(default_factory=dict[str, int])
     chat: tuple[ChatMessage, ...] = ()
 
     def has_cleared(self, transcript: Transcript) -> bool:
-        """Whether what this transcript cleared, and that it did, is archived."""
-        line = self.line
-        is_reached = line is not None and not line.begins_anew and line.decision > last_clear(transcript)
+        """Return True if the entries that this transcript cleared are archived, with the decision that cleared them."""
+        at = self.batch
+        is_reached = at is not None and not at.begins_anew and at.decision > last_clear(transcript)
         return is_reached or last_clear(transcript) < 0
 
     def to_state(self, transcript: Transcript, *, with_cleared: bool) -> dict[str, Any]:
-        """Return it as part of a saved state of this transcript, JSON-native.
+        """Return the cursor as part of a saved state of this transcript, JSON-native.
 
         Args:
-            transcript: What is archived so far.
-            with_cleared: Whether it was saved with what was cleared.
+            transcript: The transcript.
+            with_cleared: True if the state holds cleared entries too.
         """
-        line = self.line
-        if line is not None:  # a saved state leaves decisions out
-            count = count_saved_decisions(transcript, line.decision, with_cleared=with_cleared)
-            line = replace(line, decision=count)
+        at = self.batch
+        if at is not None:  # a saved state leaves decisions out
+            at = replace(at, decision=count_saved_decisions(transcript, at.decision, with_cleared=with_cleared))
         return {
-            "line": None if line is None else asdict(line),
+            "line": None if at is None else asdict(at),
             "delivered": dict(self.delivered),
             "chat": [
-                {
-                    "id": one.id,
-                    "text": escape(one.text),
-                    "sender": one.sender,
-                    "timestamp": one.timestamp.isoformat(),
-                    "is_verified": one.is_verified,
-                }
-                for one in self.chat
+                asdict(one) | {"text": escape(one.text), "timestamp": one.timestamp.isoformat()} for one in self.chat
             ],
         }
 
     @classmethod
     def from_state(cls, saved: Mapping[str, Any] | None) -> "ArchiveCursor":
-        """Return what `to_state` gave, for the transcript that was saved with it; of None, that nothing is known.
+        """Return the cursor of a saved state; of None, one that knows nothing of the archive.
 
         Raises:
-            ValueError: It is no such thing.
+            ValueError: It is not part of a saved state.
         """
         if saved is None:
-            return cls(line=None)
+            return cls(None)
         try:
             return cls(
                 None if saved["line"] is None else BatchCursor(**saved["line"]),
                 {str(id_): int(at) for id_, at in saved["delivered"].items()},
-                tuple(
-                    ChatMessage(
-                        one["id"],
-                        unescape(one["text"]),
-                        one["sender"],
-                        datetime.fromisoformat(one["timestamp"]),
-                        bool(one.get("is_verified", True)),
-                    )
-                    for one in saved["chat"]
-                ),
+                tuple(_chat_message(one) for one in saved["chat"]),
             )
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"this is no saved state, or it was cut: {error!r}") from error
+
+
+def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, chat_ids: Collection[str]) -> NewBatch:
+    """Return the batch that follows a place in the archive.
+
+    Args:
+        at: The place.
+        transcript: The transcript; every entry is measured.
+        new_messages: How many of its messages no batch has had.
+        chat_ids: The chat messages whose words are in it.
+    """
+    position, decision = (transcript.first, 0) if at.begins_anew else (at.position, at.decision)
+    entries = transcript.entries(start=position)
+    now = datetime.now(timezone.utc)
+    return NewBatch(
+        sequence=at.sequence + 1,
+        body=save_events(transcript, position, decision),
+        message_count=new_messages,
+        begins_anew=at.begins_anew,
+        memory_keys=_keys_in(one for _, one in transcript.log[decision:]),
+        chat_ids=tuple(sorted(chat_ids)),
+        started_at=entries[0].added_at if entries else now,
+        ended_at=entries[-1].added_at if entries else now,
+    )
+
+
+def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:
+    """Return True if a transcript has entries of another one at the same positions, added at the same times."""
+    return all(
+        transcript.first <= entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at
+        for entry in entries
+    )
+
+
+def _chat_message(saved: Mapping[str, Any]) -> ChatMessage:
+    text, timestamp = unescape(saved["text"]), datetime.fromisoformat(saved["timestamp"])
+    return ChatMessage(saved["id"], text, saved["sender"], timestamp, bool(saved.get("is_verified", True)))
+
+
+def _keys_in(decisions: Iterable[Decision]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for decision in decisions for key in decision.memory_keys()))

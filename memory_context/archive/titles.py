@@ -1,8 +1,4 @@
-"""What a session is called, and what is said of it in a list.
-
-The first words of the user name it at once; a light model, asked once in the background when there is an answer, names
-it better. What it says is one line of at most 80 characters, whatever it was told to say.
-"""
+"""Titles and summaries of sessions, for lists: the user's first words, then a light model's title, asked for once."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,7 +29,7 @@ _AROUND = re.compile(r"^[\s\"'“”‘’«»*#]+|[\s\"'“”‘’«»*.]+$")
 
 
 class TitleAnswer(BaseModel):
-    """What the light model answers."""
+    """The answer of the light model."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -44,16 +40,16 @@ class Titles:
     """Names one session.
 
     Args:
-        user_sources: Whose messages are the user's own words.
+        user_sources: Sources of messages that are the user's own words.
         model: Asked for a title; None for the user's first words.
-        masks_credentials: Whether credentials are masked in titles and summaries.
+        masks_credentials: True to mask credentials in titles and summaries.
     """
 
     def __init__(
         self, user_sources: Sequence[str], model: LightModel | None, *, masks_credentials: bool = True
     ) -> None:
         self._user_sources = user_sources
-        self._requests, self._answers = _Sought(self._is_request), _Sought(_is_answer)
+        self._requests, self._answers = _Finder(self._is_request), _Finder(_is_answer)
         self._model = model
         self._masks_credentials = masks_credentials
         self._from_model = ""
@@ -63,11 +59,11 @@ class Titles:
 
     @property
     def has_news(self) -> bool:
-        """Whether the model has named the session, and that is not archived yet."""
+        """True if the model has named the session, and that title is not archived yet."""
         return self._from_model != self._kept
 
     def note_kept(self, title: str | None) -> None:
-        """Take note that a title is archived; the model's is told only once, since the user may name it otherwise."""
+        """Note that a title is archived. The model's is written once only: the user may rename the session."""
         if title == self._from_model:
             self._kept = self._from_model
 
@@ -78,11 +74,11 @@ class Titles:
         self._has_asked = False
 
     def ask_no_more(self) -> None:
-        """Leave the model alone: the session has been named, or nobody waits for the answer."""
+        """Ask the model no more: the session has a title, or nobody waits for the answer."""
         self._model = None
 
     def current(self, transcript: Transcript) -> tuple[str, bool]:
-        """Return the title now, and whether it is the model's; asks the model when there is an answer to name it by."""
+        """Return the title and True if it is the model's; ask the model as soon as the agent has answered."""
         if self._from_model:
             return (self._from_model, True) if self.has_news else ("", False)
         request, _ = self._requests.ends(transcript)
@@ -96,13 +92,13 @@ class Titles:
         return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
     def summary(self, transcript: Transcript) -> str:
-        """Return what was asked last and what was answered, in a few words."""
+        """Return the last request and the last answer, in a few words."""
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
         return " — ".join(self._line(_words(entry), half) for entry in (request, answer) if entry is not None)
 
     async def close(self) -> None:
-        """Wait a little for the model, and let nothing run on."""
+        """Wait a second for the model, then cancel the call."""
         self.ask_no_more()
         await self._asking.wait(_CLOSE_SECONDS)
         await self._asking.stop(_CLOSE_SECONDS)
@@ -111,8 +107,7 @@ class Titles:
         return one_line(self._read(text), limit)
 
     def _read(self, text: str) -> str:
-        """Return what is read of a text: masked before it is cut further, which could leave half of a credential."""
-        text = text[:_READ_CHARACTERS]
+        text = text[:_READ_CHARACTERS]  # masked before it is cut further, which could leave half of a credential
         return masked(text) if self._masks_credentials else text
 
     def _is_request(self, entry: Entry) -> bool:
@@ -121,7 +116,10 @@ class Titles:
     async def _ask(self, model: LightModel, request: str, answer: str) -> None:
         said = [
             f"<{name}>\n{shorten(text, _PROMPT_LIMIT_CHARACTERS)}\n</{name}>"
-            for name, text in _fenced(self._read(request), self._read(answer))
+            for name, text in (
+                ("user-said", self._read(request).replace("</", "< /")),
+                ("agent-answered", self._read(answer).replace("</", "< /")),
+            )
         ]
         messages: list[LLMMessage] = [
             SystemMessage(content=TITLE_INSTRUCTIONS),
@@ -134,10 +132,6 @@ class Titles:
         self._from_model = self._line(_AROUND.sub("", title), TITLE_LIMIT_CHARACTERS)
 
 
-def _fenced(request: str, answer: str) -> list[tuple[str, str]]:
-    return [("user-said", request.replace("</", "< /")), ("agent-answered", answer.replace("</", "< /"))]
-
-
 def _words(entry: Entry) -> str:
     return " ".join(text for address, text in texts_of(entry.message) if address.kind == "text").strip()
 
@@ -146,26 +140,21 @@ def _is_answer(entry: Entry) -> bool:
     return isinstance(entry.message, AssistantMessage) and bool(_words(entry))
 
 
-class _Sought:
-    """The first and the last entry of a kind since the last clear; each entry is looked at once.
+class _Finder:
+    """Finds the first and the last matching entry since the last clear, and looks at each entry once."""
 
-    Args:
-        is_it: Predicate that selects the entries.
-    """
-
-    def __init__(self, is_it: Callable[[Entry], bool]) -> None:
-        self._is_it = is_it
+    def __init__(self, matches: Callable[[Entry], bool]) -> None:
+        self._matches = matches
         self._transcript: Transcript | None = None
         self._ends: tuple[int, int] | None = None
         self._read_to = 0
 
     def ends(self, transcript: Transcript) -> tuple[Entry | None, Entry | None]:
-        """Return the first and the last matching entry, which may be the same one; (None, None) without a match."""
         start = transcript.state.start
         if transcript is not self._transcript or (self._ends is not None and self._ends[0] < start):
             self._transcript, self._ends, self._read_to = transcript, None, start
         for entry in transcript.entries(start=max(self._read_to, start)):
-            if self._is_it(entry):
+            if self._matches(entry):
                 self._ends = (entry.position if self._ends is None else self._ends[0], entry.position)
         self._read_to = transcript.end
         return (None, None) if self._ends is None else (transcript[self._ends[0]], transcript[self._ends[1]])

@@ -108,7 +108,7 @@ async def _explain(
 
 async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "ContextPolicy") -> "tuple[Transcript, View]":
     """Return the transcript as it would go on now, and its next view; no decision made for it is kept."""
-    from ..archive.reading import restored
+    from ..archive import rebuild_transcript
     from ..compaction import Compactors
     from ..offload import Offloader, restore_texts
     from ..tokens import default_token_counter
@@ -117,7 +117,7 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
 
     if not archived.batches:
         return Transcript(), View()
-    transcript = restored(archived).transcript
+    transcript, _, _ = rebuild_transcript(archived)
     await restore_texts(transcript, memory)
     counter = default_token_counter()
     await Offloader(transcript, memory, policy, counter, Compactors()).measure()  # counts notes on missing messages

@@ -149,21 +149,20 @@ async def _read_transcript(
     store: "MemoryStore", user: str | None, session_id: str, agent: str | None, first: int | None, limit: int
 ) -> "tuple[list[tuple[int, str]], int, ResumeReport]":
     """Return a page of messages as numbers and texts, the number of the last message there is, and the report."""
-    from ..archive.reading import restored
-    from ..archive.report import ResumeReport
+    from ..archive import ResumeReport, rebuild_transcript
     from ..view import history_text
 
     named = await find_session(store, user, session_id)
     archived = await named.archived(store, named.agent(agent))
     if not archived.batches:
         return [], 0, ResumeReport("new", branches=archived.branches)
-    found = restored(archived)
-    transcript, end = found.transcript, found.transcript.end
+    transcript, report, _ = rebuild_transcript(archived)
+    end = transcript.end
     start = transcript.first if first is None else first - 1
     if not transcript.first <= start < max(end, transcript.first + 1):
         raise Failure(f"there is no message {start + 1}: there are {transcript.first + 1}-{end}", USAGE_ERROR)
     entries = transcript.entries(start=start, end=start + limit)
-    return [(entry.position + 1, history_text(entry)) for entry in entries], end, found.report
+    return [(entry.position + 1, history_text(entry)) for entry in entries], end, report
 
 
 def _print_page(page: list[tuple[int, str]], count: int, report: "ResumeReport", as_json: bool) -> None:

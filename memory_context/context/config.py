@@ -1,8 +1,7 @@
-"""MemoryContext as component data: what `dump_component` writes and `load_component` reads.
+"""MemoryContext as component data, as `dump_component` writes and `load_component` reads it.
 
-Component data describes an agent, never a conversation. It is a template: each load gives a context with a new, empty
-session. Only a session id that the application named is part of it; each load then goes on with that session, as
-`MemoryContext(session_id=...)` does, so load such data once at a time.
+Component data is a template of an agent: each load gives a context with a new, empty session. Only a session id that
+the application named is part of it; each load then goes on with that session, so load such data once at a time.
 """
 
 import re
@@ -21,7 +20,7 @@ from ..policy import ContextPolicy
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
 _GENERATED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
-"""A session id as `uuid4().hex` makes them, perhaps of a sub-agent."""
+"""A session id of `uuid4().hex`, perhaps of a sub-agent."""
 
 
 class MemoryContextConfig(BaseModel):
@@ -29,17 +28,15 @@ class MemoryContextConfig(BaseModel):
 
     Attributes:
         session_id: The session that the application named; None for a new one with each load.
-        template_id: Tells which tools in the data belong to it.
-        resume: Whether a session that is named goes on where it ended.
+        template_id: Names the context for its tools in the data.
+        resume: True if a named session goes on where it ended.
     """
 
     user_id: str
     agent_id: str
     session_id: str | None = None
     template_id: str = ""
-    policy: dict[
-        str, Any
-    ] = {}  # a dict, since AutoGen drops fields that are None, and token_budget=None means something
+    policy: dict[str, Any] = {}  # a dict, since AutoGen drops fields that are None, as token_budget=None
     memory_store: dict[str, str | None] = {}
     model_client: ComponentModel | None = None
     initial_messages: list[dict[str, Any]] = []
@@ -59,7 +56,7 @@ class MemoryContextConfig(BaseModel):
 
 
 class Configured(Protocol):
-    """What a context says of itself."""
+    """A context, as far as its component data tells."""
 
     user_id: str
     agent_id: str

@@ -1,11 +1,11 @@
 """MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
 
-    add_message:   transcript.deliver -> archiver.note (write in batches) -> offloader.settle (measure, compact, store)
+    add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
                    -> facts.choose -> budget.plan (decide) -> expander.start (decide, read)
     get_messages:  expander.apply_decision -> facts.choose -> offloader.measure -> budget.fit (decide) -> copies
+    a new session, load_state, the archive of a known session at first use: ResumedSession -> _attach
 
-A known session is taken up from its archive at first use. Read this file first: every arrow is one line here.
-Importing it imports none of the parts: they are loaded when the first context is made.
+Read this file first: every arrow is one line here. Importing it imports none of the parts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ..memory import Sharing
 from ..policy import ContextPolicy
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from .config import MemoryContextConfig, arguments_of, config_of
-from .guard import StepGuard
 from .memory_api import MemoryApi
+from .parts import Parts, StepGuard
 
 if TYPE_CHECKING:
-    from ..archive import ArchiveCursor, Archiver, ResumedSession, ResumeReport
+    from ..archive import Archiver, ResumedSession, ResumeReport
     from ..stats import ContextStats
 
 __all__ = ["MemoryContext", "MemoryContextConfig"]
@@ -49,7 +49,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     Creating one does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
 
     Args:
-        user_id: Whose session it is; no other user's data is ever seen.
+        user_id: Owner of the session; no other user's data is ever seen.
         agent_id: The agent that holds the context.
         session_id: The conversation; None for a new one, readable as `context.session_id`, which is no part of a dump.
         memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the
@@ -59,9 +59,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         policy: The settings.
         token_counter: Counts tokens; None for o200k_base. Not part of a component dump.
         initial_messages: Messages it begins with.
-        compactors: Say what survives of a result, by tool; None for the built-in ones. Not part of a component dump.
+        compactors: Choose what survives of a result, by tool; None for the built-in ones. Not part of a component dump.
         sharing: Whether the user's agents read each other's items; see `for_subagent`.
-        resume: Whether a known session goes on where it ended; else it begins anew, and its archive stays.
+        resume: False to begin a known session anew, beside its archive, instead of going on where it ended.
 
     Attributes:
         light_model_client: The light model; None where rules decide.
@@ -102,143 +102,179 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self.resumes, self._is_used = resume, False
         self._guard = StepGuard()
         self._session = archive.Session(
-            self.memory_store,
-            self.policy,
-            self._go_on,
-            self._settle,
-            self._light_models,
-            is_new=session_id is None,
-            begins_anew=not resume,
+            self.memory_store, self.policy, self._join_history, self._store_pending, self._light_models
         )
-        self._start(transcript.Transcript.of(initial_messages or ()), self._session.progress)
+        new = archive.new_session(
+            self.key,
+            transcript.Transcript.of(initial_messages or ()),
+            is_archived=self.policy.archive.enabled,
+            is_new=session_id is None,
+            resumes=resume,
+        )
+        self._attach(new, self._memory_of(self.key))
         self._be_template(session_id)
 
     @property
-    def _key(self) -> SessionKey:
+    def key(self) -> SessionKey:
+        """User, agent and session."""
         return SessionKey(self.user_id, self.agent_id, self.session_id)
-
-    def _start(
-        self,
-        transcript: transcript.Transcript,
-        progress: ArchiveCursor,
-        report: ResumeReport | None = None,
-        position_offset: int | None = None,
-    ) -> None:
-        """Wire everything to a transcript that is archived as far as `progress` says."""
-        from ..stats import UsageMeter
-
-        self._session.begin(self._key, transcript, progress, report, position_offset=position_offset)
-        tag = view.session_tag(self.session_id)
-        self._transcript = transcript
-        self._agent_memory = memory.AgentMemory(
-            self.memory_store,
-            *self._key,
-            sharing=self.sharing,
-            token_counter=self.token_counter,
-            mask_credentials=self.policy.mask_credentials,
-        )
-        transcript.on_decision = self._agent_memory.trail.note_decision
-        limits, models = (self.policy, self.token_counter), self._light_models
-        inputs = offload.CompactorInput(transcript, *limits)
-        both = models.summaries, models.decisions
-        self._summariser = offload.Summariser(transcript, self._agent_memory, *limits, *both)
-        compact = (*limits, self._compactors, inputs, self._summariser)
-        self._offloader = offload.Offloader(transcript, self._agent_memory, *compact)
-        self._facts = offload.FactSelector(transcript, *compact)
-        self._expander = expansion.Expander(
-            transcript,
-            self._agent_memory,
-            *limits,
-            models.decisions,
-            lambda key: view.folded_text(transcript, tag, key),
-            lambda offloader=self._offloader: offloader.is_store_away,  # not self: a dropped context is gone at once
-        )
-        self._budget = view.Budget(*limits, view.Renderer(*limits), tag)
-        self._meter = UsageMeter(transcript, self.policy)
-        self._expander.agent_has_tools = self._offloader.agent_has_tools = bool(self._prompt_head.tools)
 
     # --- the chat context ---------------------------------------------------------------------------------------
 
     async def add_message(self, message: LLMMessage) -> None:
-        """Take a message in; its large parts are stored in one transaction, and what it asks for begins to be opened.
+        """Add a message; its large parts are stored in one transaction, and references it asks for begin to be read.
 
-        Never raises because of the store: what cannot be stored within `store_timeout_seconds` stays inline and is
-        stored later. The message itself is neither changed nor kept. Only with `archive.require_history` it raises
+        Never raises because of the store: content that cannot be stored within `store_timeout_seconds` stays inline and
+        is stored later. The message itself is neither changed nor kept. Only with `archive.require_history` it raises
         `StoreUnavailableError` while the history of the session cannot be read: add the message again.
         """
         await self._session.require_history()
-        self._take_in(message)
+        self._append(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
-            await self._settle()
-            await self._facts.choose()
-            await self._measure()  # what another task added meanwhile: unmeasured, nothing can be rendered
-            self._budget.plan(self._transcript, self._facts.is_held)
-            self._expander.start()
-
-    def _take_in(self, message: LLMMessage, added_at: datetime | None = None) -> None:
-        self._is_used = True
-        entry = self._transcript.deliver(message, added_at)
-        self._offloader.add(entry)
-        self._expander.observe(entry)
-        self._session.archiver.schedule_flush()  # here, so that a message whose adding is cancelled is archived too
-
-    async def _measure(self) -> None:
-        offloader = None  # a history may come while this waits, and is measured too
-        while offloader is not self._offloader:
-            offloader = self._offloader
-            await offloader.measure()
-
-    async def _settle(self) -> bool:
-        """Have the session's history, and have stored what waits; False without the history: nothing is stored yet."""
-        has_history = await self._session.settle()
-        await (self._offloader.settle() if has_history else self._offloader.measure())
-        return has_history
+            await self._store_pending()
+            await self._parts.facts.choose()
+            await self._measure()  # messages that another task added meanwhile: views need their measures
+            self._parts.budget.plan(self._parts.transcript, self._parts.facts.is_held)
+            self._parts.expander.start()
 
     async def get_messages(self) -> list[LLMMessage]:
         """Return the view, within the budget, as fresh copies; it does no I/O of its own."""
         self._is_used = True
         with self._guard.step("the history, or what the last message asks for"):
-            await self._session.settle()
-            await self._expander.apply_decision()
-            await self._facts.choose()
-            await self._prompt_head.look(self._agent_memory, self._transcript.state)
+            await self._session.ensure_loaded()
+            await self._parts.expander.apply_decision()
+            await self._parts.facts.choose()
+            await self._prompt_head.look(self.agent_memory, self.transcript.state)
         await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
-        self._session.note_history(self.token_counter)
-        budget = self._budget
-        view = await budget.fit_off_loop(self._transcript, self._facts.is_held, self._measure)
-        if budget is not self._budget:
-            return await self.get_messages()  # a history came while a long excerpt was made
-        if self._summariser.record():
-            view = self._budget.fit(self._transcript, self._facts.is_held)
-        self._prompt_head.record(self._transcript)
-        if self._transcript.end > self._transcript.state.shown or self._transcript.state.unseen:
-            self._transcript.decide(transcript.ViewShown(self._transcript.end))
-        self._meter.add_view(self._transcript, view)
+        self._session.note_missing_history(self.token_counter)
+        parts = self._parts
+        view = await parts.budget.fit_off_loop(parts.transcript, parts.facts.is_held, self._measure)
+        if parts is not self._parts:
+            return await self.get_messages()  # the history joined while a long excerpt was made
+        if parts.summariser.record():
+            view = parts.budget.fit(parts.transcript, parts.facts.is_held)
+        self._prompt_head.record(parts.transcript)
+        if parts.transcript.end > parts.transcript.state.shown or parts.transcript.state.unseen:
+            parts.transcript.decide(transcript.ViewShown(parts.transcript.end))
+        parts.meter.add_view(parts.transcript, view)
         return view.copies()
 
+    def _append(self, message: LLMMessage, added_at: datetime | None = None) -> None:
+        self._is_used = True
+        entry = self._parts.transcript.deliver(message, added_at)
+        self._parts.offloader.add(entry)
+        self._parts.expander.observe(entry)
+        self._session.archiver.schedule_flush()  # here, so that a message whose adding is cancelled is archived too
+
+    async def _measure(self) -> None:
+        parts = None  # the history may join while this waits, and is measured too
+        while parts is not self._parts:
+            parts = self._parts
+            await parts.offloader.measure()
+
+    async def _store_pending(self) -> bool:
+        """Store pending content, but not before the history is there; return True if it is."""
+        has_history = await self._session.ensure_loaded()
+        await (self._parts.offloader.settle() if has_history else self._parts.offloader.measure())
+        return has_history
+
     async def clear(self) -> None:
-        """Empty the view. Items stay readable by their keys, and the archive keeps what was said."""
-        await self._session.settle()
-        self._expander.cancel()
-        self._transcript.decide(transcript.ViewCleared(self._transcript.end))
+        """Empty the view. Items stay readable by their keys, and the archive keeps the messages."""
+        await self._session.ensure_loaded()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._parts.expander.cancel()
+        self._parts.transcript.decide(transcript.ViewCleared(self._parts.transcript.end))
         self._session.archiver.schedule_flush()
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
-        """Show memories after the newest message, instead of what was shown so before; "" shows none.
+        """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
 
-        For AutoGen's Memory protocol (`PostgresMemory`), which asks again before each run: what says the same stays
-        where it is, so that nothing moves and nothing piles up.
+        For AutoGen's Memory protocol (`PostgresMemory`), which asks again before each run. An unchanged text stays
+        where it is, so the prompt-cache prefix stays stable.
 
         Args:
-            text: What is shown.
+            text: The text to show.
             keys: The items it is from.
             owner: The memory that shows it; another one's stays.
         """
-        await self._session.settle()
+        await self._session.ensure_loaded()
         (tokens,) = await count_off_loop(self.token_counter, [text])
-        for decision in expansion.memory_decisions(self._transcript, text, tokens, keys, owner):
-            self._transcript.decide(decision)
+        for decision in expansion.memory_decisions(self._parts.transcript, text, tokens, keys, owner):
+            self._parts.transcript.decide(decision)
         self._session.archiver.schedule_flush()
+
+    # --- sessions: begun, saved, loaded, resumed -----------------------------------------------------------------
+
+    def _attach(self, session: ResumedSession, agent_memory: memory.AgentMemory) -> None:
+        """Go on with this session: each way to begin, load or resume one ends here."""
+        self._session.attach(session)
+        self.session_id = session.key.session_id
+        before: Parts | None = getattr(self, "_parts", None)
+        if before is not None and before.transcript is session.transcript:
+            return
+        if before is not None:
+            before.cancel()
+        settings = (self.policy, self.token_counter, self._compactors, self._light_models)
+        self._parts = parts = Parts(session.transcript, agent_memory, *settings)
+        if self._prompt_head.tools:
+            parts.note_tools()
+        state = session.transcript.state
+        if session.report.outcome == "resumed" and not state.unseen:
+            for entry in session.transcript.entries(start=state.shown):  # what they ask for is still to be opened
+                parts.expander.observe(entry)
+
+    def _memory_of(self, key: SessionKey) -> memory.AgentMemory:
+        counter, masks = self.token_counter, self.policy.mask_credentials
+        return memory.AgentMemory(
+            self.memory_store, *key, sharing=self.sharing, token_counter=counter, mask_credentials=masks
+        )
+
+    async def _join_history(self, session: ResumedSession) -> None:
+        """Go on with the archive of this session, and behind it with messages that came meanwhile."""
+        await offload.restore_texts(session.transcript, self.agent_memory)
+        if not self._session.is_pending or session.key != self.key:
+            return  # a state was loaded meanwhile
+        before, history = self._parts.transcript, session.transcript
+        if session.report.outcome != "resumed":
+            self._attach(replace(session, transcript=before, position_offset=0), self.agent_memory)
+            return
+        first = len(self._initial_messages or ())
+        self._prompt_head.carry_over(before, history)
+        meanwhile = archive.messages_meanwhile(before, first, history)
+        self._attach(replace(session, position_offset=history.end - first), self.agent_memory)
+        for one in meanwhile:
+            if one is None:
+                self._clear()
+            else:
+                self._append(*one)
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """Return the session, JSON-native; committed results are references, so loading needs the same database."""
+        await self._store_pending()
+        await self._parts.expander.apply_decision(for_view=False)
+        session = await self._session.to_state()
+        return {"user_id": self.user_id, "session_id": self.session_id, **session}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Continue a saved session, or take over what one of AutoGen's own contexts saved.
+
+        A context that was not used yet takes the archive of the session instead, if that is newer; one that was goes
+        back to the state. If the store cannot be reached, texts that only it has are shown compacted. A load that fails
+        or is cancelled changes nothing.
+
+        Raises:
+            ValueError: The state belongs to another user, comes from a newer version, or is none.
+        """
+        saved = archive.saved_session(state, self.key)
+        ends_at = time.monotonic() + _LOAD_SECONDS
+        await self._session.leave(_LEAVE_SECONDS)  # the messages so far are in the archive at least
+        session = await self._session.newest(saved, may_be_archived=not self._is_used)
+        agent_memory = self.agent_memory if session.key == self.key else self._memory_of(session.key)
+        await offload.restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
+        self._attach(session, agent_memory)
+        await self._parts.offloader.settle()
 
     def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:
         """Return an empty context for another agent of this user, with the store, policy and light model of this one.
@@ -261,70 +297,12 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             sharing=sharing,
             resume=False,
         )
-        if session_id is None and self.named_session_id is None:  # nobody has named what its session is named after
+        if session_id is None and self.named_session_id is None:  # neither session has a name of the application's
             context._be_template(None)
         if self._uses_default_store:
             context._uses_default_store = True
             self.memory_store.join(context)
         return context
-
-    # --- state and insight --------------------------------------------------------------------------------------
-
-    async def save_state(self) -> Mapping[str, Any]:
-        """Return the session, JSON-native; committed results are references, so loading needs the same database."""
-        await self._settle()
-        await self._expander.apply_decision(for_view=False)
-        session = await self._session.to_state()
-        return {"user_id": self.user_id, "session_id": self.session_id, **session}
-
-    async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue a saved session, or take over what one of AutoGen's own contexts saved.
-
-        A context that was not used yet takes the archive of the session instead, if that is newer; one that was goes
-        back to what it is told. If the store cannot be reached, what only it has is shown compacted. A load that fails
-        or is cancelled changes nothing.
-
-        Raises:
-            ValueError: The state belongs to another user, comes from a newer version, or is none.
-        """
-        session_id, saved = archive.saved_session(state, self.user_id, self.session_id)
-        key = SessionKey(self.user_id, self.agent_id, session_id)
-        ends_at = time.monotonic() + _LOAD_SECONDS
-        await self._session.leave(_LEAVE_SECONDS)  # what was said since is in the archive at least
-        begun = await self._session.newest(key, saved, may_be_archived=not self._is_used)
-        await offload.restore_texts(begun.transcript, self._agent_memory, ends_at - time.monotonic())
-        self.session_id = session_id
-        self._begin(begun)
-        await self._offloader.settle()
-
-    async def _go_on(self, found: ResumedSession) -> None:
-        """Go on with what the archive has, and behind it with what was said meanwhile."""
-        await offload.restore_texts(found.transcript, self._agent_memory)
-        if not self._session.is_pending:
-            return  # a state was loaded meanwhile
-        if found.report.outcome != "resumed":
-            self._session.begin(self._key, self._transcript, found.progress, found.report, position_offset=0)
-            return
-        first = len(self._initial_messages or ())
-        self._prompt_head.carry_over(self._transcript, found.transcript)
-        meanwhile = archive.messages_meanwhile(self._transcript, first, found.transcript)
-        self._begin(found, position_offset=found.transcript.end - first)
-        for said in meanwhile:
-            if said is None:
-                self._expander.cancel()
-                self._transcript.decide(transcript.ViewCleared(self._transcript.end))
-            else:
-                self._take_in(*said)
-
-    def _begin(self, resumed: ResumedSession, position_offset: int | None = None) -> None:
-        self._expander.cancel()
-        for part in (self._summariser, self._offloader):
-            part.forget()
-        self._start(resumed.transcript, resumed.progress, resumed.report, position_offset)
-        state = self._transcript.state
-        if resumed.report.outcome == "resumed" and not state.unseen:
-            for entry in self._transcript.entries(start=state.shown):  # what they ask for is still to be opened
-                self._expander.observe(entry)
 
     def _to_config(self) -> MemoryContextConfig:
         store = {} if self._uses_default_store else self.memory_store.url_for_config
@@ -336,15 +314,18 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         context._join_template(config.template_id)
         return context
 
+    # --- insight ------------------------------------------------------------------------------------------------
+
     async def explain(self) -> view.ViewReport:
         """Return what the last view held and why. Hands out nothing and changes nothing."""
-        return view.report(self._transcript, *self._meter.views, self.policy.token_budget)
+        return view.report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
 
     @property
     def stats(self) -> ContextStats:
-        """What the context did since it was made or a state was loaded; the light model's calls are the session's."""
-        stats = self._meter.stats(self._transcript, self._offloader.transactions, self._session.light_model_bill)
-        return replace(stats, archive_transactions=self._session.archiver.transactions)
+        """Counts since the context was made or a state was loaded; the light model's calls are the session's."""
+        parts, session = self._parts, self._session
+        stats = parts.meter.stats(parts.transcript, parts.offloader.transactions, session.light_model_bill)
+        return replace(stats, archive_transactions=session.archiver.transactions)
 
     # --- life cycle ---------------------------------------------------------------------------------------------
 
@@ -358,7 +339,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     @property
     def resume_report(self) -> ResumeReport:
-        """How the session was taken up; `pending` before its history was read."""
+        """How the session was resumed; `pending` before its history was read."""
         return self._session.report
 
     async def archive(self) -> None:
@@ -371,19 +352,20 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something is not archived yet."""
+        """True if something is not archived yet."""
         return self._session.archiver.is_dirty
 
     @property
     def archiver(self) -> Archiver:
-        """What archives the session: chat messages go through it, and it knows what is not written yet."""
+        """Writes the session to the archive, chat messages included."""
         return self._session.archiver
 
     async def close(self) -> None:
         """Store and archive what waits, in 8 s and a second for each 10 MB; the last one closes the default store."""
-        self._expander.cancel()
-        ends_at = time.monotonic() + _CLOSE_SECONDS + await self._offloader.flush(0.55 * _CLOSE_SECONDS)
-        await self._summariser.close()
+        parts = self._parts
+        parts.expander.cancel()
+        ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
+        await parts.summariser.close()
         await self._session.close(ends_at - time.monotonic())
         if self._uses_default_store:
             await self.memory_store.leave(self, write_seconds=max(ends_at - time.monotonic(), 0.0))

@@ -1,4 +1,4 @@
-"""What an application asks of a context's memory: store, retrieve, search, tools for the agent."""
+"""The memory of a context as applications use it: store, retrieve, search, tools for the agent."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ from ..tokens import TokenCounter
 if TYPE_CHECKING:
     from autogen_core.tools import ToolSchema
 
-    from ..expansion import Expander
     from ..memory import AgentMemory, SearchHit
-    from ..offload import Offloader
     from ..tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
     from ..transcript import Transcript
+    from .parts import Parts
 
 __all__ = ["MemoryApi", "load_parts"]
 
 
 def load_parts() -> None:
-    """Import now what contexts are made of: a server does so before requests come, whose event loop would wait."""
+    """Import the parts of contexts now: a server does so before requests come, whose event loop would wait."""
     for package in (archive, compaction, expansion, memory, offload, store, transcript, view):
         for name in package.__all__:
             getattr(package, name)
 
 
 class MemoryApi:
-    """The part of a context that reads and writes items for whoever holds it; a model has the tools for that.
+    """The methods of a context that read and write items, and that give the agent's model the tools for that.
 
     Attributes:
         named_session_id: The session id that the application gave; None for a generated one.
-        template_id: Tells which tools in component data belong to this context.
+        template_id: Names this context for its tools in component data.
     """
 
     user_id: str
@@ -48,10 +47,7 @@ class MemoryApi:
     policy: ContextPolicy
     token_counter: TokenCounter
 
-    _agent_memory: AgentMemory
-    _transcript: Transcript
-    _offloader: Offloader
-    _expander: Expander
+    _parts: Parts
 
     @cached_property
     def _prompt_head(self) -> PromptHead:
@@ -62,12 +58,12 @@ class MemoryApi:
     @property
     def agent_memory(self) -> AgentMemory:
         """The items this context stores and reads."""
-        return self._agent_memory
+        return self._parts.agent_memory
 
     @property
     def transcript(self) -> Transcript:
         """The messages and decisions; read it, do not write to it."""
-        return self._transcript
+        return self._parts.transcript
 
     async def store(
         self,
@@ -83,9 +79,9 @@ class MemoryApi:
     ) -> str:
         """Store a content and return its memory_key, once it is durable.
 
-        What holds the words of a model, a tool or a file is stored with that `origin`: preferences and facts are taken
-        for the user's only if the application stored them as its own. `related_to` names keys of items it belongs
-        together with; the link is found from both sides. A type may be a word of the application's own.
+        Store words of a model, a tool or a file with that `origin`: preferences and facts count as the user's only if
+        the application stored them as its own. `related_to` names keys of related items; the link is found from both
+        sides. A type may be a word of the application's own.
 
         Raises:
             SecretError: The type is `user_secret`, which is refused until there is a vault.
@@ -111,7 +107,7 @@ class MemoryApi:
         Args:
             memory_key: The key of a placeholder; also that of folded steps.
             transform: full, excerpt, summary, first_n, last_n or filtered.
-            **params: What the transform takes, such as `pattern="error"`.
+            **params: Parameters of the transform, such as `pattern="error"`.
 
         Raises:
             ItemNotFoundError: This user has no such item; offers the nearest keys.
@@ -135,11 +131,11 @@ class MemoryApi:
     def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory.
 
-        These are store_memory, retrieve_memory, search_memory, query_memory and read_history. An agent without them
-        sees what it names in its answer: the context opens it for the next step.
+        These are store_memory, retrieve_memory, search_memory, query_memory and read_history. For an agent without
+        them, the context opens the keys that it names in its answers.
 
         Args:
-            also: Further tools: "forget_memory", which erases what the user agrees to.
+            also: Further tools: "forget_memory", which erases items if the user agrees.
             confirm: Asks the user before something is forgotten: gets the `ForgetProposal`, and returns the answer.
                 Without it forget_memory takes two calls with a message of the user in between. No part of a dump.
 
@@ -157,12 +153,12 @@ class MemoryApi:
     ) -> MemoryWorkbench:
         """Return the agent's own tools with those of its memory, which are offered once something is stored.
 
-        That is from the first call after an offload on, or from the first of all if the user has memory. Until then
-        their schemas take no tokens; `context.tools()` are in every call. AutoGen's agents take tools or a workbench,
-        never both, so it wraps the agent's own tools too; beside another workbench, pass a list of both.
+        They are offered from the first call after an offload on, or from the very first if the user has memory. Until
+        then their schemas take no tokens; `context.tools()` are in every call. AutoGen's agents take tools or a
+        workbench, never both, so it wraps the agent's own tools too; beside another workbench, pass a list of both.
 
         Args:
-            tools: The agent's own.
+            tools: The agent's own tools.
             also: Further memory tools; see `tools`.
             confirm: Asks the user before something is forgotten; see `tools`.
 
@@ -179,17 +175,17 @@ class MemoryApi:
         return workbench
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
-        """Note that the agent has memory tools: what it names in its answers is not opened any more.
+        """Note that the agent has memory tools: keys that it names in its answers are not opened any more.
 
         Results that come from now on do not name their keys when they are shown whole (`policy.name_first_views`).
         """
         self._prompt_head.hand_out(names, are_late=are_late)
-        self._expander.agent_has_tools = self._offloader.agent_has_tools = True
+        self._parts.note_tools()
 
     def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
-        """Have the bill count what else stands in each call of the agent: its system message, its own tools.
+        """Count the agent's system message and own tools in the bill of each call; only their tokens are kept.
 
-        The context sees neither. `workbench(tools)` notes its tools by itself. Nothing of it is kept but its tokens.
+        The context sees neither. `workbench(tools)` notes its tools by itself.
 
         Args:
             system_message: The whole of it, with or without `instructions()`; None leaves what was noted.
@@ -200,11 +196,7 @@ class MemoryApi:
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:
-        """Be found by tools that are loaded from its component data.
-
-        Args:
-            session_id: The session that the application named; None if it is generated.
-        """
+        """Register for tools that are loaded from its component data; `session_id` is None if it was generated."""
         from ..tools import register_host
 
         self.named_session_id = session_id
@@ -212,7 +204,7 @@ class MemoryApi:
         register_host(self, (self.user_id, self.agent_id, self.template_id))
 
     def _join_template(self, template_id: str) -> None:
-        """Belong together with the tools that are loaded with this context."""
+        """Register for the tools that are loaded with this context."""
         from ..tools import is_template_in_use, register_loaded_host
 
         key = (self.user_id, self.agent_id, template_id)

@@ -17,7 +17,7 @@ from mcp import types
 from pydantic import AnyUrl
 
 from ..access import UsageError
-from ..archive.resume import load_session
+from ..archive import load_session
 from ..errors import ItemNotFoundError, SecretError
 from ..identifiers import SessionKey, checked_identifier
 from ..memory import AgentMemory, MemoryCriteria, MemoryItem

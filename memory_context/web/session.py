@@ -146,7 +146,7 @@ class ChatSession:
 
     def _heard(self) -> set[str]:
         end = self.context.transcript.end
-        return {id_ for id_, at in self.context.archiver.progress.delivered.items() if at < end}
+        return {id_ for id_, at in self.context.archiver.cursor.delivered.items() if at < end}
 
     def _missing(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
         """Return the messages that the agent has not heard: those to replay, and questions without an answer."""

@@ -6,16 +6,16 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from autogen_core.models import UserMessage
 
-from memory_context.archive.batch import holds, next_batch
-from memory_context.archive.cursor import ArchiveCursor, BatchCursor
-from memory_context.archive.report import ResumeReport
-from memory_context.archive.resume import ResumedSession
+from memory_context.archive.cursor import ArchiveCursor, BatchCursor, contains, next_batch
+from memory_context.archive.resume import ResumedSession, ResumeReport
+from memory_context.identifiers import SessionKey
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import ChatMessage
 from memory_context.transcript import ExpansionShown, Part, PartOffloaded, StoredPart, Transcript, ViewCleared
 from memory_context.transcript.decisions import OpenedItem
 
+KEY = SessionKey("alice", "coder", "s")
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -31,12 +31,12 @@ def transcript_of(*seconds: int, cleared: bool = False) -> Transcript:
 
 
 def archived(sequence: int, *seconds: int, outcome: str = "resumed", cleared: bool = False) -> ResumedSession:
-    line = BatchCursor(sequence, position=len(seconds))
-    return ResumedSession(transcript_of(*seconds, cleared=cleared), ArchiveCursor(line), ResumeReport(outcome))  # type: ignore[arg-type]
+    at = BatchCursor(sequence, position=len(seconds))
+    return ResumedSession(KEY, transcript_of(*seconds, cleared=cleared), ArchiveCursor(at), ResumeReport(outcome))  # type: ignore[arg-type]
 
 
-def saved(line: BatchCursor | None, *seconds: int, cleared: bool = False) -> ResumedSession:
-    return ResumedSession(transcript_of(*seconds, cleared=cleared), ArchiveCursor(line), ResumeReport("state"))
+def saved(at: BatchCursor | None, *seconds: int, cleared: bool = False) -> ResumedSession:
+    return ResumedSession(KEY, transcript_of(*seconds, cleared=cleared), ArchiveCursor(at), ResumeReport("state"))
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_saved_transcript_goes_on_where_it_was_archived():
     """On its own branch, or right behind the last batch; if the archive has another one, all is written anew."""
     archive = archived(2, 1, 2, 3)
     for known in (BatchCursor(2, position=3, decision=1), BatchCursor(1, "branch", position=2)):
-        assert archive.continued_by(ArchiveCursor(known)) == ArchiveCursor(known)
+        assert archive.cursor_for(ArchiveCursor(known)) == ArchiveCursor(known)
     for known in (BatchCursor(1, position=2, decision=1), BatchCursor(3), None):
         delivered = {"m1": 0}
         expected = ArchiveCursor(BatchCursor(2, position=0, decision=0, begins_anew=True), delivered)
-        assert archive.continued_by(ArchiveCursor(known, delivered)) == expected
-    unknown = replace(archive, progress=ArchiveCursor(None))
-    assert unknown.continued_by(ArchiveCursor(BatchCursor(1))) == ArchiveCursor(BatchCursor(1))
-    mended = replace(archive, progress=ArchiveCursor(BatchCursor(2, begins_anew=True)))
-    assert mended.continued_by(ArchiveCursor(BatchCursor(2, position=3))).line == BatchCursor(2, begins_anew=True)
+        assert archive.cursor_for(ArchiveCursor(known, delivered)) == expected
+    unknown = replace(archive, cursor=ArchiveCursor(None))
+    assert unknown.cursor_for(ArchiveCursor(BatchCursor(1))) == ArchiveCursor(BatchCursor(1))
+    mended = replace(archive, cursor=ArchiveCursor(BatchCursor(2, begins_anew=True)))
+    assert mended.cursor_for(ArchiveCursor(BatchCursor(2, position=3))).batch == BatchCursor(2, begins_anew=True)
 
 
 def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
@@ -115,23 +115,23 @@ def test_batch_holds_what_follows_a_place_or_everything_and_names_its_items():
 
 def test_transcript_holds_entries_of_the_same_place_and_time_only():
     whole = transcript_of(1, 2, 3)
-    assert holds(whole, transcript_of(1, 2).entries())
-    assert holds(whole, [])
-    assert not holds(whole, transcript_of(1, 3).entries())
-    assert not holds(whole, transcript_of(1, 2, 3, 4).entries())
+    assert contains(whole, transcript_of(1, 2).entries())
+    assert contains(whole, [])
+    assert not contains(whole, transcript_of(1, 3).entries())
+    assert not contains(whole, transcript_of(1, 2, 3, 4).entries())
     later = Transcript(1)
     later.append(UserMessage(content="at 2", source="user"), BEGAN + timedelta(seconds=2))
-    assert holds(whole, later.entries())
-    assert not holds(later, whole.entries()[:2]), "it does not have what came before it"
+    assert contains(whole, later.entries())
+    assert not contains(later, whole.entries()[:2]), "it does not have what came before it"
 
 
-def test_progress_comes_back_from_a_state_and_nonsense_is_refused():
+def test_cursor_comes_back_from_a_state_and_nonsense_is_refused():
     chat = (ChatMessage("m1", "said \x00", "user", BEGAN),)
-    progress = ArchiveCursor(BatchCursor(2, "branch", 3, 0, True), {"m1": 2}, chat)
-    state = progress.to_state(transcript_of(1, 2, 3), with_cleared=True)
-    assert ArchiveCursor.from_state(state) == progress
+    cursor = ArchiveCursor(BatchCursor(2, "branch", 3, 0, True), {"m1": 2}, chat)
+    state = cursor.to_state(transcript_of(1, 2, 3), with_cleared=True)
+    assert ArchiveCursor.from_state(state) == cursor
     assert ArchiveCursor.from_state(None) == ArchiveCursor(None)
-    assert ArchiveCursor.from_state({**state, "line": None}).line is None
+    assert ArchiveCursor.from_state({**state, "line": None}).batch is None
     for broken in ({}, {**state, "delivered": 5}, {**state, "line": {"unknown": 1}}, {**state, "chat": [{}]}):
         with pytest.raises(ValueError, match="no saved state, or it was cut"):
             ArchiveCursor.from_state(broken)

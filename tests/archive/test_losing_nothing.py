@@ -135,7 +135,7 @@ async def test_chat_messages_that_came_before_the_history_stay_delivered(store: 
         await context.add_message(UserMessage(content="Hello", source="user"))
         patch.undo()
         await context.resume()
-        assert context.archiver.progress.delivered["m1"] == context.transcript.end - 1
+        assert context.archiver.cursor.delivered["m1"] == context.transcript.end - 1
         await context.close()
         resumed = context_of(store, session_id)
         await resumed.resume()

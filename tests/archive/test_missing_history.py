@@ -7,7 +7,7 @@ import pytest
 from autogen_core.models import AssistantMessage, UserMessage
 
 from memory_context import ContextPolicy, MemoryContext, MemoryStore
-from memory_context.archive.missing_history import MISSING_HISTORY
+from memory_context.archive import MISSING_HISTORY
 from memory_context.errors import StoreUnavailableError
 from memory_context.policy import ArchivePolicy
 from tests.support.outages import away

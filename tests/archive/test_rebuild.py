@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from autogen_core.models import UserMessage
 
-from memory_context.archive.loader import messages_meanwhile
-from memory_context.archive.reading import later_keys, restored
+from memory_context.archive import messages_meanwhile, rebuild_transcript
 from memory_context.messages import Address
 from memory_context.references import MemoryRef
 from memory_context.store import Archived, StoredBatch
@@ -74,9 +73,10 @@ MESSAGES = [f"message {number}" for number in range(6)]
 
 
 def test_batches_without_a_gap_give_the_transcript_as_it_was():
-    found = restored(archived(*batches_of(transcript_of(6), 2, 4, 6), branches=("b",), later_items=(("k", 7),)))
-    assert (said(found.transcript), found.is_mended) == (MESSAGES, False)
-    report = found.report
+    transcript, report, is_mended = rebuild_transcript(
+        archived(*batches_of(transcript_of(6), 2, 4, 6), branches=("b",), later_items=(("k", 7),))
+    )
+    assert (said(transcript), is_mended) == (MESSAGES, False)
     assert (report.outcome, report.messages, report.batches) == ("resumed", 6, 3)
     assert report.archived_at == BEGAN + timedelta(minutes=2)
     assert (report.missing_batches, report.missing_messages, report.damaged_batches) == ((), 0, ())
@@ -107,51 +107,52 @@ def test_batches_without_a_gap_give_the_transcript_as_it_was():
 def test_missing_batch_is_said_in_its_place_and_counted(
     kept: tuple[int, ...], missing: tuple[int, ...], said_to_be: list[str]
 ):
-    """How much the last one held nobody knows."""
+    """The messages of a missing last batch cannot be counted."""
     batches = batches_of(transcript_of(6), 2, 4, 6)
-    found = restored(archived(*(batches[number] for number in kept), head=2))
-    assert (said(found.transcript), found.is_mended) == (said_to_be, True)
-    assert found.report.missing_batches == missing
-    assert found.report.missing_messages == (0 if missing == (2,) else 2)
+    transcript, report, is_mended = rebuild_transcript(archived(*(batches[number] for number in kept), head=2))
+    assert (said(transcript), is_mended) == (said_to_be, True)
+    assert report.missing_batches == missing
+    assert report.missing_messages == (0 if missing == (2,) else 2)
 
 
-def test_what_begins_anew_misses_nothing_before_it():
+def test_batch_that_begins_anew_needs_no_batches_before_it():
     """Nor does a batch that holds everything again."""
     whole = batch(5, save_events(transcript_of(4), 0, 0), begins_anew=True)
     later = batch(6, save_events(transcript_of(6), 4, 0))
-    found = restored(archived(whole, later))
-    assert (said(found.transcript), found.report.missing_batches) == (MESSAGES, ())
-    found = restored(archived(whole, later, head=7))
-    assert found.report.missing_batches == (7,)
+    transcript, report, _ = rebuild_transcript(archived(whole, later))
+    assert (said(transcript), report.missing_batches) == (MESSAGES, ())
+    _, report, _ = rebuild_transcript(archived(whole, later, head=7))
+    assert report.missing_batches == (7,)
 
 
 def test_damaged_batch_is_left_out_and_named_and_a_whole_one_that_cannot_be_read_is_an_error():
     """A newer version wrote that: nothing of it may be taken for lost."""
     first, second, third = batches_of(transcript_of(6), 2, 4, 6)
     broken = replace(second, body={"entries": "nonsense"}, is_intact=False)
-    found = restored(archived(first, broken, third))
-    assert said(found.transcript)[:2] == MESSAGES[:2]
-    assert said(found.transcript)[-2:] == MESSAGES[4:]
-    assert (found.is_mended, found.report.damaged_batches, found.report.missing_messages) == (True, (1,), 2)
+    transcript, report, is_mended = rebuild_transcript(archived(first, broken, third))
+    assert said(transcript)[:2] == MESSAGES[:2]
+    assert said(transcript)[-2:] == MESSAGES[4:]
+    assert (is_mended, report.damaged_batches, report.missing_messages) == (True, (1,), 2)
     changed = replace(second, is_intact=False)  # its hash only: it can be read
-    found = restored(archived(first, changed, third))
-    assert (said(found.transcript), found.is_mended, found.report.damaged_batches) == (MESSAGES, False, (1,))
+    transcript, report, is_mended = rebuild_transcript(archived(first, changed, third))
+    assert (said(transcript), is_mended, report.damaged_batches) == (MESSAGES, False, (1,))
     with pytest.raises(ValueError, match="version 99"):
-        restored(archived(replace(first, body={**first.body, "version": 99}), second, third))
+        rebuild_transcript(archived(replace(first, body={**first.body, "version": 99}), second, third))
 
 
 def test_cleared_messages_stay_in_the_archive_only():
-    transcript = transcript_of(6)
-    transcript.decide(ViewCleared(4))
-    found = restored(archived(batch(0, save_events(transcript, 0, 0))))
-    assert (found.transcript.first, found.transcript.state.start, found.transcript.end) == (4, 4, 6)
-    assert found.report.messages == 2
+    cleared = transcript_of(6)
+    cleared.decide(ViewCleared(4))
+    transcript, report, _ = rebuild_transcript(archived(batch(0, save_events(cleared, 0, 0))))
+    assert (transcript.first, transcript.state.start, transcript.end) == (4, 4, 6)
+    assert report.messages == 2
 
 
 def test_items_of_messages_after_the_last_batch_are_later():
     """Messages are numbered from 1: number 6 is the last of six."""
-    whole = archived(batch(0, {}), later_items=(("known", 6), ("later", 7), ("last", 9)))
-    assert later_keys(whole, 6) == ("later", "last")
+    later_items = (("known", 6), ("later", 7), ("last", 9))
+    _, report, _ = rebuild_transcript(archived(*batches_of(transcript_of(6), 6), later_items=later_items))
+    assert report.later_keys == ("later", "last")
 
 
 def test_messages_said_before_the_history_came_are_added_once_and_clears_stay_in_place():

@@ -11,8 +11,7 @@ from autogen_core.models import FunctionExecutionResultMessage, UserMessage
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.archive import ResumeReport
-from memory_context.archive.missing_history import MISSING_HISTORY
+from memory_context.archive import MISSING_HISTORY, ResumeReport
 from memory_context.errors import StoreUnavailableError
 from memory_context.identifiers import SessionKey
 from memory_context.store import ConversationArchive

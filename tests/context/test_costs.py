@@ -107,7 +107,7 @@ async def test_everything_kept_equals_what_is_made_from_scratch_after_every_even
         if followed[0] is not transcript:
             followed[:] = [transcript, KnownText(transcript, policy), FoldedLines(transcript, policy)]
             earlier.clear()
-        renderer = life.context._budget._renderer  # pyright: ignore[reportPrivateUsage]
+        renderer = life.context._parts.budget._renderer  # pyright: ignore[reportPrivateUsage]
         view, fresh = renderer.render(transcript), render(transcript, policy, counter)
         assert list(view.messages) == list(fresh.messages)
         assert view.tokens == fresh.tokens == sum(message.tokens for message in fresh.messages)

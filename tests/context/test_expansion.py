@@ -228,7 +228,7 @@ async def test_a_very_long_message_does_not_hold_up_the_event_loop(store: Memory
         UserMessage(content=f"{key}\n{words}", source="user")
     )
     started = time.monotonic()
-    expander = context._expander  # pyright: ignore[reportPrivateUsage]
+    expander = context._parts.expander  # pyright: ignore[reportPrivateUsage]
     named = expander._named([entry], set())  # pyright: ignore[reportPrivateUsage]
     assert time.monotonic() - started < 0.2
     assert named[0].key == key
@@ -409,14 +409,14 @@ async def test_a_load_or_a_close_drops_what_was_begun(store: MemoryStore, monkey
     reads = Reads(store, monkeypatch)
     reads.release.clear()
     await context.add_message(UserMessage(content=f"{key}?", source="user"))
-    begun = context._expander._round.expansion  # pyright: ignore[reportPrivateUsage]
+    begun = context._parts.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
     assert begun is not None
     await context.load_state(state)
     await asyncio.wait([begun], timeout=5)
     assert begun.cancelled()
     assert await context.get_messages() == []
     await context.add_message(UserMessage(content=f"{key}?", source="user"))
-    begun = context._expander._round.expansion  # pyright: ignore[reportPrivateUsage]
+    begun = context._parts.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
     assert begun is not None
     await context.close()
     await asyncio.wait([begun], timeout=5)
@@ -841,7 +841,7 @@ def test_what_was_begun_in_an_event_loop_that_ended_is_shown_in_the_next(databas
         await context.add_message(UserMessage(content=f"What of the first one, {keys[0]}?", source="user"))
         await asyncio.wait_for(light.asked.wait(), 5)
         if is_answered:
-            begun = context._expander._round.expansion  # pyright: ignore[reportPrivateUsage]
+            begun = context._parts.expander._round.expansion  # pyright: ignore[reportPrivateUsage]
             assert begun is not None
             await asyncio.wait([begun])
         return keys[0]

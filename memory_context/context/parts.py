@@ -1,0 +1,90 @@
+"""The parts of a context that work on one transcript, and the guard around its steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .. import expansion, offload, view
+
+if TYPE_CHECKING:
+    from ..compaction import Compactors
+    from ..light_model import LightModelGuards
+    from ..memory import AgentMemory
+    from ..policy import ContextPolicy
+    from ..tokens import TokenCounter
+    from ..transcript import Transcript
+
+__all__ = ["Parts", "StepGuard"]
+
+_logger = logging.getLogger("memory_context")
+
+
+class Parts:
+    """All that works on one transcript, made and replaced together.
+
+    So work under way on the transcript before ends on parts that nobody uses any more, and cannot reach this one.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        agent_memory: AgentMemory,
+        policy: ContextPolicy,
+        counter: TokenCounter,
+        compactors: Compactors,
+        models: LightModelGuards,
+    ) -> None:
+        from ..stats import UsageMeter
+
+        tag = view.session_tag(agent_memory.session_id)
+        self.transcript, self.agent_memory = transcript, agent_memory
+        transcript.on_decision = agent_memory.trail.note_decision
+        limits = policy, counter
+        inputs = offload.CompactorInput(transcript, *limits)
+        self.summariser = offload.Summariser(transcript, agent_memory, *limits, models.summaries, models.decisions)
+        compact = (*limits, compactors, inputs, self.summariser)
+        self.offloader = offload.Offloader(transcript, agent_memory, *compact)
+        self.facts = offload.FactSelector(transcript, *compact)
+        self.expander = expansion.Expander(
+            transcript,
+            agent_memory,
+            *limits,
+            models.decisions,
+            lambda key: view.folded_text(transcript, tag, key),
+            lambda offloader=self.offloader: offloader.is_store_away,  # not self: a dropped context is freed at once
+        )
+        self.budget = view.Budget(*limits, view.Renderer(*limits), tag)
+        self.meter = UsageMeter(transcript, policy)
+
+    def note_tools(self) -> None:
+        """Note that the agent has memory tools: keys it names in its answers are not opened any more."""
+        self.expander.agent_has_tools = self.offloader.agent_has_tools = True
+
+    def cancel(self) -> None:
+        """Leave pending work to the parts that take over the messages."""
+        self.expander.cancel()
+        self.summariser.forget()
+        self.offloader.forget()
+
+
+class StepGuard:
+    """Lets the steps of one context go on after an error that no part of it expected."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, type[Exception]]] = set()
+
+    @contextmanager
+    def step(self, what: str) -> Generator[None, None, None]:
+        """Log an error inside, with its traceback the first time, and go on behind the block without `what`."""
+        try:
+            yield
+        except Exception as error:
+            kind = (what, type(error))
+            if kind not in self._known:
+                self._known.add(kind)
+                _logger.exception("going on without %s", what)
+            else:
+                _logger.debug("going on without %s again: %s", what, error)
