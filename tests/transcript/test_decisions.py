@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from autogen_core.models import UserMessage
-from memory_context.archive.batch import next_batch
 
 from memory_context import MemoryContext, MemoryStore
-from memory_context.archive.cursor import BatchCursor
+from memory_context.archive.cursor import BatchCursor, next_batch
 from memory_context.transcript import (
     AuditLine,
     Decided,
