@@ -1,7 +1,5 @@
 """The three servers behind real sockets: the chat server, the MCP server, and Chainlit as the sample runs it."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from ..chainlit_web.conftest import ChainlitServer
 from ..conftest import Server
 from ..mcp_server.conftest import listening
 from ..support.browser import free_port, module_database_of
+from ..support.serving import serving
 from ..web.conftest import Model, assistant, message, start_chat  # noqa: F401
 
 
@@ -52,14 +51,8 @@ class Door:
 async def chat_server(store: MemoryStore, **settings: Any) -> AsyncIterator[int]:
     """Serve a chat on a real port; yields the port."""
     app = create_app(store, assistant(Model()), agents=["assistant"], allow_anonymous=True, **settings)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        serving = asyncio.ensure_future(server.serve(sockets=[port]))
-        try:
-            yield port.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await serving
+    async with serving(uvicorn.Config(app, log_level="warning", access_log=False)) as (_, port):
+        yield port
 
 
 @pytest.fixture(scope="module")

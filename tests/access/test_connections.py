@@ -1,9 +1,7 @@
 """Connections that never finish their request: bounded in number and time, and in nobody's way."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
@@ -11,6 +9,8 @@ import pytest
 import uvicorn
 
 from memory_context.http_server import ConnectionLimits, bounded_config
+
+from ..support.serving import serving
 
 
 class Application:
@@ -30,17 +30,9 @@ class Application:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-@asynccontextmanager
-async def serving(app: Any, limits: ConnectionLimits) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    """Serve on a real port."""
-    server = uvicorn.Server(bounded_config(app, limits, log_level="error", lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0), backlog=1000) as port:
-        task = asyncio.ensure_future(server.serve(sockets=[port]))
-        try:
-            yield server, port.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await task
+def bounded(app: Any, limits: ConnectionLimits) -> AbstractAsyncContextManager[tuple[uvicorn.Server, int]]:
+    """Serve with bounded connections."""
+    return serving(bounded_config(app, limits, log_level="error", lifespan="off"))
 
 
 async def opened(port: int, sent: bytes = b"GET / HTTP/1.1\r\nHost: local") -> tuple[Any, Any]:
@@ -63,7 +55,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
 async def test_connection_with_unfinished_header_is_closed_in_time(sent: bytes):
     """Also where nothing was sent, and nothing of the application is asked."""
     app = Application()
-    async with serving(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
+    async with bounded(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
         reader, writer = await opened(port, sent)
         assert await ended(reader) == b""
         writer.close()
@@ -73,7 +65,7 @@ async def test_connection_with_unfinished_header_is_closed_in_time(sent: bytes):
 async def test_header_deadline_holds_for_each_request_of_a_connection():
     """A byte after an answer ends uvicorn's own wait for one; it does not begin another hour."""
     app = Application()
-    async with serving(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
+    async with bounded(app, ConnectionLimits(header_seconds=0.05)) as (_, port):
         reader, writer = await opened(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\nG")
         assert (await ended(reader)).endswith(b"ok")
         writer.close()
@@ -83,7 +75,7 @@ async def test_header_deadline_holds_for_each_request_of_a_connection():
 async def test_oldest_idle_connection_makes_room_for_new_one():
     """Three hundred of them leave no more than allowed, and a request is answered beside them."""
     app = Application()
-    async with serving(app, ConnectionLimits(connections=20, header_seconds=1_000)) as (server, port):
+    async with bounded(app, ConnectionLimits(connections=20, header_seconds=1_000)) as (server, port):
         unfinished = [await opened(port) for _ in range(300)]
         async with httpx.AsyncClient(trust_env=False) as client:
             assert (await client.get(f"http://127.0.0.1:{port}/")).text == "ok"
@@ -99,7 +91,7 @@ async def test_connection_with_running_request_is_never_closed():
     """Neither by the deadline of headers nor to make room; when all are at work, the next is told to come back."""
     app = Application()
     async with (
-        serving(app, ConnectionLimits(connections=2, header_seconds=0.05)) as (_, port),
+        bounded(app, ConnectionLimits(connections=2, header_seconds=0.05)) as (_, port),
         httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
     ):
         first = asyncio.ensure_future(client.get("/slow"))
@@ -119,7 +111,7 @@ async def test_connection_with_running_request_is_never_closed():
 async def test_idle_keepalive_connection_makes_room():
     """Idle ones are kept for the next request of their client, as long as nobody else needs the place."""
     app = Application()
-    async with serving(app, ConnectionLimits(connections=1, header_seconds=1_000)) as (_, port):
+    async with bounded(app, ConnectionLimits(connections=1, header_seconds=1_000)) as (_, port):
         reader, writer = await opened(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"ok")
         other_reader, other_writer = await opened(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

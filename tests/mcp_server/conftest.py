@@ -1,7 +1,5 @@
 """Servers of a memory and real clients of the SDK: in memory, and over HTTP on a real port."""
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -18,6 +16,7 @@ from memory_context.access import Tokens
 from memory_context.mcp_server import ServedMemory, create_server
 from memory_context.mcp_server.http import create_app
 from tests.embeddings.fakes import FakeEmbedder
+from tests.support.serving import serving
 
 
 @pytest.fixture
@@ -48,14 +47,8 @@ async def listening(
     """Serve over HTTP in this event loop; yields the address."""
     known = None if tokens is None else Tokens(tokens)
     app = create_app(store, lambda user: create_server(ServedMemory(store, user or "alice"), **offers), known, hosts)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, ws="none"))
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        serving = asyncio.ensure_future(server.serve(sockets=[port]))
-        try:
-            yield f"http://127.0.0.1:{port.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await serving
+    async with serving(uvicorn.Config(app, log_level="warning", access_log=False, ws="none")) as (_, port):
+        yield f"http://127.0.0.1:{port}"
 
 
 @asynccontextmanager

@@ -18,26 +18,16 @@ from memory_context import MemoryStore
 from memory_context.store import embedded
 from memory_context.web import ChatLimits, create_app, create_chat_router
 
+from ..support.serving import serving
 from .conftest import Client, Model, StartChat, assistant, message
 
 
 @asynccontextmanager
 async def listening(app: FastAPI, state: dict[str, str] | None = None) -> AsyncIterator[tuple[str, int]]:
     """Serve an application whose lifespan is somebody else's."""
-    server = uvicorn.Server(uvicorn.Config(_with_state(app, state or {}), port=0, lifespan="off", log_level="error"))
-    started = asyncio.Event()
-    startup = server.startup
-
-    async def startup_and_say(*arguments: Any, **settings: Any) -> None:
-        await startup(*arguments, **settings)
-        started.set()
-
-    server.startup = startup_and_say  # type: ignore[method-assign]
-    serving = asyncio.create_task(server.serve())
-    await started.wait()
-    yield server.servers[0].sockets[0].getsockname()
-    server.should_exit = True
-    await serving
+    config = uvicorn.Config(_with_state(app, state or {}), lifespan="off", log_level="error")
+    async with serving(config) as (_, port):
+        yield "127.0.0.1", port
 
 
 @pytest.mark.parametrize("stream", [False, True])
