@@ -1,8 +1,7 @@
-"""The parts of AutoGen's messages: found, replaced, copied, paired, written as JSON.
+"""The parts of AutoGen's messages: found by address, replaced, copied, paired, written as JSON.
 
-Everything here is a pure function of messages. A *part* is one text of a message that can be stored and shown shorter:
-a tool result, a text, a thought, the arguments of a call; an image is a part that can only be left out. What a part
-says is found and replaced by its address, so no other module needs to know the four message types.
+A *part* is one text that can be stored and shown shorter: a tool result, a text, a thought, the arguments of a call. An
+image is a part that can only be left out.
 """
 
 import json
@@ -51,14 +50,14 @@ _ADAPTER: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
 @dataclass(frozen=True, order=True)
 class Address:
-    """Where a part stands in its message: its kind, and which result, text block or call it is (from 0)."""
+    """Place of a part in its message: its kind, and the number of the result, text block or call (from 0)."""
 
     kind: PartKind
     index: int = 0
 
 
 def texts_of(message: LLMMessage) -> list[tuple[Address, str]]:
-    """Return every part of a message with its text, in the order a model reads them."""
+    """Return every part of a message with its text, in reading order."""
     if isinstance(message, FunctionExecutionResultMessage):
         return [(Address("result", i), result.content) for i, result in enumerate(message.content)]
     texts: list[tuple[Address, str]] = []
@@ -89,7 +88,7 @@ def text_at(message: LLMMessage, address: Address) -> str:
 
 
 def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
-    """Return the names and ids that a model may read beside a part and that are never shortened."""
+    """Return the names and ids beside each part, which are never shortened."""
     if isinstance(message, FunctionExecutionResultMessage):
         return {Address("result", i): (r.name, r.call_id) for i, r in enumerate(message.content)}
     if isinstance(message, UserMessage):  # clients may send the source as the name of the speaker
@@ -98,7 +97,7 @@ def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
 
 
 def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
-    """Return a copy of a message, sharing nothing mutable with it, in which the addressed parts say something else."""
+    """Return a deep copy of a message with other texts at these addresses."""
     if not texts:
         return copy_message(message)
     if isinstance(message, FunctionExecutionResultMessage):
@@ -139,7 +138,7 @@ _new, _set = object.__new__, object.__setattr__  # models refuse to have their o
 
 
 def _fast_copy(model: _Model, **changes: Any) -> _Model:
-    """Return what `model.model_copy(update=changes)` returns, in a third of the time: a view is hundreds of copies."""
+    """Return `model.model_copy(update=changes)` in a third of the time: a view is hundreds of copies."""
     copy = _new(model.__class__)
     fields, names = model.__dict__.copy(), model.__pydantic_fields_set__.copy()
     if changes:
@@ -153,31 +152,31 @@ def _fast_copy(model: _Model, **changes: Any) -> _Model:
 
 
 def calls_of(message: LLMMessage) -> Sequence[FunctionCall]:
-    """Return the calls a message makes; none for a message that is not an assistant's."""
+    """Return the calls of an assistant's message."""
     if isinstance(message, AssistantMessage) and not isinstance(message.content, str):
         return message.content
     return ()
 
 
 def results_of(message: LLMMessage) -> Sequence[FunctionExecutionResult]:
-    """Return the tool results a message carries."""
+    """Return the tool results of a message."""
     return message.content if isinstance(message, FunctionExecutionResultMessage) else ()
 
 
 def source_of(message: LLMMessage) -> str | None:
-    """Return who said it: the source of a user's or assistant's message, else None."""
+    """Return the source of a user's or assistant's message."""
     return message.source if isinstance(message, (UserMessage, AssistantMessage)) else None
 
 
 def images_of(message: LLMMessage) -> list[Address]:
-    """Return the addresses of the images a message shows."""
+    """Return the addresses of a message's images."""
     if not isinstance(message, UserMessage) or isinstance(message.content, str):
         return []
     return [Address("image", i) for i, block in enumerate(message.content) if isinstance(block, Image)]
 
 
 def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
-    """Return the result that stands in for one that never came, so that no call is left unanswered."""
+    """Return the synthetic error that replaces a missing result."""
     return FunctionExecutionResult(
         content="No result: the run was interrupted before this call returned.",
         name=call.name,
@@ -190,11 +189,8 @@ def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
 
 
 def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]:
-    """Return the long string values inside a call's arguments.
-
-    Returns:
-        (JSON pointer as of RFC 6901, value) pairs; empty if the arguments are no JSON object.
-    """
+    """Return JSON pointers (RFC 6901) and values of the long strings in a call's arguments, none if they are no JSON
+    object."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -206,7 +202,7 @@ def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]
 
 
 def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
-    """Return the arguments, still a JSON object, with the values at these JSON pointers replaced."""
+    """Return the arguments with the values at these JSON pointers replaced."""
     parsed = json.loads(arguments)
     for pointer, text in replacements.items():
         *path, last = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
@@ -222,7 +218,7 @@ def _index(container: Any, step: str) -> Any:
 
 
 def _strings_in(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each string in a JSON value with its pointer; not recursive, for depth comes from models."""
+    """Yield each string with its pointer; not recursive, since models choose the depth."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         pointer, value = waiting.pop()
@@ -245,16 +241,15 @@ def _escaped_step(name: str) -> str:
 
 @dataclass
 class Pairing:
-    """Which result answers which call, kept up to date as messages come.
+    """Calls and their results, kept up to date as messages come.
 
-    Call ids may be empty or used again, so a result belongs to the newest unanswered call with its id; among calls of
-    one message the first of that name comes first.
+    Call ids may be empty or used again, so a result answers the newest open call with its id; among calls of one
+    message the first of its name comes first.
 
     Attributes:
-        answers: For each message with calls (by position): for each call, where its result stands, as (position,
-            index), or None.
-        callers: The same from the other side: for each result that answers a call, where that call stands.
-        orphans: For each message with results: the indexes of results that answer no call.
+        answers: For each message with calls (by position): (position, index) of each call's result, or None.
+        callers: The reverse: place of the call of each result.
+        orphans: Indexes of results without a call, by position.
         asking: Positions of the messages with calls, ascending.
     """
 
@@ -265,7 +260,7 @@ class Pairing:
     _open: list[tuple[int, int, FunctionCall]] = field(default_factory=list[tuple[int, int, FunctionCall]])
 
     def add(self, position: int, message: LLMMessage) -> None:
-        """Take in the message that now stands at `position`."""
+        """Add the message at `position`."""
         calls = calls_of(message)
         if calls:
             self.answers[position] = [None] * len(calls)
@@ -280,7 +275,7 @@ class Pairing:
                 self.callers[position, index] = slot
 
     def forget_open_calls(self, before: int) -> None:
-        """Let no later result answer a call that stands before this position."""
+        """Let no later result answer a call before this position."""
         self._open = [slot for slot in self._open if slot[0] >= before]
 
     def _take_open_call(self, result: FunctionExecutionResult) -> tuple[int, int] | None:
@@ -294,7 +289,7 @@ class Pairing:
         return slot[0], slot[1]
 
     def last_answer(self, position: int) -> int:
-        """Return where the last result of the calls at `position` stands; `position` itself if there is none."""
+        """Return the position of the last result of the calls at `position`, or `position` itself."""
         return max((answer[0] for answer in self.answers.get(position, ()) if answer), default=position)
 
 
@@ -302,10 +297,10 @@ class Pairing:
 
 
 def message_to_json(message: LLMMessage) -> dict[str, Any]:
-    """Return a message as JSON-native data that any JSON library and `jsonb` take, whatever its texts hold."""
+    """Return a message as JSON-native data for any JSON library and `jsonb`."""
     return escape_json(message.model_dump(mode="json" if images_of(message) else "python"))
 
 
 def message_from_json(data: Mapping[str, Any]) -> LLMMessage:
-    """Return the message that `message_to_json` was given."""
+    """Return the message of `message_to_json`."""
     return _ADAPTER.validate_python(unescape_json(data))

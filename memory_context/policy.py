@@ -1,8 +1,4 @@
-"""The settings of a context: one frozen value, every number with its unit in its name.
-
-`ContextPolicy()` is the recommended default. The defaults were chosen by replaying recorded agent runs
-(docs/measurements.md says what was tried), so change one because a measurement says so.
-"""
+"""The settings of a context. `docs/measurements.md` has the figures behind the defaults."""
 
 import sys
 from collections.abc import Callable
@@ -32,16 +28,16 @@ _LEAST_VIEW_TOKENS = 1000
 
 
 class ExpansionPolicy(BaseModel):
-    """What is brought back into the view, and what the decision may take.
+    """Expansions, and the light model's decisions about them.
 
     Attributes:
         enabled: Whether the context opens references by itself.
-        limit_tokens: The most tokens that the items opened for one message take together.
+        limit_tokens: The most tokens of the items opened for one message.
         timeout_seconds: The longest a step waits for the light model; the rules decide then.
-        retry_seconds: After the light model failed, how long it is not asked.
-        prompt_limit_tokens: The most tokens the light model is sent.
-        answer_limit_tokens: The most tokens its answer takes.
-        prompt: What it is asked, with the fields {request}, {last_answer} and {references}; None for the default,
+        retry_seconds: How long the light model is not asked after it failed.
+        prompt_limit_tokens: The most tokens of a question to it.
+        answer_limit_tokens: The most tokens of its answer.
+        prompt: The question, with the fields {request}, {last_answer} and {references}; None for
             `memory_context.expansion.PROMPT`.
     """
 
@@ -57,12 +53,11 @@ class ExpansionPolicy(BaseModel):
 
 
 class RecallPolicy(BaseModel):
-    """What an ambiguous request brings from the user's memory.
+    """Passages of the user's memory for an ambiguous request.
 
     Attributes:
-        enabled: Whether the user's memory is searched for it.
-        limit_tokens: The most tokens that the passages take together.
-        passages: How many passages at most.
+        limit_tokens: The most tokens of all passages.
+        passages: The most passages.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,20 +68,19 @@ class RecallPolicy(BaseModel):
 
 
 class CompactionPolicy(BaseModel):
-    """How an answered tool result becomes shorter.
+    """Compaction of answered tool results.
 
     Attributes:
-        enabled: Whether results are cut and compacted at all; without, they stay whole as long as the budget allows.
-        mode: `plugin`: the compactor for its sort of content. `auto`: that at once, and a summary by the light model,
-            made in the background, for what is large. `model`: large results wait for that summary.
-        facts_limit_tokens: The most that the facts of one result take.
-        facts_in_view_tokens: The most that the facts of all results take together; then the oldest lose theirs, and a
-            share of 0.4 stays.
-        excerpt_limit_tokens: The most that is shown first of a result that is too long to be shown whole.
-        summarise_over_tokens: A result with more tokens than this is large.
-        summary_limit_tokens: The most that a model's summary takes.
-        summary_timeout_seconds: How long a model has for it.
-        summary_prompt: What it is asked; None for the default, `memory_context.compaction.PROMPT`.
+        enabled: Whether results are cut and compacted at all; else they stay whole as long as the budget allows.
+        mode: `plugin`: the compactor for the content. `auto`: that at once, and for large results a summary by the
+            light model, made in the background. `model`: large results wait for that summary.
+        facts_limit_tokens: The most tokens of the facts of one result.
+        facts_in_view_tokens: The most of the facts of all results; then the oldest lose theirs, down to a share of 0.4.
+        excerpt_limit_tokens: The most tokens of an excerpt, the first view of a result too long to be shown whole.
+        summarise_over_tokens: A result with more tokens is large.
+        summary_limit_tokens: The most tokens of a summary.
+        summary_timeout_seconds: The longest a summary may take.
+        summary_prompt: The question; None for `memory_context.compaction.PROMPT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -103,17 +97,16 @@ class CompactionPolicy(BaseModel):
 
 
 class CachePolicy(BaseModel):
-    """What tokens cost with a prompt cache, in prices of an ordinary input token; planned compactions pay by it.
+    """Token prices with a prompt cache, relative to an ordinary input token; planned compactions pay by them.
 
-    The defaults are those of Anthropic's models; with automatic caching (OpenAI) writing costs 1.0, and reading 0.1 to
+    The defaults are those of Anthropic's models. With automatic caching (OpenAI) writing costs 1.0, and reading 0.1 to
     0.5, depending on the model.
 
     Attributes:
-        cached_price_ratio: A token that is read from the cache.
-        write_price_ratio: A token that is not, and is written to it.
-        least_prefix_tokens: A common prefix shorter than this, `reserved_tokens` included, is not cached.
-        expected_calls: How many model calls are still to come; None to estimate it from the session: as many as there
-            have been, and six at least.
+        cached_price_ratio: A token read from the cache.
+        write_price_ratio: A token written to the cache.
+        least_prefix_tokens: A shorter common prefix, `reserved_tokens` included, is not cached.
+        expected_calls: Model calls still to come; None to estimate them: as many as there have been, and six at least.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -125,16 +118,16 @@ class CachePolicy(BaseModel):
 
 
 class ArchivePolicy(BaseModel):
-    """How a session is archived, so that it can be taken up again.
+    """Archiving of a session, so that it can be resumed.
 
     Attributes:
-        enabled: Whether it is; without, a session lasts as long as its process or its saved state.
-        batch_messages: How many messages wait at most before they are written.
-        batch_seconds: How long they wait at most. What a process that is killed has not written is lost with it.
+        enabled: Whether it is archived; else it lasts as long as its process or its saved state.
+        batch_messages: The most messages that wait to be written.
+        batch_seconds: The longest they wait; a killed process loses what waits.
         resume_timeout_seconds: The longest the first use of a known session waits for its history. After that the view
-            says that earlier messages could not be read yet, and they join as soon as they can.
-        require_history: Whether `add_message` then raises `StoreUnavailableError` instead of going on without them.
-        titles: Whether the light model names sessions; without, or without one, the first words of the user do.
+            says that it could not be read yet, and it joins as soon as it can.
+        require_history: Whether `add_message` then raises `StoreUnavailableError`.
+        titles: Whether the light model names sessions; else the first words of the user do.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -148,37 +141,31 @@ class ArchivePolicy(BaseModel):
 
 
 class ContextPolicy(BaseModel):
-    """When content leaves the view, how it is shown first, and how large the view may grow.
+    """Settings: when content leaves the view, its first view, and the size of the view.
 
     Attributes:
-        offload_threshold_tokens: A part with more tokens than this is stored as an item.
-        first_view: How a stored tool result looks until the agent has answered it: `full` (up to
-            `first_view_limit_tokens`, beyond that its excerpt), `excerpt` (its excerpt within
-            `offload_threshold_tokens`), or `placeholder` (compacted at once).
+        offload_threshold_tokens: A part with more tokens is stored as an item.
+        first_view: Form of a stored tool result until the agent has answered it: `full` (up to
+            `first_view_limit_tokens`, beyond that its excerpt), `excerpt` (within `offload_threshold_tokens`), or
+            `placeholder` (compacted at once).
         first_view_by_tool: The same for single tools, by name or pattern (`fetch_*`), the first that fits. `full` shows
-            a result of such a tool whole up to half of the budget, whatever it is.
-        first_view_limit_tokens: The most that one tool result takes in its first view; also how much of the current
-            user message is always whole. In effect at most a quarter of the budget for a result.
-        document_first_view_limit_tokens: The same for a document (prose, a page, a mail), which is meant to be read. In
-            effect at most half of the budget.
-        name_first_views: Results that name their memory key in a line above them when they are shown whole: `auto` if
-            results are compacted and the agent was given no memory tools to find the key with, `always`, or `never`.
-            The line counts towards the limits above. A result that was shown keeps its line, or stays without one.
-        token_budget: The most tokens `get_messages` returns, all sections included; None is unlimited.
-        reserved_tokens: Part of the budget kept free for what the context does not see: system prompt, tool schemas.
-        fold_to_ratio: A fold takes the view down to this share of the budget, not just under it, so that folds are
-            rare and the prompt cache keeps its prefix between them.
-        user_sources: Sources whose `UserMessage` is the user's own word: such a message is the current task.
-        image_tokens: What one image counts.
-        mask_credentials: Whether credentials are masked in what is made of a content: facts, names, descriptions,
-            titles, summaries. The content itself and its first view stay as they are.
+            any result whole up to half of the budget.
+        first_view_limit_tokens: The most tokens of a tool result in its first view, at most a quarter of the budget;
+            also the part of the current user message that is always whole.
+        document_first_view_limit_tokens: The same for a document (prose, a page, a mail), at most half of the budget.
+        name_first_views: Whether results shown whole name their key in a line above them: `auto` if results are
+            compacted and the agent was given no memory tools to find the key with, `always`, or `never`. The line
+            counts towards the limits above; a result keeps its line, or stays without one.
+        token_budget: The most tokens of `get_messages`, all sections included; None is unlimited.
+        reserved_tokens: Part of the budget for what the context does not see: system prompt, tool schemas.
+        fold_to_ratio: Size of the view after a fold, as a share of the budget; folds are rare, and the prompt cache
+            keeps its prefix between them.
+        user_sources: Sources whose `UserMessage` is the user's own word, and so the current task.
+        image_tokens: Tokens of one image.
+        mask_credentials: Whether credentials are masked in facts, names, descriptions, titles and summaries; content
+            and first view stay as they are.
         store_timeout_seconds: The longest a step waits for the store; the content stays inline meanwhile.
-        store_retry_seconds: After the store failed, how long no new attempt is made.
-        expansion: What is brought back into the view.
-        recall: What an ambiguous request brings from the user's memory.
-        compaction: How an answered result becomes shorter.
-        cache: What tokens cost, which decides when that pays.
-        archive: How the session is archived.
+        store_retry_seconds: How long no new attempt is made after the store failed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -222,23 +209,19 @@ class ContextPolicy(BaseModel):
         return hash(self.model_dump_json())
 
     def first_view_of(self, tool: str) -> FirstView:
-        """Return how a stored result of a tool looks until it is answered: whole where nothing is compacted."""
+        """Return the first view of a tool's stored results: whole where nothing is compacted."""
         if not self.compaction.enabled:
             return "full"
         return self._named_for(tool) or self.first_view
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
-        """Return whether a result that is shown whole names its memory key."""
+        """Return whether a result that is shown whole names its key."""
         is_needed = self.compaction.enabled and not agent_has_tools
         return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
 
     def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
-        """Return what one result of a tool may take in its first view and be shown whole.
-
-        Args:
-            tool: The tool's name.
-            is_document: Tells whether the result is a document; asked only if that matters.
-        """
+        """Return the most tokens with which a tool's result is shown whole; `is_document` is called only if that
+        matters."""
         view, limit = self.view_limit_tokens, self.result_limit_tokens
         if not self.compaction.enabled:
             return limit
@@ -253,12 +236,12 @@ class ContextPolicy(BaseModel):
 
     @property
     def view_limit_tokens(self) -> int | None:
-        """What the view may take: the budget less what is reserved; None is unlimited."""
+        """The budget without reserved tokens; None is unlimited."""
         return None if self.token_budget is None else self.token_budget - self.reserved_tokens
 
     @property
     def result_limit_tokens(self) -> int:
-        """What one tool result may take in its first view and be shown whole, if it is no document."""
+        """The most tokens with which a result that is no document is shown whole."""
         limit = self.view_limit_tokens
         if not self.compaction.enabled:
             return sys.maxsize if limit is None else limit
@@ -266,5 +249,5 @@ class ContextPolicy(BaseModel):
 
     @property
     def excerpt_limit_tokens(self) -> int:
-        """What an excerpt of a longer one may take."""
+        """The most tokens of an excerpt."""
         return min(self.result_limit_tokens, self.compaction.excerpt_limit_tokens)

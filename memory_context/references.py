@@ -1,8 +1,7 @@
-"""References: what stays in the context when content leaves it.
+"""References: key, description and token count of stored content; rendered, a placeholder.
 
-A reference is a key, a description and a token count; rendered it is a placeholder such as
-`[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`. References are kept as values beside
-the messages; nothing in this library finds them by searching text, so text that imitates one opens nothing.
+An example is `[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`. References are values
+beside the messages and are never found by searching text, so text that imitates one opens nothing.
 """
 
 import hashlib
@@ -65,18 +64,18 @@ class MemoryRef:
     __str__ = render
 
     def headline(self) -> str:
-        """Return the line above a content that is shown whole: the placeholder's form without the description."""
+        """Return the line above a content that is shown whole."""
         return replace(self, description="shown whole below").render()
 
     @classmethod
     def parse(cls, text: str) -> "MemoryRef | None":
-        """Return the reference a rendered placeholder stands for; None if `text` is not exactly one placeholder."""
+        """Return the reference of exactly one rendered placeholder, else None."""
         match = _PLACEHOLDER.fullmatch(text)
         return cls(match[1], match[2], int(match[3])) if match else None
 
 
 def one_line(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
-    """Return `text` as a description: one line, no square brackets, at most `limit` characters."""
+    """Return `text` as a description: one line without square brackets."""
     return shorten(text, limit).replace("[", "(").replace("]", ")")
 
 
@@ -88,15 +87,14 @@ def shorten(text: str, limit: int) -> str:
 
 
 def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_length: int = 6) -> str:
-    """Return the key of a content in its place: readable from its source, the same whenever it is asked for.
+    """Return the key of a content in its place: readable from its source, and deterministic, so that a retry gives it
+    again.
 
-    Deterministic on purpose: storing the same content again in the same place, or again after an answer was lost,
-    gives the same key. Two contents meet in one key once in about 2^30 pairs; the store notices and a longer suffix
-    is taken.
+    Two contents meet in one key once in about 2^30 pairs; the store notices and takes a longer suffix.
 
     Args:
-        source: Where the content came from, such as a tool's name.
-        identity: What makes the place: agent, session, type.
+        source: Origin of the content, such as a tool's name.
+        identity: The place: agent, session, type.
         content: The content.
         suffix_length: Characters of the suffix, 6 to 20.
     """

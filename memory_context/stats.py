@@ -1,4 +1,4 @@
-"""What a context did, in numbers."""
+"""Counts and costs of a context."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
@@ -18,49 +18,34 @@ __all__ = ["ContextStats", "UsageMeter"]
 
 @dataclass(frozen=True)
 class ContextStats:
-    """What a context did so far. Tokens are o200k_base unless another counter was given; "view" is what the model saw.
+    """Counts so far, in o200k_base tokens unless another counter was given. "View" is what the model saw.
 
-    A call is a view and what stands before it: tools, instructions, system prompt, as far as the context offers them or
-    the application names them (`MemoryContext.note_agent`). Costs are those of whole calls; `view_cost` and
-    `raw_view_cost` are those of their messages alone.
+    A call is a view with the prompt in front of it: tools, instructions, system prompt, as far as the context offers
+    them or the application names them (`MemoryContext.note_agent`). Costs are in prices of an ordinary input token, by
+    `policy.cache`; "raw" is the same with everything kept.
 
     Attributes:
         views: Views handed out that differ from the one before: in effect, model calls.
-        raw_tokens: What the last view would have been with everything kept.
-        view_tokens: What it was.
-        raw_tokens_total: Sum over all views of what keeping everything would have sent.
-        view_tokens_total: Sum over all views of what was sent.
         peak_view_tokens: The largest view.
-        stable_tokens_total: Sum over all views of the tokens at the head that were the same as in the view before,
-            which a prompt cache serves at a fraction of the price.
-        cached_tokens_total: Those of them that were enough to be cached, by `policy.cache`.
-        head_tokens: What stood before the last view: memory tools, instructions, and what the application names.
-        raw_head_tokens: What of it keeping everything would have sent, too: the agent's own tools and system prompt.
-        head_tokens_total: Sum of `head_tokens` over all views.
-        raw_head_tokens_total: Sum of `raw_head_tokens` over all views.
-        cost: What all calls cost by `policy.cache`, in prices of an ordinary input token.
-        raw_cost: What keeping everything would have cost, by the same prices.
-        view_cost: What of it the views cost.
-        raw_view_cost: What of `raw_cost` the messages would have cost.
-        tools_offered: Why the model is offered memory tools: always, offload (something was stored), memory (the user
-            has some); empty if it is not.
+        stable_tokens_total: Tokens at the heads of views that were the same as in the view before.
+        cached_tokens_total: Those of them that were enough to be cached.
+        head_tokens: The prompt in front of the last view; `raw_head_tokens` without memory tools and instructions.
+        cost: Of all calls; `view_cost` of their messages alone.
+        tools_offered: Why the model has memory tools: always, offload (something was stored), memory (the user has
+            some).
         offloads: Parts stored.
-        answered_compactions: Times that results were compacted when they had been answered.
-        compactions: Planned compactions: those that reach further back, withdrawals of what was opened included.
-        folds: Folds.
+        answered_compactions: Compactions of results that were just answered.
+        compactions: Planned compactions, which reach further back, and withdrawals of expansions.
         shortenings: Parts shortened because not even the newest step fitted whole.
-        expansions: Items opened: named, matched, chosen by the light model or brought by AutoGen's Memory protocol.
+        expansions: Items opened, without recalls.
         recalls: Requests that brought passages of the user's memory.
-        light_model: Calls of the light model by kind, in the session, those before a resume included. Its tokens are
-            in no other sum here but the following ones, which repeat parts of it.
+        light_model: The light model's calls by kind in the session, also before a resume. Its tokens are in no other
+            sum but the following ones, which repeat parts of it.
         light_model_calls: Its calls for decisions.
         light_model_failures: Of these, those without a usable answer.
-        light_model_tokens: What it read and wrote for them, as far as the client reports it.
+        light_model_tokens: Tokens read and written for them, as far as the client reports them.
         summaries: Results that are, or will be compacted to, a summary by the light model.
-        summary_calls: Its calls for summaries.
-        summary_failures: Of these, those without a usable answer.
-        summary_tokens: What it read and wrote for them, as far as the client reports it.
-        write_transactions: Transactions that stored something.
+        write_transactions: Transactions that stored items.
         archive_transactions: Transactions that archived the session.
     """
 
@@ -101,7 +86,7 @@ class ContextStats:
 
     @property
     def saved_tokens(self) -> int:
-        """Tokens that did not have to be sent, over all calls; memory tools and instructions are taken off."""
+        """Tokens that did not have to be sent, over all calls, less memory tools and instructions."""
         sent = self.view_tokens_total + self.head_tokens_total
         return self.raw_tokens_total + self.raw_head_tokens_total - sent
 
@@ -112,7 +97,7 @@ class ContextStats:
 
     @property
     def relative_cost(self) -> float:
-        """What the calls cost relative to keeping everything; 1 before the first view."""
+        """Cost of the calls relative to keeping everything; 1 before the first view."""
         return self.cost / self.raw_cost if self.raw_cost else 1.0
 
     def __repr__(self) -> str:
@@ -120,23 +105,22 @@ class ContextStats:
         return f"<ContextStats {self.views} views, {sent}, cost {self.relative_cost:.2f} of keeping everything>"
 
     def _repr_html_(self) -> str:
-        """Return its counts as a table, for notebooks."""
         return html_table(repr(self).strip("<>"), (), [(one.name, getattr(self, one.name)) for one in fields(self)])
 
     @property
     def relative_view_cost(self) -> float:
-        """The same of their messages alone, without tools, instructions and system prompt."""
+        """The same of their messages alone."""
         return self.view_cost / self.raw_view_cost if self.raw_view_cost else 1.0
 
     @property
     def stable_share(self) -> float:
-        """Share of all tokens sent that stood unchanged at the head since the view before, 0 to 1."""
+        """Share of all tokens sent that were unchanged at the head since the view before, 0 to 1."""
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, and what keeping everything would have sent instead. A head stands before a view; see `Offered`."""
+    """One call, and what keeping everything would have sent."""
 
     raw: int = 0
     shown: int = 0
@@ -151,14 +135,10 @@ class _Call:
 
 
 class UsageMeter:
-    """Adds up views as they are handed out.
-
-    Args:
-        transcript: What it begins with does not count.
-        policy: What tokens cost, and what stands before a view.
+    """Adds up views as they are handed out; what the transcript begins with does not count.
 
     Attributes:
-        views: The last two views that differ; the last one is what the model saw, or is to see.
+        views: The last two views that differ.
     """
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
@@ -175,7 +155,7 @@ class UsageMeter:
         self._offered = self._offered_before = Offered()
 
     def add_view(self, transcript: Transcript, view: View) -> bool:
-        """Count a view that is handed out, if it differs from the last one; whether it does."""
+        """Count a view that is handed out; return whether it differs from the last one."""
         before, last = self.views
         if view.is_same(last):
             return False
@@ -193,7 +173,7 @@ class UsageMeter:
         return True
 
     def _call(self, raw: int, shown: int, stable: int) -> _Call:
-        """Return the newest call. Tools stand first: with those of the memory, all that follows is read anew, once."""
+        """Return the newest call. New memory tools stand first, so all that follows is read anew, once."""
         now, before = self._offered, self._offered_before
         is_switched = bool(now.memory_tools) and not before.memory_tools
         cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
@@ -218,7 +198,7 @@ class UsageMeter:
         )
 
     def _cached(self, prefix: int, head: int = 0) -> int:
-        """Return what of a prefix the cache serves; `head` of it stands before the view, as far as that is known."""
+        """Return the tokens of a prefix that the cache serves; `head` of it stands before the view."""
         is_long_enough = prefix + max(self._reserved_tokens - head, 0) >= self._prices.least_prefix_tokens
         return prefix if is_long_enough else 0
 
@@ -231,7 +211,7 @@ class UsageMeter:
         write_transactions: int,
         light_model: LightModelBill | None = None,
     ) -> ContextStats:
-        """Return the sums, and what the transcript's decisions tell; also of the light model unless that is given."""
+        """Return the sums; `light_model` replaces the bill in the transcript."""
         counts = Counter[str]()
         for _, decision in transcript.log[self._log_start :]:
             counts.update(decision.tally())
@@ -271,5 +251,4 @@ def _added(sums: _Call, call: _Call, sign: int) -> _Call:
 
 
 def _raw_tokens(transcript: Transcript) -> int:
-    """Return what the view would be if every message were kept as it came."""
     return transcript.full_tokens(transcript.state.start, transcript.end)

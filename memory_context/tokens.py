@@ -1,9 +1,7 @@
 """Token counts that are exact, never raise, and never need the network.
 
-The counts are those of `o200k_base`; its ranks ship with the package. tiktoken alone does not do: its regular
-expression overflows (a Rust panic, printed to stderr) on a million spaces, as `\\s+(?!\\S)` keeps one stack entry for
-each character. So text is cut here first, only where the expression ends a piece whatever stands around it, and
-overlong runs of white space are counted as the one piece they are.
+The counts are those of `o200k_base`; its ranks ship with the package. tiktoken's regular expression overflows (a Rust
+panic) on a million spaces, so text is cut here first, only where the expression always ends a piece.
 """
 
 import hashlib
@@ -75,7 +73,7 @@ _SAMPLE_CHARACTERS = 16_384
 
 
 class TokenCounter(Protocol):
-    """How tokens are counted; give your own to count for another model. Neither method may raise for any str."""
+    """Counts tokens; implement it for another model. Neither method may raise for any str."""
 
     def count(self, text: str) -> int:
         """Return the number of tokens of `text`."""
@@ -89,9 +87,8 @@ class TokenCounter(Protocol):
 class O200kTokenCounter:
     """Counts tokens of `o200k_base`, exactly up to 2 MB of text and estimated above.
 
-    The estimate counts 64 evenly spread stretches of 16,384 characters (at deterministic places), extrapolates their
-    mean, and adds two standard errors, so that it is seldom below the truth and then by little. A lone surrogate
-    counts as U+FFFD, the way tiktoken takes it. Special tokens such as `<|endoftext|>` are ordinary text here.
+    The estimate counts 64 evenly spread stretches of 16,384 characters, extrapolates their mean, and adds two standard
+    errors, so that it is seldom too low. A lone surrogate counts as U+FFFD; special tokens are ordinary text.
     """
 
     @property
@@ -107,7 +104,7 @@ class O200kTokenCounter:
         return sum(map(_count_chunk, _chunks(text)))
 
     def is_over(self, text: str, limit_tokens: int) -> bool:
-        """Return whether `count(text) > limit_tokens`, reading no more of the text than the answer needs."""
+        """Return whether `count(text) > limit_tokens`, reading no more than needed."""
         if len(text) > _LONGEST_TOKEN_BYTES * limit_tokens:  # a character is at least one byte
             return bool(text) or limit_tokens < 0
         if 4 * len(text) <= limit_tokens:  # a character is at most four bytes, a token at least one
@@ -127,12 +124,12 @@ class O200kTokenCounter:
 
 @cache
 def default_token_counter() -> O200kTokenCounter:
-    """Return the counter this process shares."""
+    """Return the counter of this process."""
     return O200kTokenCounter()
 
 
 async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[int]:
-    """Return the tokens of each text; counted in a thread when that may take long, so that the event loop goes on."""
+    """Return the tokens of each text, counted in a thread if that may take long."""
     is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
     size = sum(map(len, texts)) if is_ready else math.inf
     return await in_thread_if_large(size, lambda: [counter.count(text) for text in texts])

@@ -1,8 +1,4 @@
-"""A transcript as JSON and back.
-
-What is saved is what cannot be had elsewhere: messages without the texts the store has, and the decisions. Loading
-replays the same events, so the state (and with it the view) is the same as before, without being saved itself.
-"""
+"""A transcript as JSON and back; loading replays its decisions."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -40,26 +36,23 @@ Watch = Callable[[Transcript, Decision], None]
 
 
 def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> dict[str, Any]:
-    """Return the transcript since its last clear, JSON-native; what is committed is references only.
+    """Return the transcript since its last clear, JSON-native; committed content is references only.
 
     Args:
         transcript: The transcript.
-        with_cleared: Whether what was cleared is in it too, as far as the process has it, with the clear.
+        with_cleared: Whether to include cleared messages that the process still has, and the clear.
     """
     first = transcript.first if with_cleared else transcript.state.start
     return _saved(transcript, first, _kept(transcript, with_cleared))
 
 
 def save_events(transcript: Transcript, first_position: int, first_decision: int) -> dict[str, Any]:
-    """Return what happened from an entry and a decision (by its number in the log) on, in the form of a whole one.
-
-    Put together in their order, such stretches are a saved transcript (`joined_events`). All entries must be measured.
-    """
+    """Return the events from an entry and a decision number on, as a saved transcript; all entries must be measured."""
     return _saved(transcript, first_position, _concerning(transcript.log[first_decision:], transcript.first))
 
 
 def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the saved transcript that stretches add up to, from the first entry of the first one on."""
+    """Return the saved transcript of consecutive stretches of `save_events`."""
     first, *others = stretches
     return {
         **first,
@@ -69,7 +62,7 @@ def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_cleared: bool = False) -> int:
-    """Return how many decisions of `save_transcript` come before that number in the log."""
+    """Return how many decisions of `save_transcript` come before a number in the log."""
     before = {id(decision) for _, decision in transcript.log[:first_decision]}
     return sum(id(decision) in before for _, decision in _kept(transcript, with_cleared))
 
@@ -116,11 +109,11 @@ def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Tra
     """Return the transcript that `save_transcript` was given; texts of committed results are in the store only.
 
     Args:
-        saved: What was saved.
+        saved: The saved data.
         watch: Called with the transcript and each decision, once that has taken effect again.
 
     Raises:
-        ValueError: The data was saved by a newer version, or is no saved transcript.
+        ValueError: A newer version saved the data, or it is not a saved transcript.
     """
     version = saved.get("version")
     if version not in (1, STATE_VERSION):
@@ -135,13 +128,10 @@ def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Tra
 
 
 def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
-    """Add messages that were saved elsewhere, or after a gap, to the end of a transcript, wherever they stood there.
-
-    What was stored of them stays stored, and what was shown of them was shown; how else they were rendered is decided
-    anew.
+    """Append messages that were saved elsewhere, or after a gap; most of their rendering is decided anew.
 
     Raises:
-        ValueError: The data is no saved transcript.
+        ValueError: The data is not a saved transcript.
     """
     first, offset = transcript.end, transcript.end - saved["first_position"]
     try:

@@ -1,8 +1,4 @@
-"""Decisions: recorded events that change how the view is rendered. A new kind is one subclass of `Decision`.
-
-The same entries and decisions always render the same bytes, in this process and after a load in another. A decision
-applies itself, and says what save, archive, audit, statistics and `explain()` need to know of it.
-"""
+"""Decisions: recorded events that change the rendering of the view. A new kind is one subclass of `Decision`."""
 
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,12 +31,12 @@ AuditLine = tuple["EventKind", Sequence[str], str]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The cost of a change of the view with a prompt cache, in prices of an ordinary input token.
+    """Costs and savings of a change of the view with a prompt cache, in prices of an ordinary input token.
 
     Attributes:
         removed_tokens: How much smaller each later view is.
-        rewritten_tokens: Tokens that the next call reads anew although they did not change, or only became shorter.
-        expected_calls: How many calls were expected to follow.
+        rewritten_tokens: Unchanged or shortened tokens that the next call reads anew.
+        expected_calls: Calls that were expected to follow.
         net: Total saving less the cost; negative if the budget left no choice.
     """
 
@@ -52,13 +48,13 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision that changed the view, with its costs and savings.
+    """A decision that changed the view.
 
     Attributes:
         what: compacted, folded, withdrawn, offered, or another word of a decision kind.
         reason: Such as `consumed`, `saves` or `budget`; `offload` or `memory` for memory tools.
         count: Number of parts, messages, expansions or memory tools.
-        arithmetic: The sum; None where none was made.
+        arithmetic: Costs and savings; None where they were not computed.
     """
 
     what: str
@@ -83,8 +79,7 @@ class OpenedItem:
     """One item whose content was brought into the view.
 
     Attributes:
-        key: The item.
-        reason: Named (by the user or the agent), matched (a rare term), model (chosen by the light model), recalled
+        reason: named (by the user or the agent), matched (a rare term), model (chosen by the light model), recalled
             (the request was ambiguous), added (by AutoGen's Memory protocol).
         why: The reason in a few words.
     """
@@ -98,11 +93,11 @@ _kinds: dict[str, "type[Decision]"] = {}
 
 
 class Decision:
-    """One recorded event; a subclass is a frozen dataclass with a `kind`, and overrides what concerns it.
+    """One recorded event; a subclass is a frozen dataclass that overrides what concerns it.
 
     Attributes:
-        kind: Name of the kind in saved data; registered when the class is defined.
-        outlives_clear: Whether a state saved after a clear still has it.
+        kind: Name of the kind in saved data.
+        outlives_clear: Whether a state that is saved after a clear still has it.
     """
 
     kind: ClassVar[str]
@@ -117,10 +112,10 @@ class Decision:
     # --- effect
 
     def apply(self, transcript: "Transcript") -> None:
-        """Take effect. A decision with a slot needs no more than that: `TranscriptState.newest` finds it."""
+        """Take effect. A decision with a slot may do nothing here: `TranscriptState.newest` finds it."""
 
     def slot(self) -> Hashable | None:
-        """Return its slot: a decision replaces the one before of the same kind and slot. None: it replaces none."""
+        """Return its slot; it replaces the decision before of its kind and slot, also in saved data. None: no slot."""
         return None
 
     def logged(self) -> "Decision":
@@ -128,26 +123,21 @@ class Decision:
         return self
 
     def replaced(self) -> "Decision":
-        """Return the form that the log keeps once another decision has taken its slot."""
+        """Return the form that the log keeps once another decision has its slot."""
         return self
 
     # --- saving
 
     def positions(self) -> tuple[int, ...]:
-        """Return the positions of its entries; it is not saved where all of them are left out."""
+        """Return the positions of its entries; without any of them it is not saved."""
         return ()
 
     def moved(self, offset: int) -> "Decision | None":
-        """Return it for entries that now stand `offset` further back; None if it is to be decided anew."""
+        """Return it for entries that stand `offset` further back; None if it is decided anew."""
         return None
 
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
-        """Return its saved form.
-
-        Args:
-            transcript: The transcript that has it.
-            slots: Kind and slot of each decision that is saved with it.
-        """
+        """Return its saved form; `slots` has kind and slot of each decision saved with it."""
         return {**asdict(self), "kind": self.kind}  # pyright: ignore[reportArgumentType] # subclasses are dataclasses
 
     @classmethod
@@ -166,15 +156,15 @@ class Decision:
         return tuple(one.key for one in self.items_opened())
 
     def memory_keys(self) -> tuple[str, ...]:
-        """Return the items that a batch of the archive with this decision refers to."""
+        """Return the items that a batch with this decision refers to."""
         return tuple(one.key for one in self.items_opened())
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
-        """Return the audit events of a decision that has just taken effect."""
+        """Return its audit events; called when it has taken effect."""
         return []
 
     def tally(self) -> dict[str, int]:
-        """Return its increments of the fields of `ContextStats`."""
+        """Return increments of fields of `ContextStats`."""
         return {}
 
     def decided(self, transcript: "Transcript", earlier: "Sequence[Decision]") -> Decided | None:
@@ -182,11 +172,11 @@ class Decision:
         return None
 
     def reasons(self) -> dict[PartId, str]:
-        """Return, for `explain()`, why these parts changed."""
+        """Return the reason of each part that it changed, for `explain()`."""
         return {}
 
     def changes_from(self, transcript: "Transcript") -> int | None:
-        """Return the first position that a planned change renders anew; None if it is not one."""
+        """Return the first position that a planned change renders anew."""
         return None
 
 
@@ -199,7 +189,7 @@ def decision_from_json(data: Mapping[str, Any]) -> Decision:
     """Return the decision of a saved form.
 
     Raises:
-        ValueError: The kind is not known here, or the data does not fit it.
+        ValueError: The kind is unknown, or the data does not fit it.
     """
     kind = _kinds.get(data["kind"])
     if kind is None:
@@ -216,5 +206,5 @@ def audit_line(kind: "EventKind", keys: Sequence[str], detail: str) -> list[Audi
 
 
 def keys_of(entries: Iterable[Entry]) -> list[str]:
-    """Return the items that hold parts of these entries."""
+    """Return the items of these entries."""
     return [ref.key for entry in entries for part in entry.measured if part.stored for ref in part.stored.refs]

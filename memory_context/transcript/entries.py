@@ -19,14 +19,14 @@ PartId = tuple[int, Address]
 
 @dataclass(frozen=True)
 class StoredPart:
-    """What the process keeps of a part whose content is committed.
+    """References and texts of a part whose content is committed.
 
     Attributes:
-        refs: Its items: one, or one for each long string of a call's arguments; none for the answer of a memory tool.
-        compacted: Rendered text after the agent has answered, including the placeholder.
-        excerpt: First view of a part that is too long to be shown in full; None otherwise, and once it is answered.
-        excerpt_tokens: Tokens of the first view: of the excerpt, or of headline and content together.
-        headline: Line above a part that is shown whole; it names the key. Empty for none, and once it is answered.
+        refs: Its items; several for long strings of a call's arguments, none for the answer of a memory tool.
+        compacted: Rendered text after the agent has answered, with the placeholder.
+        excerpt: First view of a part too long to be shown whole; None once it is answered.
+        excerpt_tokens: Tokens of the first view: of the excerpt, or of headline and content.
+        headline: Line above a part shown whole that names its key; empty once it is answered.
     """
 
     refs: tuple[MemoryRef, ...]
@@ -37,11 +37,11 @@ class StoredPart:
     headline: str = ""
 
     def below_headline(self, text: str) -> str:
-        """Return a text as it is shown whole."""
+        """Return a text below the headline."""
         return f"{self.headline}\n{text}" if self.headline else text
 
     def without_first_view(self) -> "StoredPart":
-        """Return it without the texts of the first view; their size stays known."""
+        """Return it without the texts of the first view."""
         return replace(self, excerpt=None, headline="")
 
     @property
@@ -56,7 +56,6 @@ class Part:
     """One measured text (or image) of a message.
 
     Attributes:
-        tokens: Tokens of the whole content, also after the text was dropped.
         overhead_tokens: Tokens of names and ids beside it, which are never shortened.
         is_result: Whether it is a tool result (or code output), which is compacted once answered.
         stored: Set once the content is committed.
@@ -74,14 +73,13 @@ class Entry:
     """One message of the transcript.
 
     Attributes:
-        position: Index in the transcript, from 0; never changes.
+        position: Index in the transcript; never changes.
         message: A private copy; the texts of parts in `dropped` are blank.
-        added_at: When it came, in UTC.
         carries_result: Whether its text is the output of code that the message before it asked to run.
         parts: Its measured texts; None until measured. Measuring is a function of the message, not a decision.
         full_tokens: Tokens of the message as it came; 0 until measured.
-        dropped: Parts whose text is only in the store now.
-        journal: The transcript's list of positions to render anew; None until the transcript has the entry.
+        dropped: Parts whose text is only in the store.
+        journal: The transcript's `touched`.
     """
 
     position: int
@@ -96,12 +94,12 @@ class Entry:
 
     @property
     def measured(self) -> list[Part]:
-        """The parts; empty while not measured."""
+        """The parts; empty until measured."""
         return self.parts or []
 
     @property
     def is_told(self) -> bool:
-        """Whether a person or another agent says it, rather than the system, the agent or its tools."""
+        """Whether a person or another agent says it."""
         return isinstance(self.message, UserMessage) and not self.carries_result
 
     def measure(self, parts: list[Part]) -> None:
@@ -117,11 +115,11 @@ class Entry:
             self.journal.append(self.position)
 
     def part(self, address: Address) -> Part:
-        """Return the part at an address of this message."""
+        """Return the part at an address."""
         return self._by_address[address]
 
     def tool_of(self, address: Address) -> str:
-        """Return the name of the tool that a result came from, or the source of the output of code."""
+        """Return the name of a result's tool, or the source of the output of code."""
         if address.kind != "result":
             return source_of(self.message) or "code"
         return results_of(self.message)[address.index].name or "tool"

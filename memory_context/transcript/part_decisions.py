@@ -18,7 +18,7 @@ ChosenBy = Literal["compactor", "model", "age"]
 
 @dataclass(frozen=True)
 class PartOffloaded(Decision):
-    """The content of a part is committed. The log keeps no first view; the entry's part has it until it is answered."""
+    """The content of a part is committed. The log keeps no first view; the entry's part does until it is answered."""
 
     kind, outlives_clear = "offloaded", True  # a message may have come, and been stored, before the clear
     position: int
@@ -68,7 +68,7 @@ class PartOffloaded(Decision):
 class CompactedTextChosen(Decision):
     """The compacted text of a part: chosen when it was answered, by a model later, or reduced with age.
 
-    It shows with a compaction, never by itself. A `description` becomes the item's new description.
+    It shows with a compaction, never by itself. A `description` becomes the item's new one.
     """
 
     kind, outlives_clear = "retained", True
@@ -113,9 +113,9 @@ class CompactedTextChosen(Decision):
 class PartsCompacted(Decision):
     """These parts are shown compacted from now on.
 
-    `reason` is `consumed` for results that were answered just now, which rewrites nothing cached; `saves` where going
-    further back pays; `aged` where the oldest facts make room; `budget` for a view that was too large; `unavailable`
-    for results that a load could not fetch. (`late` was recorded by earlier versions.)
+    `reason` is `consumed` for results answered just now, which rewrites nothing cached; `saves` where going further
+    back pays; `aged` where the oldest facts make room; `budget` for a view that was too large; `unavailable` for
+    results that a load could not fetch. Earlier versions recorded `late`.
     """
 
     kind = "compacted"

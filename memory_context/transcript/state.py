@@ -25,27 +25,19 @@ class TranscriptState:
 
     Attributes:
         start: Position where the view begins: 0, or after the last clear.
-        shown: Entries before it have been handed out in a view.
-        consumed: Entries before it have been handed out and answered.
-        answered_from: The value of `consumed` before; entries from there on were fresh in the last view.
+        shown: End of the entries that a view has shown.
+        consumed: End of the entries that a view has shown and the agent has answered.
+        answered_from: The previous `consumed`; entries from there on were fresh in the last view.
         answered: Position after the last assistant message.
-        answers: Number of assistant messages.
-        own_answer: Position of the last assistant message that answered a view: it is this agent's own, while a
-            hand-off brings those of others.
-        compacted: Parts that are shown compacted.
-        shortened: Parts that are shown as a shorter text.
-        answered_whole: Consumed results that are stored and not compacted: because that does not pay, or not yet.
+        own_answer: Position of the last assistant message that answered a view; a hand-off brings those of others.
+        answered_whole: Consumed results that are stored and not compacted, because that does not pay, or not yet.
         retained: Parts with a chosen compacted text, and who chose last.
-        fold: The fold in force.
-        facts: Compacted results with lines below the first one, and the estimated tokens of these lines.
+        facts: Estimated tokens of the lines below the first one of each compacted result.
         redelivered: Positions of messages that came again; views show the copies.
         repeated: Parts that repeat stored items, and are not stored themselves.
-        expanded: The expansions that are shown, by their places.
-        expanded_at: The same, by the position of the message they follow, in the order they came.
-        unseen: Those of them that no view has shown yet.
-        spoken: Position of the latest message of each source whose words carry no result.
-        first_spoken: Position of the first such message.
-        has_items: Whether something was stored as an item.
+        expanded: The active expansions by place; `expanded_at` has them by position.
+        unseen: Places of expansions that no view has shown yet.
+        spoken: Position of the latest message of each source that carries no result.
         slots: The newest decision of each kind and slot; see `newest`.
     """
 
@@ -78,12 +70,12 @@ class TranscriptState:
         return cast("_D | None", self.slots.get((kind.kind, slot)))
 
     def newest_of(self, kind: type[_D]) -> list[_D]:
-        """Return the newest decision of each slot of a kind, in the order in which the slots came."""
+        """Return the newest decision of each slot of a kind, in the order of the slots."""
         return [cast(_D, one) for (name, _), one in self.slots.items() if name == kind.kind]
 
     @property
     def offered(self) -> Offered:
-        """The prompt in front of the view."""
+        """The newest prompt in front of the view."""
         return self.newest(Offered) or Offered()
 
     @property
@@ -93,11 +85,11 @@ class TranscriptState:
         return LightModelBill() if bill is None else bill.bill
 
     def is_folded(self, position: int) -> bool:
-        """Whether the entry is behind the fold's placeholder."""
+        """Whether a fold hides the entry."""
         return self.fold is not None and position < self.fold.upto and position not in self.fold.kept
 
     def is_hidden(self, position: int) -> bool:
-        """Whether views leave the entry out: it is folded, or a copy of it came later."""
+        """Whether views leave the entry out."""
         return position in self.redelivered or self.is_folded(position)
 
     @classmethod
@@ -106,13 +98,13 @@ class TranscriptState:
         return cls(start=position, shown=position, consumed=position, answered_from=position, answered=position)
 
     def cleared(self, position: int) -> "TranscriptState":
-        """Return the state of a view that begins at a position, with what outlives a clear."""
+        """Return the state after a clear, with the decisions that outlive it."""
         state = TranscriptState.at(position)
         state.slots = {key: one for key, one in self.slots.items() if one.outlives_clear and not one.positions()}
         return state
 
     def hear(self, entry: Entry) -> None:
-        """Note who speaks in an entry; the newest entry comes last."""
+        """Note who speaks in the newest entry."""
         message = entry.message
         if isinstance(message, UserMessage) and not entry.carries_result:
             self.spoken[message.source] = entry.position
@@ -120,7 +112,7 @@ class TranscriptState:
                 self.first_spoken = entry.position
 
     def note_facts(self, position: int, part: Part) -> None:
-        """Note what the facts of a part take, after what it is compacted to, or that it is compacted, has changed."""
+        """Update `facts` after a part was compacted, or its compacted text changed."""
         part_id, stored = (position, part.address), part.stored
         is_shown = part_id in self.compacted and position >= self.start and not self.is_hidden(position)
         if is_shown and part.is_result and stored is not None and stored.refs and "\n" in stored.compacted:
@@ -129,7 +121,7 @@ class TranscriptState:
             self.facts.pop(part_id, None)
 
     def expand(self, expanded: ExpansionShown, number: int) -> None:
-        """Show an expansion, which no view has shown yet; `number` is that of its decision in the log."""
+        """Show an expansion; `number` is that of its decision in the log."""
         position, name = expanded.place
         self.expanded[expanded.place] = self.expanded_at.setdefault(position, {})[name] = expanded
         self._logged_at[expanded.place] = number
@@ -147,7 +139,7 @@ class TranscriptState:
         return self._logged_at.pop(place)
 
     def fold_behind(self, fold: HistoryFolded) -> list[int]:
-        """Put a fold in force; return the positions it folds that were not folded before."""
+        """Put a fold in force; return the positions that it newly hides."""
         before, self.fold = self.fold, fold
         candidates = [*before.kept, *range(before.upto, fold.upto)] if before else range(self.start, fold.upto)
         self.answered_whole = {part for part in self.answered_whole if not self.is_folded(part[0])}
@@ -156,14 +148,14 @@ class TranscriptState:
 
 
 class RunningSums:
-    """Numbers, and what those before any place add up to."""
+    """Numbers and their prefix sums; a change at the front has later sums computed anew."""
 
     def __init__(self) -> None:
         self._values: list[int] = []
         self._sums = [0]  # of the first 0, 1, 2 … values, as far as they were asked for
 
     def put(self, index: int, value: int) -> None:
-        """Set the number at an index, or add one behind the last; a change at the front has later sums made anew."""
+        """Set the number at an index, or append one."""
         if index == len(self._values):
             self._values.append(value)
         elif self._values[index] != value:
@@ -178,7 +170,7 @@ class RunningSums:
         return self._sums[index]
 
     def last_before(self, index: int) -> int:
-        """Return the index of the last number other than 0 among the first `index`; -1 if there is none."""
+        """Return the index of the last non-zero number among the first `index`; -1 if there is none."""
         total = self.before(index)
         return bisect_left(self._sums, total, 0, index + 1) - 1 if total else -1
 

@@ -1,8 +1,4 @@
-"""The transcript: everything that happened, in order, and the state that follows from it.
-
-Entries and decisions are only appended. `TranscriptState` is derived as they come, by `take` and by the decisions
-themselves, so replaying the same events gives the same state.
-"""
+"""The transcript: messages and decisions in order, append-only."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -24,15 +20,14 @@ _D = TypeVar("_D", bound=Decision)
 
 
 class Transcript:
-    """Messages and decisions of one session, append-only.
+    """Messages and decisions of one session, append-only; replaying the same events gives the same state.
 
     Attributes:
         log: The decisions, each with the number of entries at its time.
         state: The state that follows from all of it.
-        touched: Positions of entries in the order of events that changed their rendering; a new entry is one. It only
-            grows, so a reader that derives something from the entries keeps an index into it.
-        on_decision: Called with the transcript and each new decision after it took effect, not at a replay. It must
-            not raise.
+        touched: Positions of new and changed entries, in order. It only grows, so readers keep an index into it.
+        on_decision: Called with the transcript and each new decision after it took effect, not at a replay. Must not
+            raise.
     """
 
     def __init__(self, first_position: int = 0) -> None:
@@ -49,7 +44,7 @@ class Transcript:
 
     @classmethod
     def of(cls, messages: Iterable[LLMMessage]) -> "Transcript":
-        """Return a transcript of what happened elsewhere."""
+        """Return a transcript of earlier messages."""
         transcript = cls()
         for message in messages:
             transcript.append(message)
@@ -59,12 +54,12 @@ class Transcript:
 
     @property
     def end(self) -> int:
-        """The position the next message will have."""
+        """Position of the next message."""
         return self._first + len(self._entries)
 
     @property
     def first(self) -> int:
-        """The position of the oldest entry held."""
+        """Position of the oldest entry held."""
         return self._first
 
     def __getitem__(self, position: int) -> Entry:
@@ -73,12 +68,12 @@ class Transcript:
         return self._entries[position - self._first]
 
     def entries(self, start: int | None = None, end: int | None = None) -> list[Entry]:
-        """Return the entries from `start` (the view's beginning if None) up to `end` (exclusive)."""
+        """Return the entries from `start` (None: the view's beginning) up to `end` (exclusive)."""
         start = self.state.start if start is None else start
         return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
 
     def shown(self, end: int | None = None) -> Iterator[Entry]:
-        """Yield the entries up to `end` (exclusive) that views show, in order."""
+        """Yield the entries before `end` that views show."""
         start, end, fold = self.state.start, self.end if end is None else end, self.state.fold
         kept: list[int] = []
         if fold is not None:
@@ -89,25 +84,25 @@ class Transcript:
                 yield self[position]
 
     def decisions(self, kind: type[_D], start: int = 0) -> list[tuple[int, _D]]:
-        """Return the decisions of one kind with their numbers in the log, from a number on."""
+        """Return the decisions of one kind with their numbers in the log."""
         log = self.log[start:]
         return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
 
     def task(self, user_sources: Sequence[str]) -> int | None:
-        """Return the position of the current task: the user's latest word, else the first message to the agent."""
+        """Return the position of the current task: the user's latest message, else the first message to the agent."""
         state = self.state
         latest = [state.spoken[source] for source in user_sources if source in state.spoken]
         return max(latest, default=state.first_spoken)
 
     def full_tokens(self, start: int, end: int) -> int:
-        """Return the tokens of the entries from `start` up to `end` as they came; unmeasured ones count 0."""
+        """Return the uncompacted tokens of the entries from `start` to `end`; unmeasured ones count 0."""
         for position in self.touched[self._summed :]:
             self._full_tokens.put(position - self._first, self[position].full_tokens)
         self._summed = len(self.touched)
         return self._full_tokens.before(end - self._first) - self._full_tokens.before(max(start - self._first, 0))
 
     def has_answer(self) -> bool:
-        """Whether an assistant message ever came since the view's beginning."""
+        """Whether an assistant message came since the view's beginning."""
         return self.state.answered > self.state.start
 
     def call_answered_by(self, position: int, index: int) -> FunctionCall | None:
@@ -116,14 +111,14 @@ class Transcript:
         return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
 
     def calls_answered_by(self, entry: Entry) -> set[int]:
-        """Return the positions of the messages whose calls an entry's results answer."""
+        """Return the positions of the calls that an entry's results answer."""
         slots = ((entry.position, index) for index in range(len(results_of(entry.message))))
         return {self.pairing.callers[slot][0] for slot in slots if slot in self.pairing.callers}
 
     # --- writing
 
     def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
-        """Add a message that is delivered now, and record which earlier ones it completes a second delivery of."""
+        """Append a message that is delivered now, and record messages that it delivers a second time."""
         entry = self.append(message, added_at)
         if copies := self._redelivered():
             for earlier, again in copies:
@@ -133,10 +128,7 @@ class Transcript:
         return entry
 
     def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
-        """Add a copy of a message.
-
-        An assistant message consumes what was shown before it. In a context that never receives one, any message does.
-        """
+        """Append a copy of a message. An assistant message consumes what was shown; without any, each message does."""
         entry = Entry(
             self.end,
             copy_message(message),
@@ -147,7 +139,7 @@ class Transcript:
         return entry
 
     def take(self, entry: Entry) -> None:
-        """Add an entry that belongs at the end as it is: for loading."""
+        """Append an entry as it is: for loading."""
         self._consume(entry.message)
         # a call is not answered by a result that comes after the agent went on without it
         self.pairing.forget_open_calls(before=self.state.consumed)
@@ -161,13 +153,13 @@ class Transcript:
             self.state.answers += 1
 
     def decide(self, decision: Decision) -> None:
-        """Record a decision and let it take effect."""
+        """Record a decision and apply it."""
         self.replay(self.end, decision)
         if self.on_decision is not None:
             self.on_decision(self, decision)
 
     def replay(self, at: int, decision: Decision) -> None:
-        """Let a decision take effect that was recorded when there were `at` entries."""
+        """Apply a decision that was recorded when there were `at` entries."""
         decision.apply(self)
         slot = decision.slot()
         if slot is not None:
@@ -180,7 +172,7 @@ class Transcript:
     # --- effects of decisions
 
     def withdraw(self, places: Iterable[tuple[int, str]]) -> None:
-        """Show these expansions no more; the log keeps them without their texts."""
+        """Withdraw expansions; the log keeps them without their texts."""
         for place in places:
             number = self.state.withdraw(place)
             if number is not None:
@@ -188,7 +180,7 @@ class Transcript:
                 self._replace_logged(number)
 
     def begin_at(self, position: int) -> None:
-        """Begin the view anew at a position; the messages before it stay, without their stored texts."""
+        """Begin the view anew at a position; earlier messages stay, without their stored texts."""
         self.withdraw([*self.state.expanded])
         self.state = self.state.cleared(position)
         for entry in self.entries():
@@ -204,10 +196,9 @@ class Transcript:
     # --- rules
 
     def _redelivered(self) -> list[tuple[Entry, Entry]]:
-        """Return the messages of the unanswered tail with their copies, once the whole tail has come a second time.
+        """Return the unanswered messages with their copies, once all of them have come a second time, in order.
 
-        After a failed run AutoGen delivers everything unanswered once more, in order. Model messages have no
-        identity: a repeat that is incomplete or in another order is new, and so is one of a tail that no view showed.
+        AutoGen delivers them again after a failed run. An incomplete repeat is new, and so is one that no view showed.
         """
         state = self.state
         if not state.shown < self.end:
@@ -228,10 +219,8 @@ class Transcript:
         return list(zip(tail, came, strict=True))
 
     def _whole_copy(self) -> int | None:
-        """Return where the whole thread begins once more, if it has just been delivered a second time.
-
-        SelectorGroupChat does so when it loads a state: into a context that is still in use, and never answered.
-        """
+        """Return where SelectorGroupChat repeats the whole thread, as it does when it loads a state; None if it does
+        not."""
         state, count = self.state, self.end - self.state.start
         middle = state.start + count // 2
         if count < 4 or count % 2 or self.has_answer() or not state.start < state.shown <= middle:
@@ -242,7 +231,7 @@ class Transcript:
         return middle if all(_equal(old, new.message) for old, new in halves) else None
 
     def _is_code_output(self, message: LLMMessage) -> bool:
-        """Whether an agent reports right after its own words, as CodeExecutorAgent does with the output of its code."""
+        """Whether a CodeExecutorAgent reports the output of the code in its own last message."""
         previous = self._entries[-1].message if self._entries else None
         return (
             isinstance(message, UserMessage)

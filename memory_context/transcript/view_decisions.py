@@ -1,4 +1,4 @@
-"""Decisions about whole messages and about texts that the context adds to the view; see `decisions`."""
+"""Decisions about messages and added texts; see `decisions`."""
 
 from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -69,7 +69,7 @@ class ViewCleared(Decision):
 class MessageRedelivered(Decision):
     """The unanswered message at `position` came again after a failed run; views show the copy at `again_at` instead.
 
-    Earlier versions added no copy and recorded `again_at=None`, which changes nothing.
+    Earlier versions recorded `again_at=None`, which changes nothing.
     """
 
     kind = "redelivered"
@@ -144,12 +144,11 @@ class ExpansionShown(Decision):
     """Stored content was brought back into the view, after the message at `position`.
 
     Attributes:
-        text: The text; empty in the log once it is withdrawn.
-        tokens: Tokens of the text, also after that.
-        opened: The items in it, and why.
-        origin: The expansion of a turn, AutoGen's Memory protocol, or the session, which says that its history could
-            not be read yet.
-        owner: Name of the memory behind that protocol. One of each origin and owner stands after a message.
+        text: The text; empty in the log once withdrawn.
+        tokens: Tokens of the text, also once withdrawn.
+        opened: The items in it.
+        origin: A turn, AutoGen's Memory protocol, or the session, which says that its history could not be read yet.
+        owner: The memory behind that protocol. One of each origin and owner stands after a message.
     """
 
     kind = "expanded"
@@ -227,12 +226,11 @@ class ExpansionWithdrawn(Decision):
 
 @dataclass(frozen=True)
 class Offered(Decision):
-    """The prompt in front of the view in each model call from now on, as far as it is known; in tokens.
+    """The prompt in front of the view from now on, as far as it is known; in tokens.
 
     Attributes:
-        memory_tools: Names of the memory tools that the model is offered; once offered, they stay.
-        reason: The agent has them `always`, or its workbench offers them since the first `offload`, or since the user
-            has `memory`; empty while they are not offered.
+        memory_tools: Names of the memory tools on offer; once offered, they stay.
+        reason: `always`, or since the first `offload`, or since the user has `memory`; empty while there are none.
         memory_tools_tokens: The schemas of the memory tools.
         instructions_tokens: The part of the system message about the memory.
         own_tools_tokens: The schemas of the agent's own tools.
@@ -249,7 +247,7 @@ class Offered(Decision):
 
     @property
     def own_tokens(self) -> int:
-        """Tokens that the agent would send with any other context, too."""
+        """Tokens that any other context would send, too."""
         return self.own_tools_tokens + self.system_tokens
 
     @property
@@ -270,7 +268,7 @@ class Offered(Decision):
 
 @dataclass(frozen=True)
 class LightModelBilled(Decision):
-    """The light model's calls in the session so far; replaces the bill before it."""
+    """The light model's calls in the session so far."""
 
     kind, outlives_clear = "light_model", True
     bill: LightModelBill = field(default_factory=LightModelBill)

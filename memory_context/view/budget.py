@@ -1,11 +1,6 @@
-"""Keeping the view cheap and inside its budget: which parts are compacted, which steps fold, what shrinks at last.
+"""The budget of a view: planned changes that pay, then steps in the order of their cost to the agent until it fits.
 
-`fit` first takes the decisions that save more than they cost (`economics`). If the view is still too large, it takes
-more, in the order of what they cost the agent, until it fits: what was brought back for turns
-that have ended is withdrawn; remaining consumed parts are compacted; the oldest steps fold into one placeholder, down
-to a share of the budget so that this happens rarely; what was brought back for this turn is withdrawn; fresh results
-shrink; the newest step folds too; at the very end the task itself is shortened. Every decision is recorded in the
-transcript, so the next view starts from it, and a replay of the transcript comes to the same.
+Every step records decisions, so the next view starts from them, and a replay comes to the same.
 """
 
 import asyncio
@@ -39,14 +34,7 @@ def session_tag(session_id: str) -> str:
 
 
 class Budget:
-    """Fits views of one session into the budget of its policy.
-
-    Args:
-        policy: Says the budget.
-        counter: Counts tokens.
-        renderer: Renders the views.
-        tag: Tells this session's fold keys from another's.
-    """
+    """Fits views of one session into the budget of its policy; `tag` tells its fold keys from those of others."""
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter, renderer: Renderer, tag: str) -> None:
         self._policy = policy
@@ -59,12 +47,10 @@ class Budget:
     async def fit_off_loop(
         self, transcript: Transcript, is_held: Callable[[PartId], bool], measure: Callable[[], Awaitable[None]]
     ) -> View:
-        """Do as `fit`, with long excerpts made in a thread; nothing waits between the fit that succeeds and its end.
+        """Do as `fit`, with long excerpts made in a thread.
 
-        Args:
-            transcript: What is rendered.
-            is_held: See `fit`.
-            measure: Has measured what other tasks add meanwhile.
+        Nothing waits between the fit that succeeds and the return. `measure` measures entries that other tasks add
+        meanwhile.
         """
         for attempt in range(_FIT_ATTEMPTS):
             self._shortener.can_wait = attempt < _FIT_ATTEMPTS - 1
@@ -83,9 +69,7 @@ class Budget:
     def fit(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> View:
         """Return a view that fits, after recording the decisions that pay and those that make it fit.
 
-        Args:
-            transcript: What is rendered; decisions are recorded in it.
-            is_held: Whether a part waits for something and is not to be compacted unless the budget asks for it.
+        `is_held` says whether a part is not to be compacted unless the budget asks for it.
         """
         self.plan(transcript, is_held)
         view = self._renderer.render(transcript)
@@ -120,10 +104,8 @@ class Budget:
         return view
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
-        """Record the decisions that pay, as `fit` does first.
-
-        Called before a turn decides what to open, too: what is compacted for the next view is not in sight.
-        """
+        """Record the decisions that pay. A turn calls it before it decides what to open, which depends on what is in
+        sight."""
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))
@@ -135,7 +117,6 @@ class Budget:
             _record(transcript, [*aged, ageing])
 
     def _shown_compacted(self, transcript: Transcript) -> tuple[PartId, ...]:
-        """Return the answered results that were shown by their placeholders from the first view on."""
         return tuple(
             (position, address)
             for position, address in sorted(transcript.state.answered_whole)
@@ -148,7 +129,6 @@ class Budget:
     # --- steps: each returns the decisions it takes
 
     def _withdraw_ended(self, transcript: Transcript, view: View) -> list[Decision]:
-        """Withdraw what was brought back for turns that have ended."""
         task = current_task(transcript, self._policy)
         state = transcript.state
         ended = [place for place in state.expanded if place not in state.unseen and place[0] < (task or 0)]
@@ -159,7 +139,7 @@ class Budget:
         return [ExpansionWithdrawn(places, "budget")] if places else []
 
     def _compact_consumed(self, transcript: Transcript, view: View) -> list[Decision]:
-        """Compact what is answered and stored; not arguments, since models copy what they see there."""
+        """Compact stored answered parts; not arguments, since models copy what they see there."""
         task = current_task(transcript, self._policy)
         parts = [
             (entry.position, part.address)
@@ -189,7 +169,6 @@ class Budget:
         return self._fold(transcript, view, transcript.end, self._policy.view_limit_tokens or 0)
 
     def _trim_fold(self, transcript: Transcript, view: View) -> list[Decision]:
-        """Let the fold's placeholder say less before the task has to."""
         fold = transcript.state.fold
         if fold is None:
             return []
@@ -246,7 +225,7 @@ class Budget:
     def _folded(
         self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
     ) -> HistoryFolded:
-        """Return the fold of the entries before `upto`, except `kept`. It costs what was not folded before."""
+        """Return the fold of the entries before `upto`, except `kept`; costs the entries that are new in it."""
         start = transcript.state.start
         first = next(p for p in range(start, upto) if p not in kept)
         last = next(p for p in range(upto - 1, start - 1, -1) if p not in kept)
@@ -277,7 +256,7 @@ class Budget:
         return self._shortener.shorten(view, arguments, self._policy.view_limit_tokens or 0)
 
     def _shorten_fresh(self, *kinds: str, target: int) -> _Step:
-        """Make the step that gives each unanswered part of these kinds an equal share of what a target leaves."""
+        """Make the step that gives each unanswered part of these kinds an equal share of the room."""
 
         def step(transcript: Transcript, view: View) -> list[Decision]:
             return self._shortener.shorten(view, self._shown(transcript, self._fresh(transcript), kinds), target)
@@ -299,13 +278,13 @@ class Budget:
     # --- what a step looks at
 
     def _fresh(self, transcript: Transcript) -> list[Entry]:
-        """What is not answered yet, but for the instructions and the task."""
+        """Return the unanswered entries without instructions and task."""
         kept = self._kept(transcript)
         start = max(transcript.state.consumed, transcript.state.start)
         return [entry for entry in transcript.entries(start=start) if entry.position not in kept]
 
     def _shown(self, transcript: Transcript, entries: Iterable[Entry], kinds: tuple[str, ...]) -> list[ShownPart]:
-        """Return the parts of these kinds with what they take in the view."""
+        """Return the parts of these kinds with their tokens in the view."""
         return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
             for entry in entries
@@ -317,7 +296,7 @@ class Budget:
     # --- what folds and what does not
 
     def _kept(self, transcript: Transcript) -> list[int]:
-        """Positions that never fold before all else has: the instructions at the beginning and the current task."""
+        """Return the positions that fold last: the instructions at the beginning and the current task."""
         kept: list[int] = []
         for position in range(transcript.state.start, transcript.end):
             if not isinstance(transcript[position].message, SystemMessage):
@@ -328,7 +307,7 @@ class Budget:
 
     @staticmethod
     def _step_ends(transcript: Transcript, start: int, end: int) -> list[int]:
-        """Return the positions after each whole step: no call may be parted from its results."""
+        """Return the positions after each whole step: no call is parted from its results."""
         ends: list[int] = []
         open_until = start
         for position in range(start, end):
@@ -338,7 +317,7 @@ class Budget:
         return ends
 
     def _fold_target(self, view: View) -> int:
-        """Return the size of a view after a fold: a share of what the sections beside the history leave."""
+        """Return the size of a view after a fold: a share of the room that the sections beside the history leave."""
         beside = view.tokens_beside
         return beside + int(((self._policy.view_limit_tokens or 0) - beside) * self._policy.fold_to_ratio)
 

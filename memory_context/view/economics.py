@@ -1,13 +1,11 @@
-"""When a change of the view pays: a prompt cache makes moving one early token dearer than keeping many.
-
-What stands unchanged from the first token on is read from the cache, at a fraction of the price; everything after the
-first change is read anew. So compacting a result at position p costs once what follows it, and saves its tokens in
-every call to come. A result that was answered just now has nothing cached behind it: it is compacted at once if that
-saves anything. One further back waits until enough has come together.
+"""When a change of the view pays: with a prompt cache, moving one early token can cost more than it saves.
 
     saved = removed tokens x expected calls x cached price
-    costs = (write price - cached price) x (what is read anew: the compacted texts, what stands behind them, and what
-            stands before them if that alone is too short to be cached)
+    costs = (write price - cached price) x tokens read anew: from the first change on, and those before it if they alone
+        are too few to be cached
+
+A result that was answered just now has nothing cached behind it, so it is compacted at once if that saves anything.
+Earlier ones wait until enough has come together.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +36,7 @@ LEAST_EXPECTED_CALLS = 6
 
 @dataclass(frozen=True)
 class _Change:
-    """What the message at an index of a view would lose."""
+    """What a message of a view would lose."""
 
     index: int
     removed_tokens: int
@@ -47,10 +45,9 @@ class _Change:
 
 
 def expected_calls(transcript: Transcript, policy: CachePolicy) -> int:
-    """Return how many model calls are expected to follow: as many as there have been, but a few at least.
+    """Return how many model calls are expected to follow: as many as there have been, and a few at least.
 
-    That is the median remaining life of what dies by a power law, of which nothing is known but its age (J. R. Gott,
-    Nature 363, 1993).
+    That is the median remaining life under a power law (J. R. Gott, Nature 363, 1993).
     """
     if policy.expected_calls is not None:
         return policy.expected_calls
@@ -67,13 +64,9 @@ def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy)
 def saving_changes(
     transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
 ) -> list[Decision]:
-    """Return the decisions that pay: what is compacted and withdrawn now, from one place of the view on; often none.
+    """Return the compactions and withdrawals that pay now, from one place of the view on; often none.
 
-    Args:
-        transcript: What the view was rendered from.
-        view: The view as it is.
-        policy: The prices.
-        is_held: Whether a part waits for something and is not to be compacted yet.
+    `is_held` says whether a part is not to be compacted yet.
     """
     changes = _changes(transcript, view, policy, is_held)
     if not changes:
@@ -95,11 +88,7 @@ def saving_changes(
 
 
 def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[CompactedTextChosen]:
-    """Return what stays of the oldest results if the facts of all have become too many: none of their facts.
-
-    The facts of one result are worth their room as long as it is likely to be asked for; in a run of hundreds they
-    would fill the view.
-    """
+    """Return the oldest results without their facts, if the facts of all have become too many."""
     facts, limit = transcript.state.facts, policy.compaction.facts_in_view_tokens
     total = sum(facts.values())
     aged: list[CompactedTextChosen] = []
@@ -117,7 +106,7 @@ def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCo
 def ageing_of(
     aged: Sequence[CompactedTextChosen], transcript: Transcript, view: View, policy: ContextPolicy
 ) -> PartsCompacted:
-    """Return the decision that shows results without the facts they still have, with its sum."""
+    """Return the decision that shows results without their facts."""
     parts = tuple((one.position, one.address) for one in aged)
     stored = [transcript[position].part(address).stored for position, address in parts]
     before = sum(one.compacted_tokens for one in stored if one is not None)
@@ -128,7 +117,7 @@ def ageing_of(
 
 
 class _SeenTokens:
-    """What the messages of a view take that stood in the one handed out last."""
+    """Tokens of the messages that stood in the last view handed out."""
 
     def __init__(self, transcript: Transcript, view: View) -> None:
         shown = transcript.state.shown
@@ -152,7 +141,7 @@ class _SeenTokens:
 def _changes(
     transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
 ) -> list[_Change]:
-    """Return what messages that were handed out would lose, in their order; looks only at those that could."""
+    """Return the savings of each message that was handed out, in order."""
     state = transcript.state
     task = transcript.task(policy.user_sources) or 0
     places = {*state.expanded_at}

@@ -1,4 +1,4 @@
-"""What the model saw and why: `explain()`'s answer, derived from the last two views and the decisions between them."""
+"""The report of `explain()`, derived from the last two views and the decisions between them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ class SegmentChange:
     """One difference between a view and the one before it.
 
     Attributes:
-        position: Position of the entry in the transcript, from 0; -1 beside the history.
+        position: Position of the entry; -1 beside the history.
         kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
         before: Its state in the view before; None if it was not there.
         after: Its state now; None if it is not there.
-        reason: The decision behind it, such as `consumed`, `saves`, `aged`, `budget`, `folded`, `added`. Of a section
-            beside the history: `added`, `removed`, `volatile`, `planned`, or `unplanned` where it should be fixed.
+        reason: The decision behind it, such as `consumed`, `saves`, `aged`, `budget`, `folded`, `added`; beside the
+            history `added`, `removed`, `volatile`, `planned`, or `unplanned` where a section should be fixed.
     """
 
     position: int
@@ -41,18 +41,16 @@ class SegmentChange:
 
 @dataclass(frozen=True)
 class ViewReport:
-    """What the last view held, segment by segment, and what changed since the one before.
+    """The segments of the last view, and the changes since the one before.
 
     Attributes:
-        segments: Every rendered text, in order, with source, tokens and state.
+        segments: Every rendered text, in order.
         tokens: Tokens of the whole view.
-        stable_tokens: Tokens of the messages at its head that are the same as in the view before.
-        token_budget: What it may take; None is unlimited.
-        changes: What differs from the view before it.
-        decisions: What was decided between the two that has its arithmetic: compactions, folds, withdrawals; and that
-            memory tools are offered.
-        is_without_history: Earlier messages of the session could not be read yet, and the view says so.
-        offered: What stood before it: tools, instructions, system prompt, as far as that is known.
+        stable_tokens: Tokens of the unchanged messages at its head.
+        token_budget: The most it may take; None is unlimited.
+        decisions: Decisions between the two views with their arithmetic, and new memory tools.
+        is_without_history: Whether earlier messages of the session could not be read yet.
+        offered: The prompt in front of it, as far as it is known.
     """
 
     segments: tuple[Segment, ...]
@@ -66,7 +64,7 @@ class ViewReport:
 
     @property
     def head_in_words(self) -> str:
-        """What stood before the view, in a line; empty if nothing is known of it."""
+        """The prompt in front of the view in a line; empty if it is unknown."""
         known = self.offered
         named = {
             f"memory tools ({known.reason})": known.memory_tools_tokens,
@@ -100,7 +98,6 @@ class ViewReport:
         return f"<ViewReport {len(self.segments)} segments, {self.tokens:,} tokens, {len(self.changes)} changes>"
 
     def _repr_html_(self) -> str:
-        """Return the segments as a table, for notebooks."""
         columns = ("message", "state", "kind", "source", "tokens", "of", "why")
         return html_table(
             str(self).split("\n")[0],
@@ -113,7 +110,7 @@ class ViewReport:
 
 
 def stable_tokens(before: View, after: View) -> int:
-    """Return the tokens of the messages at the head of `after` that are the same as in `before`."""
+    """Return the tokens of the messages at the head of `after` that are unchanged since `before`."""
     index = after.same_head(before)
     for old, new in zip(before.messages_from(index), after.messages_from(index), strict=False):
         if old is not new and old.message != new.message:
@@ -137,7 +134,6 @@ def report(transcript: Transcript, before: View, after: View, token_budget: int 
 
 
 def _decided(transcript: Transcript) -> Iterator[Decided]:
-    """Yield what was decided for the last view handed out."""
     log = [decision for _, decision in transcript.log]
     shown = [number for number, _ in transcript.decisions(ViewShown)]
     start = shown[-2] + 1 if len(shown) > 1 else 0

@@ -1,7 +1,4 @@
-"""The transcript as text for a model to read: what `read_history` pages and what a fold's reference opens.
-
-A stored part shows its placeholder (its content is one `retrieve_memory` away); everything else is verbatim.
-"""
+"""The transcript as text: pages of `read_history`, and the content of a fold. A stored part shows its placeholder."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -29,9 +26,9 @@ class HistoryPage:
     """One page of the transcript.
 
     Attributes:
-        text: The page with a last line that says what follows and how to read it.
-        first: Number of the first message on it, from 1.
-        last: Number of the last message on it.
+        text: The page, with a last line that says how to go on.
+        first: Number of its first message, from 1.
+        last: Number of its last message.
     """
 
     text: str
@@ -40,12 +37,11 @@ class HistoryPage:
 
 
 def fold_key(session_tag: str, first: int, last: int) -> str:
-    """Return the key of folded entries, by position; it opens in the session that shows it."""
+    """Return the key of folded entries; it opens in the session that shows it."""
     return f"history_{first + 1}-{last + 1}_{session_tag}"
 
 
 def _positions_of(session_tag: str, key: str) -> range | None:
-    """Return the positions behind a fold's key of this session, else None."""
     stem, _, tag = key.rpartition("_")
     first, _, last = stem.removeprefix("history_").partition("-")
     if tag != session_tag or not stem.startswith("history_") or not (first.isdecimal() and last.isdecimal()):
@@ -54,7 +50,7 @@ def _positions_of(session_tag: str, key: str) -> range | None:
 
 
 def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | None:
-    """Return what a fold's key of this session stands for; None for any other key."""
+    """Return the content of a fold's key of this session; None for any other key."""
     positions = _positions_of(session_tag, key)
     if positions is None or not transcript.state.start <= positions.start < positions.stop <= transcript.end:
         return None
@@ -62,7 +58,7 @@ def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | Non
 
 
 def history_text(entry: Entry) -> str:
-    """Return one message as text: a line that says who and what, then the texts, stored ones as placeholders."""
+    """Return one message as text, with stored parts as placeholders."""
     number = entry.position + 1
     calls, results = calls_of(entry.message), results_of(entry.message)
     lines: list[str] = []
@@ -90,8 +86,8 @@ def read_history(
 
     Args:
         transcript: The transcript.
-        first_message: Number of the first message wanted, from 1.
-        limit_tokens: What the page may take.
+        first_message: Number of the first message, from 1.
+        limit_tokens: The most tokens of the page.
         counter: Counts tokens.
         first_character: Where in the first message to begin, from 1, to continue a long one.
 
@@ -128,12 +124,7 @@ def _page(texts: list[str], first: int, last: int, next_call: str | None, end: i
 
 
 class FoldedLines:
-    """What is worth a line of folded entries: the user's words and the keys of what was stored.
-
-    Args:
-        transcript: The transcript; only what changed in it is read again.
-        policy: Says whose words count, and whether credentials in them are masked.
-    """
+    """Lines for folded entries: the user's words and the keys of stored parts. Only changed entries are read again."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self.transcript = transcript
@@ -142,10 +133,7 @@ class FoldedLines:
         self._read = 0
 
     def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
-        """Return what stands for the entries before `upto`, except `kept`: their reference, then the newest lines.
-
-        The lines that do not fit are counted, and one `read_history` away.
-        """
+        """Return the text of a fold: its reference, then the newest lines that fit, and the number of older ones."""
         first = next(position for position in count(self.transcript.state.start) if position not in kept)
         head = (
             f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
@@ -186,7 +174,6 @@ class FoldedLines:
 
 
 def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
-    """What is worth a line of a folded entry: the user's words and the keys of what was stored."""
     lines: list[str] = []
     source = source_of(entry.message)
     if source in policy.user_sources and not entry.dropped:

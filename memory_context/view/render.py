@@ -1,9 +1,7 @@
-"""The view: what the model sees, rendered from transcript and policy alone.
+"""Rendering of a transcript as a view; a pure function of transcript and policy.
 
-For each part exactly one *state* is in force (`text_in_view`); a message is its parts in these states. Calls and
-results are paired here: a call whose result never came gets one that says so, a result without its call is told as a
-user message, folded entries are one placeholder. Nothing here decides anything: what is compacted or folded was
-decided before.
+Calls and results are paired here: a missing result is replaced by a synthetic error, a result without its call becomes
+a user message.
 """
 
 from collections.abc import Iterator, Set
@@ -34,14 +32,14 @@ __all__ = ["Renderer", "current_task", "render", "text_in_view"]
 
 
 def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
-    """Return the position of the current task: the user's latest word, else the first message to the agent; or None."""
+    """Return the position of the current task, or None."""
     return transcript.task(policy.user_sources)
 
 
 def text_in_view(
     transcript: Transcript, policy: ContextPolicy, entry: Entry, part: Part
 ) -> tuple[PartState, str | None, int]:
-    """Return the state of a part, the text shown for it (None if it is the message's own), and that text's tokens."""
+    """Return the state of a part, its text in the view (None: the message's own), and that text's tokens."""
     part_id = (entry.position, part.address)
     state = transcript.state
     if part.stored is not None and part_id in state.compacted:
@@ -69,9 +67,8 @@ def render(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter)
 class Renderer:
     """Renders the views of a transcript as it goes on; the result is as if everything were rendered anew.
 
-    Only entries that are new or in `Transcript.touched` are rendered, and the sections beside the history. A fold, a
-    clear, and a change of a `SystemMessage`, which decides whether its repeats are shown, have the list put together
-    anew, of messages that are kept.
+    Only new and `touched` entries are rendered. A fold, a clear, and a change of a `SystemMessage`, which decides
+    whether its repeats are shown, have the list assembled anew.
     """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
@@ -107,7 +104,7 @@ class Renderer:
         return self._messages.newest()
 
     def _touched(self, transcript: Transcript) -> set[int]:
-        """Return where something that was rendered may have changed since: results stand at their calls."""
+        """Return the places that may have changed; results stand at their calls."""
         touched: set[int] = set()
         for position in dict.fromkeys(transcript.touched[self._read :]):
             places = (position, *transcript.calls_answered_by(transcript[position]))
@@ -116,20 +113,17 @@ class Renderer:
         return touched
 
     def _replace(self, transcript: Transcript, position: int) -> None:
-        """Render an entry anew that stands in the view."""
         if position < self._frame[0] or transcript.state.is_folded(position):
             return
         self._messages.replace(*self._messages.places(position), list(self._block(transcript, position)))
 
     def _extend(self, transcript: Transcript) -> None:
-        """Render the entries that came since."""
         positions = range(max(self._end, self._frame[0]), transcript.end)
         added = [message for position in positions for message in self._block(transcript, position)]
         end = self._messages.places(TAIL_PLACE)[0]
         self._messages.replace(end, end, added)
 
     def _assemble(self, transcript: Transcript, touched: Set[int]) -> None:
-        """Put the history together anew."""
         kept: dict[int, list[ViewMessage]] = {}
         for message in self._messages.messages:
             kept.setdefault(message.place, []).append(message)
@@ -147,7 +141,7 @@ class Renderer:
         self._messages.replace(begin, end, messages)
 
     def _block(self, transcript: Transcript, position: int) -> Iterator[ViewMessage]:
-        """Render what stands at a position: the message, with the results of its calls, and slots."""
+        """Render a message with the results of its calls, and slots."""
         if position in transcript.state.redelivered:
             return
         if not transcript.state.is_folded(position):
@@ -186,7 +180,7 @@ class Renderer:
         )
 
     def _answers(self, transcript: Transcript, entry: Entry) -> ViewMessage:
-        """Render the results of an entry's calls, in the order of the calls, one for each."""
+        """Render one result for each call."""
         results: list[FunctionExecutionResult] = []
         segments: list[Segment] = []
         answers = transcript.pairing.answers[entry.position]
@@ -208,7 +202,7 @@ class Renderer:
         )
 
     def _orphans(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
-        """Tell results whose call is not in the view as words of the memory: models refuse a result without a call."""
+        """Render results without a call as user messages, since models refuse them."""
         for index in transcript.pairing.orphans.get(entry.position, ()):
             result, segment = self._result(transcript, entry.position, index)
             yield ViewMessage(
@@ -235,7 +229,7 @@ class Renderer:
     def _segment(
         self, transcript: Transcript, entry: Entry, part: Part, source: str, texts: dict[Address, str]
     ) -> Segment:
-        """Describe how a part is shown; put its text into `texts` if it is not what the message says itself."""
+        """Describe a part; add its text to `texts` if it is not the message's own."""
         state, text, tokens = text_in_view(transcript, self._policy, entry, part)
         if text is not None:
             texts[part.address] = text
@@ -252,7 +246,7 @@ class Renderer:
 
 
 def _places(transcript: Transcript) -> Iterator[int]:
-    """Yield the positions of the entries that the view shows, and the first folded one for all of them."""
+    """Yield the visible positions, and the first folded one."""
     start, fold = transcript.state.start, transcript.state.fold
     if fold is not None:
         stops = {*fold.kept, first_folded(transcript, fold)}

@@ -1,7 +1,7 @@
-"""Sections: everything that the context itself adds to a view, as slots of text at one of four places.
+"""Sections: the messages that the context adds to a view, at head, observations, history or tail.
 
-A view is head, observations, history, tail. A section is a pure function of transcript and policy: what it shows was
-recorded as a decision before. A new section is an entry of `SECTIONS`; budget, prices and `explain()` follow from it.
+A section is a pure function of transcript and policy: what it shows was recorded as a decision. A new section is an
+entry of `SECTIONS`; budget, prices and `explain()` follow from it.
 """
 
 import sys
@@ -45,11 +45,10 @@ class Slot:
     """One message that the context adds to a view.
 
     Attributes:
-        name: Its identity among the slots of its section at one position.
+        name: Identity among the slots of its section at one position.
         content: Text, or texts and images.
         tokens: Tokens of the content.
-        full_tokens: Tokens of the content it stands for; None if that is the same.
-        keys: The items it refers to.
+        full_tokens: Tokens of the content it stands for, if they differ.
         why: Reason of each item.
     """
 
@@ -71,24 +70,24 @@ class Section(Protocol):
 
     @property
     def place(self) -> Place:
-        """Where it stands. In the history its slots stand at positions of messages."""
+        """Where it stands; in the history its slots stand at positions of messages."""
         ...
 
     @property
     def price(self) -> Price:
-        """When its bytes may change, which a prompt cache has to pay for.
+        """When its bytes may change, as a prompt cache charges for it.
 
-        `fixed`: never within a session. `planned`: at its end, else only with a decision that states its arithmetic.
-        `volatile`: in each view; only sections of the tail, behind which nothing is cached.
+        `fixed`: never within a session. `planned`: at its end, else with a decision that states its arithmetic.
+        `volatile`: in each view; only in the tail, behind which nothing is cached.
         """
         ...
 
     def limit_tokens(self, policy: ContextPolicy) -> int:
-        """Return the most tokens that it takes beside the history; slots beyond that are left out."""
+        """Return the most tokens that it takes beside the history."""
         ...
 
     def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
-        """Return its slots, in order; in the history those at this position. The same events give the same bytes."""
+        """Return its slots in order; in the history those at this position."""
         ...
 
 
@@ -103,8 +102,6 @@ class _HistorySection:
 
 
 class _Fold(_HistorySection):
-    """The placeholder of folded messages, where the first of them stood."""
-
     def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
         fold = transcript.state.fold
         if fold is None or not fold.text or position != first_folded(transcript, fold):
@@ -113,7 +110,7 @@ class _Fold(_HistorySection):
 
 
 class _Expansions(_HistorySection):
-    """Stored content behind the message it was brought back for; AutoGen's Memory comes last."""
+    """Expansions behind their messages; AutoGen's Memory comes last."""
 
     def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
         expanded = transcript.state.expanded_at.get(-1 if position is None else position, {}).values()
@@ -136,14 +133,14 @@ _STATES: dict[str, PartState] = {"fold": "folded", "expansion": "expanded"}
 
 
 def first_folded(transcript: Transcript, fold: HistoryFolded) -> int:
-    """Return the position at which a fold stands."""
+    """Return the position of a fold's placeholder."""
     return next(position for position in count(transcript.state.start) if position not in fold.kept)
 
 
 def history_slots(
     transcript: Transcript, policy: ContextPolicy, counter: TokenCounter, position: int
 ) -> Iterator[ViewMessage]:
-    """Yield the slots that stand at a position of the history."""
+    """Yield the slots at a position of the history."""
     for section in SECTIONS.values():
         if section.place == "history":
             for number, slot in enumerate(section.slots(transcript, policy, position)):
@@ -153,10 +150,10 @@ def history_slots(
 def sections_beside(
     transcript: Transcript, policy: ContextPolicy, counter: TokenCounter
 ) -> dict[Place, list[ViewMessage]]:
-    """Return the messages of all sections beside the history.
+    """Return the messages of the sections beside the history.
 
-    Each section keeps its limit, and all of them take at most half of the view, the first ones first. A line stands for
-    a slot that does not fit.
+    Each section keeps its limit, and all together half of the view, the first ones first. A line replaces a slot that
+    does not fit.
     """
     limit = policy.view_limit_tokens
     room = sys.maxsize if limit is None else limit // 2

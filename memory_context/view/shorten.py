@@ -1,4 +1,4 @@
-"""Parts that are shown shorter so that a view fits: which get how much, and what is shown of them."""
+"""Parts that are shown shorter so that a view fits."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ ShownPart = tuple[Entry, Part, int]
 
 
 class ExcerptNeededError(Exception):
-    """A long excerpt is needed before a view can be fitted: call `make`, in a thread, and fit again."""
+    """A long excerpt is needed: call `make` in a thread, and fit again."""
 
     def __init__(self, make: Callable[[], None]) -> None:
         super().__init__("a long excerpt is needed")
@@ -34,11 +34,7 @@ class ExcerptNeededError(Exception):
 
 
 class Shortener:
-    """Says how parts of a view become shorter. It takes no decision itself; it returns them.
-
-    Args:
-        policy: Says the budget.
-        counter: Counts tokens.
+    """Returns the decisions that make parts shorter.
 
     Attributes:
         can_wait: Whether a long excerpt that is not made yet raises `ExcerptNeededError`.
@@ -55,7 +51,7 @@ class Shortener:
         self._made.clear()
 
     def shorten(self, view: View, shown: list[ShownPart], target_tokens: int) -> list[Decision]:
-        """Give each part an equal share of what the rest of the view leaves of a target; none becomes longer."""
+        """Give each part an equal share of the room that the rest of the view leaves of a target."""
         large = [item for item in shown if item[2] > SHORTEST_TOKENS]
         budget = target_tokens - (view.tokens - sum(tokens for _, _, tokens in large))
         share = _equal_share([tokens for _, _, tokens in large], budget)
@@ -98,7 +94,6 @@ class Shortener:
     def _made_ahead(
         self, key: tuple[int, Address, int], characters: int, make: Callable[[], tuple[str, int]]
     ) -> tuple[str, int]:
-        """Return an excerpt; a long one that was not made yet is asked for, if the caller can wait."""
         if key in self._made:
             return self._made[key]
         if not self.can_wait or characters <= OFF_LOOP_CHARACTERS:
@@ -110,7 +105,7 @@ class Shortener:
         raise ExcerptNeededError(make_ahead)
 
     def without_blocks(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Leave out as many texts of one message as it takes, the last ones first, and say so in their place."""
+        """Leave out texts of one message, the last ones first, and say so in their place."""
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
         blocks = [item for item in reversed(shown) if item[2] > 0]
         decisions: list[Decision] = []
@@ -126,7 +121,7 @@ class Shortener:
         return decisions
 
     def without_images(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Leave out as many images as it takes, the last ones first."""
+        """Leave out images, the last ones first."""
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
         text = "[image left out to fit the budget]"
         tokens_of_text = self._counter.count(text)
@@ -141,7 +136,7 @@ class Shortener:
 
 
 def _equal_share(sizes: list[int], budget: int) -> int:
-    """Return the limit for each so that all together fit: small ones keep their size, large ones get the same."""
+    """Return the limit for each part so that all fit: small ones keep their size, large ones get the same."""
     remaining, count = max(budget, 0), len(sizes)
     for size in sorted(sizes):
         if size * count > remaining:

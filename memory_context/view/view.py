@@ -1,4 +1,4 @@
-"""A view as a value: what the model sees, message by message, with what each text of it is and takes."""
+"""A view as a value: rendered messages with their segments."""
 
 import sys
 from bisect import bisect_left
@@ -29,18 +29,17 @@ class Segment:
     """One rendered text of a view.
 
     Attributes:
-        position: Position of its entry in the transcript; of a fold, of the first entry behind it; -1 beside the
-            history.
+        position: Position of its entry; of a fold, of the first entry behind it; -1 beside the history.
         source: Who said it: a source, or a tool's name.
         kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
         index: Number among the parts of that kind in its message, or among the slots of its section.
-        state: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded; interrupted (a result that
-            never came); expanded (brought back from the store); section (head, observations or tail).
-        tokens: Its tokens in the view, names and ids included.
+        state: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded; interrupted (a missing
+            result); expanded (brought back); section (head, observations or tail).
+        tokens: Tokens in the view, names and ids included.
         full_tokens: Tokens of the whole content.
         keys: The items it refers to.
-        why: Of an expansion: the reason of each item.
-        owner: Name of the slot in its section; empty for parts.
+        why: Reason of each item of an expansion.
+        owner: Name of the slot in its section.
     """
 
     position: int
@@ -56,7 +55,7 @@ class Segment:
 
     @property
     def part(self) -> PartId | None:
-        """The part it shows; None for a slot of a section, and for a result that never came."""
+        """The part it shows; None for a slot, and for a missing result."""
         if self.kind not in _PART_KINDS or self.state == "interrupted":
             return None
         return self.position, Address(cast(PartKind, self.kind), self.index)
@@ -79,14 +78,14 @@ class Segment:
 
 @dataclass(frozen=True)
 class ViewMessage:
-    """One message of a view, private to it, with its segments.
+    """One message of a view, private to it.
 
     Attributes:
-        position: Position of the entry it was rendered from; -1 beside the history.
-        message: What the model sees. Copy before handing out.
-        tokens: Tokens of the whole message, its overhead and images included.
-        place: Position of the entry at which it stands, ascending; results stand at the entry that asked for them.
-            Negative before the history, `TAIL_PLACE` behind it.
+        position: Position of its entry; -1 beside the history.
+        message: Copy before handing out.
+        tokens: Tokens of the whole message, overhead and images included.
+        place: Position at which it stands, ascending: results stand at their calls. Negative before the history,
+            `TAIL_PLACE` behind it.
     """
 
     position: int
@@ -103,11 +102,8 @@ _Change = tuple[int, Sequence[ViewMessage], int]
 class View:
     """A rendered view.
 
-    Views of one renderer share one list: the newest view reads it, an older one knows what changed since. So a further
-    view costs what is new in it. Do not keep `messages` longer than until the next one is rendered; keep the view.
-
-    Attributes:
-        tokens: Tokens of all messages.
+    Views of one renderer share one list: the newest reads it, an older one knows the changes since, so a view costs
+    what is new in it. Keep the view, not `messages`.
     """
 
     def __init__(self, shared: "MessageList | None" = None) -> None:
@@ -118,11 +114,11 @@ class View:
 
     @property
     def messages(self) -> Sequence[ViewMessage]:
-        """What the model sees, in order."""
+        """The messages in order."""
         return self._shared.messages if self._newer is None else self.messages_from(0)
 
     def messages_from(self, index: int) -> list[ViewMessage]:
-        """Return the messages from an index on; no view since may have changed those before it, unless it is 0."""
+        """Return the messages from an index on; unless it is 0, no later view may have changed those before it."""
         changes: list[_Change] = []
         view = self
         while view._newer is not None:
@@ -134,21 +130,21 @@ class View:
         return messages
 
     def copies(self) -> list[LLMMessage]:
-        """Return messages to hand out: nothing in them is shared with the view."""
+        """Return messages to hand out, as deep copies."""
         return [copy_message(message.message) for message in self.messages]
 
     def index_at(self, place: int) -> int:
-        """Return the index of the first message at an entry's position or after it."""
+        """Return the index of the first message at a place or behind it."""
         return bisect_left(self.messages, place, key=_PLACE)
 
     def indexes_at(self, place: int) -> range:
-        """Return the indexes of the messages that stand at an entry's position."""
+        """Return the indexes of the messages at a place."""
         begin = self.index_at(place)
         return range(begin, bisect_left(self.messages, place + 1, begin, key=_PLACE))
 
     @property
     def history(self) -> range:
-        """The indexes of the messages of the history, without the sections beside it."""
+        """The indexes of the messages of the history."""
         return range(self.index_at(0), self.index_at(TAIL_PLACE))
 
     @property
@@ -164,14 +160,14 @@ class View:
         return sum(message.tokens for message in self.messages[:index])
 
     def is_same(self, before: "View") -> bool:
-        """Whether an earlier view says the same."""
+        """Whether an earlier view has the same messages."""
         if before is self or self.tokens != before.tokens:
             return before is self
         same = self.same_head(before)
         return self.messages_from(same) == before.messages_from(same)
 
     def same_head(self, before: "View") -> int:
-        """Return how many messages at the head have not changed since an earlier view; 0 for another renderer's."""
+        """Return the number of leading messages unchanged since an earlier view; 0 for another renderer's."""
         same = len(self.messages) if self._newer is None else 0
         while before is not self:
             if before._newer is None:
@@ -186,13 +182,7 @@ class View:
 
 
 class MessageList:
-    """The messages of a renderer's newest view.
-
-    Attributes:
-        messages: The messages; changed by `replace` only.
-        tokens: What they take.
-        view: The newest view.
-    """
+    """The messages of a renderer's newest view; changed by `replace` only."""
 
     def __init__(self) -> None:
         self.messages: list[ViewMessage] = []
@@ -202,7 +192,7 @@ class MessageList:
         self.view = View(self)
 
     def replace(self, begin: int, end: int, after: Sequence[ViewMessage]) -> None:
-        """Put other messages in the place of some; those that are equal to the ones before stay."""
+        """Replace a range of messages; equal ones at its head stay."""
         before = self.messages[begin:end]
         same = _same_head(before, after)
         before, after = before[same:], after[same:]
@@ -214,7 +204,7 @@ class MessageList:
             del self._sums[begin + 1 :]
 
     def places(self, place: int) -> tuple[int, int]:
-        """Return where the messages that stand at an entry's position begin and end."""
+        """Return begin and end of the messages at a place."""
         begin = bisect_left(self.messages, place, key=_PLACE)
         return begin, bisect_left(self.messages, place + 1, begin, key=_PLACE)
 
@@ -226,7 +216,7 @@ class MessageList:
         return self._sums[index]
 
     def newest(self) -> View:
-        """Return the view of the messages as they are now: the same one until they change."""
+        """Return the view of the current messages: the same one until they change."""
         if self._changes:
             view = View(self)
             self.view.supersede(view, self._changes)
@@ -235,12 +225,11 @@ class MessageList:
 
 
 def number_of(position: int) -> str:
-    """Return a position as people count messages; "-" beside the history."""
+    """Return the number of a message, from 1; "-" beside the history."""
     return str(position + 1) if position >= 0 else "-"
 
 
 def _same_head(before: Sequence[ViewMessage], after: Sequence[ViewMessage]) -> int:
-    """Return how many messages at the head are equal."""
     same = 0
     for old, new in zip(before, after, strict=False):
         if old is not new and old != new:
