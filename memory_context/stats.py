@@ -120,14 +120,14 @@ class ContextStats:
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, and what keeping everything would have sent."""
+    """One call, by the fields of `ContextStats` that it adds to."""
 
-    raw: int = 0
-    shown: int = 0
-    stable: int = 0
-    cached: int = 0
-    head: int = 0
-    raw_head: int = 0
+    raw_tokens_total: int = 0
+    view_tokens_total: int = 0
+    stable_tokens_total: int = 0
+    cached_tokens_total: int = 0
+    head_tokens_total: int = 0
+    raw_head_tokens_total: int = 0
     cost: float = 0.0
     raw_cost: float = 0.0
     view_cost: float = 0.0
@@ -162,7 +162,11 @@ class UsageMeter:
         if transcript.end != self._end:
             before = last
             self._views += 1
-            self._end, self._raw_before, self._offered_before = transcript.end, self._last.raw, self._offered
+            self._end, self._raw_before, self._offered_before = (
+                transcript.end,
+                self._last.raw_tokens_total,
+                self._offered,
+            )
         else:  # an AutoGen Memory has looked before the model does: both are for the same call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
@@ -184,18 +188,9 @@ class UsageMeter:
             kept = 0 if is_switched else self._cached(now.tokens + stable, now.tokens)
             raw_kept = self._cached(now.own_tokens + min(self._raw_before, raw), now.own_tokens)
             cost, raw_cost = self._price(kept, now.tokens + shown), self._price(raw_kept, now.own_tokens + raw)
-        return _Call(
-            raw=raw,
-            shown=shown,
-            stable=stable,
-            cached=cached,
-            head=now.tokens,
-            raw_head=now.own_tokens,
-            cost=cost,
-            raw_cost=raw_cost,
-            view_cost=self._price(cached, shown),
-            raw_view_cost=self._price(raw_cached, raw),
-        )
+        view_cost, raw_view_cost = self._price(cached, shown), self._price(raw_cached, raw)
+        heads = (now.tokens, now.own_tokens)
+        return _Call(raw, shown, stable, cached, *heads, cost, raw_cost, view_cost, raw_view_cost)
 
     def _cached(self, prefix: int, head: int = 0) -> int:
         """Return the tokens of a prefix that the cache serves; `head` of it stands before the view."""
@@ -206,10 +201,7 @@ class UsageMeter:
         return cached * self._prices.cached_price_ratio + (tokens - cached) * self._prices.write_price_ratio
 
     def stats(
-        self,
-        transcript: Transcript,
-        write_transactions: int,
-        light_model: LightModelBill | None = None,
+        self, transcript: Transcript, write_transactions: int, light_model: LightModelBill | None = None
     ) -> ContextStats:
         """Return the sums; `light_model` replaces the bill in the transcript."""
         counts = Counter[str]()
@@ -217,22 +209,14 @@ class UsageMeter:
             counts.update(decision.tally())
         bill = light_model or transcript.state.light_model
         return ContextStats(
+            **{one.name: round(getattr(self._sum, one.name), 2) for one in fields(_Call)},
+            **counts,
             views=self._views,
             raw_tokens=_raw_tokens(transcript),
             view_tokens=self.views[1].tokens,
-            raw_tokens_total=self._sum.raw,
-            view_tokens_total=self._sum.shown,
             peak_view_tokens=self._peak,
-            stable_tokens_total=self._sum.stable,
-            cached_tokens_total=self._sum.cached,
-            head_tokens=self._last.head,
-            raw_head_tokens=self._last.raw_head,
-            head_tokens_total=self._sum.head,
-            raw_head_tokens_total=self._sum.raw_head,
-            cost=round(self._sum.cost, 2),
-            raw_cost=round(self._sum.raw_cost, 2),
-            view_cost=round(self._sum.view_cost, 2),
-            raw_view_cost=round(self._sum.raw_view_cost, 2),
+            head_tokens=self._last.head_tokens_total,
+            raw_head_tokens=self._last.raw_head_tokens_total,
             tools_offered=transcript.state.offered.reason,
             light_model=bill,
             light_model_calls=bill.decisions.calls,
@@ -242,7 +226,6 @@ class UsageMeter:
             summary_failures=bill.summaries.failures,
             summary_tokens=bill.summaries.tokens,
             write_transactions=write_transactions,
-            **counts,
         )
 
 

@@ -1,7 +1,7 @@
 """Decisions: recorded events that change the rendering of the view. A new kind is one subclass of `Decision`."""
 
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,6 +19,7 @@ __all__ = [
     "AuditLine",
     "Decided",
     "Decision",
+    "EntryDecision",
     "OpenedItem",
     "audit_line",
     "decision_from_json",
@@ -105,6 +106,8 @@ class Decision:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "kind" not in vars(cls):
+            return  # a base of kinds
         if _kinds.setdefault(cls.kind, cls).__qualname__ != cls.__qualname__:
             raise TypeError(f"decision kind {cls.kind!r} is already defined by {_kinds[cls.kind].__qualname__}")
         _kinds[cls.kind] = cls
@@ -178,6 +181,19 @@ class Decision:
     def changes_from(self, transcript: "Transcript") -> int | None:
         """Return the first position that a planned change renders anew."""
         return None
+
+
+@dataclass(frozen=True)
+class EntryDecision(Decision):
+    """A decision about the entry at `position`, which holds wherever that entry moves."""
+
+    position: int
+
+    def positions(self) -> tuple[int, ...]:
+        return (self.position,)
+
+    def moved(self, offset: int) -> Decision | None:
+        return replace(self, position=self.position + offset)
 
 
 @cache

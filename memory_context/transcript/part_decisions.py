@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..messages import Address
-from .decisions import Arithmetic, AuditLine, Decided, Decision, audit_line
+from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, audit_line
 from .entries import PartId, StoredPart
 
 if TYPE_CHECKING:
@@ -17,11 +17,10 @@ ChosenBy = Literal["compactor", "model", "age"]
 
 
 @dataclass(frozen=True)
-class PartOffloaded(Decision):
+class PartOffloaded(EntryDecision):
     """The content of a part is committed. The log keeps no first view; the entry's part does until it is answered."""
 
     kind, outlives_clear = "offloaded", True  # a message may have come, and been stored, before the clear
-    position: int
     address: Address
     stored: StoredPart
 
@@ -43,12 +42,6 @@ class PartOffloaded(Decision):
     def logged(self) -> Decision:
         return replace(self, stored=self.stored.without_first_view())
 
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
-
-    def moved(self, offset: int) -> Decision:
-        return replace(self, position=self.position + offset)
-
     def to_json(self, transcript: "Transcript", slots: Container[tuple[str, Hashable]]) -> dict[str, Any]:
         saved, now = self.stored, transcript[self.position].part(self.address).stored
         if now is not None:
@@ -65,14 +58,13 @@ class PartOffloaded(Decision):
 
 
 @dataclass(frozen=True)
-class CompactedTextChosen(Decision):
+class CompactedTextChosen(EntryDecision):
     """The compacted text of a part: chosen when it was answered, by a model later, or reduced with age.
 
     It shows with a compaction, never by itself. A `description` becomes the item's new one.
     """
 
     kind, outlives_clear = "retained", True
-    position: int
     address: Address
     text: str
     tokens: int
@@ -98,12 +90,6 @@ class CompactedTextChosen(Decision):
 
     def slot(self) -> PartId:
         return self.position, self.address
-
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
-
-    def moved(self, offset: int) -> Decision:
-        return replace(self, position=self.position + offset)
 
     def tally(self) -> dict[str, int]:
         return {"summaries": int(self.by == "model")}
@@ -160,11 +146,10 @@ class PartsCompacted(Decision):
 
 
 @dataclass(frozen=True)
-class PartShortened(Decision):
+class PartShortened(EntryDecision):
     """A part is shown as this shorter text, because not even the newest step fitted the budget whole."""
 
     kind = "shortened"
-    position: int
     address: Address
     text: str
     tokens: int
@@ -173,8 +158,8 @@ class PartShortened(Decision):
         transcript.state.shortened[self.position, self.address] = self
         transcript[self.position].touch()
 
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
+    def moved(self, offset: int) -> None:
+        return None
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
         keys = _keys_of_parts(transcript, [(self.position, self.address)])
@@ -185,22 +170,15 @@ class PartShortened(Decision):
 
 
 @dataclass(frozen=True)
-class RepeatFound(Decision):
+class RepeatFound(EntryDecision):
     """A large text repeats stored items (`keys`, as far as they are known) and is not stored again."""
 
     kind = "repeated"
-    position: int
     address: Address
     keys: tuple[str, ...]
 
     def apply(self, transcript: "Transcript") -> None:
         transcript.state.repeated.add((self.position, self.address))
-
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
-
-    def moved(self, offset: int) -> Decision:
-        return replace(self, position=self.position + offset)
 
 
 def _keys_of_parts(transcript: "Transcript", parts: Iterable[PartId]) -> list[str]:

@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from ..light_model import LightModelBill
 from ..references import MemoryRef
-from .decisions import Arithmetic, AuditLine, Decided, Decision, OpenedItem, audit_line, keys_of
+from .decisions import Arithmetic, AuditLine, Decided, Decision, EntryDecision, OpenedItem, audit_line, keys_of
 
 if TYPE_CHECKING:
     from .transcript import Transcript
@@ -44,20 +44,13 @@ class ViewShown(Decision):
 
 
 @dataclass(frozen=True)
-class ViewCleared(Decision):
+class ViewCleared(EntryDecision):
     """The view begins after this position."""
 
     kind = "cleared"
-    position: int
 
     def apply(self, transcript: "Transcript") -> None:
         transcript.begin_at(self.position)
-
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
-
-    def moved(self, offset: int) -> Decision:
-        return replace(self, position=self.position + offset)
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
         before = transcript.decisions(ViewCleared)[:-1]
@@ -66,14 +59,13 @@ class ViewCleared(Decision):
 
 
 @dataclass(frozen=True)
-class MessageRedelivered(Decision):
+class MessageRedelivered(EntryDecision):
     """The unanswered message at `position` came again after a failed run; views show the copy at `again_at` instead.
 
     Earlier versions recorded `again_at=None`, which changes nothing.
     """
 
     kind = "redelivered"
-    position: int
     again_at: int | None = None
 
     def apply(self, transcript: "Transcript") -> None:
@@ -87,9 +79,6 @@ class MessageRedelivered(Decision):
         transcript.touched.append(self.position)
         # its expansions are decided again with the copy
         transcript.withdraw([place for place in state.expanded if place[0] == self.position])
-
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
 
     def moved(self, offset: int) -> Decision | None:
         if self.again_at is None:
@@ -140,7 +129,7 @@ class HistoryFolded(Decision):
 
 
 @dataclass(frozen=True)
-class ExpansionShown(Decision):
+class ExpansionShown(EntryDecision):
     """Stored content was brought back into the view, after the message at `position`.
 
     Attributes:
@@ -152,7 +141,6 @@ class ExpansionShown(Decision):
     """
 
     kind = "expanded"
-    position: int
     text: str
     tokens: int
     opened: tuple[OpenedItem, ...]
@@ -172,8 +160,8 @@ class ExpansionShown(Decision):
     def replaced(self) -> Decision:
         return replace(self, text="")
 
-    def positions(self) -> tuple[int, ...]:
-        return (self.position,)
+    def moved(self, offset: int) -> None:
+        return None
 
     def items_opened(self) -> tuple[OpenedItem, ...]:
         return self.opened
