@@ -1,8 +1,8 @@
-"""Items of one scope: stored with a readable key, read whole or cut.
+"""Items of one scope: stored under a readable key, read whole or cut.
 
-The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from the content and
-its place (see `memory_key_for`), so storing the same again gives the same reference. Who reads what of a user's items
-is told in `sharing`; every read goes through the one `ReadScope` made here.
+The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from content and place
+(`memory_key_for`), so storing the same again gives the same reference. Every read uses the one `ReadScope` made here;
+`sharing` says who reads what.
 """
 
 import asyncio
@@ -52,13 +52,13 @@ class AgentMemory:
 
     Args:
         memory_store: Where they are.
-        user_id: Whose they are; no other user's items are ever seen.
+        user_id: No other user's items are ever seen.
         agent_id: The agent that stores; None for none.
         session_id: The session it stores in; None for none.
         reach: How far reading goes: all items of the user, those of this agent, or those of this session.
-        sharing: What it shares with the user's other agents: "shared", everything; "read_only", what they store but not
-            what it stores; "isolated", nothing.
-        token_counter: Counts tokens; None for the default.
+        sharing: With the user's other agents: "shared", everything; "read_only", it reads theirs but they not its own;
+            "isolated", nothing.
+        token_counter: None for the default.
         mask_credentials: Whether credentials are masked in descriptions; contents are kept as they are.
 
     Attributes:
@@ -345,9 +345,9 @@ class AgentMemory:
     async def restore(self, snapshot: MemorySnapshot) -> None:
         """From now on read exactly the items of a snapshot, and beside them what this object stores itself.
 
-        Also what is private to another scope or beyond the reach: who took the snapshot could read it, and the
-        application hands it on. What was forgotten since stays so. Nothing in the database changes; each read passes
-        the keys along.
+        Also items private to another scope or beyond the reach: the taker could read them, and the application hands
+        the
+        snapshot on. Forgotten items stay so. Nothing in the database changes; each read passes the keys along.
 
         Raises:
             ValueError: It is another user's.
@@ -389,6 +389,6 @@ class AgentMemory:
 
     @property
     def scope(self) -> ReadScope:
-        """Who reads here, and how far: what every statement that reads items is passed."""
+        """Who reads here, and how far."""
         keys = None if self._restored is None else tuple(self._restored)
         return ReadScope(self.agent_id, self.session_id, self._reach, keys)

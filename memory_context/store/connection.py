@@ -1,7 +1,8 @@
-"""One connection to the server, every wait of which ends by a deadline.
+"""One connection to the server, each wait of which ends by a deadline, and the driver's errors as the library's.
 
-Promises: a connection whose deadline passes, or whose user is cancelled, is closed at once and never waited for; the
-server is asked to cancel what it still runs by a request on a connection of its own, which nobody waits for either.
+A connection whose deadline passes, or whose user is cancelled, is closed at once and never waited for. A request on a
+connection of its own asks the server to cancel what still runs; nobody waits for that either. No error text holds a
+password: the driver names host, port, database and user only, and `location` refuses malformed addresses before.
 """
 
 import array
@@ -66,18 +67,12 @@ class Connection(AsyncConnection[DictRow]):
     _bytes_per_second = math.inf
 
     def allow(self, seconds: float, *, bytes_per_second: float = math.inf) -> None:
-        """Let everything from now on take so many seconds together.
-
-        Args:
-            seconds: How long.
-            bytes_per_second: A further second for so many bytes that come.
-        """
+        """Let everything from now on take so many seconds together, and one more for `bytes_per_second` received."""
         self._deadline = time.monotonic() + seconds
         self._bytes_per_second = bytes_per_second
 
     @property
     def seconds_left(self) -> float:
-        """How much of what was allowed is left."""
         return max(self._deadline - time.monotonic(), 0.0)
 
     async def wait(self, gen: PQGen[_RV], interval: float = 0.1, timeout: float | None = None) -> _RV:
@@ -122,16 +117,15 @@ class Connection(AsyncConnection[DictRow]):
 
 
 async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap = ADAPTERS) -> Connection:
-    """Open a connection within so many seconds, which also count for what is run on it (see `Connection.allow`).
+    """Open a connection within so many seconds, which also count for what runs on it (see `Connection.allow`).
 
-    It behaves the same behind PgBouncer. There a server connection serves many clients: no prepared statements, no
-    `options` at start-up, no setting that outlives a transaction. Preparing would make an insert of one item take
-    0.42 ms instead of 0.67: not worth a setting that somebody has to know of.
+    It works behind PgBouncer, where a server connection serves many clients: no prepared statements, no `options` at
+    start-up, no setting that outlives a transaction. Prepared, an insert of one item takes 0.42 ms instead of 0.67.
 
     Args:
-        params: What libpq takes.
-        seconds: How long.
-        adapters: How Python's types become those of this database.
+        params: Parameters of libpq.
+        seconds: The limit.
+        adapters: Conversions between Python's types and those of this database.
 
     Raises:
         psycopg.Error: It could not be opened.
@@ -153,10 +147,7 @@ async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersM
 
 @asynccontextmanager
 async def dedicated(params: Mapping[str, str], seconds: float) -> AsyncGenerator[Connection, None]:
-    """Open a connection for this block only, which may take so many seconds unless the block allows more.
-
-    An error or a cancellation inside rolls back.
-    """
+    """Open a connection for this block only. An error or a cancellation inside rolls back."""
     connection = await connect(params, seconds)
     try:
         yield connection
@@ -175,9 +166,9 @@ def _bytes_to_read(fileno: int) -> int:
 
 
 def _request_cancel(connection: PGconn) -> None:
-    """Ask the server to cancel what this connection runs; sent beside everything else, and never waited for.
+    """Ask the server to cancel what this connection runs.
 
-    By callbacks and not by a task: the event loop may be about to end, and would complain of a task that is pending.
+    By callbacks, not by a task: the event loop may be about to end, and would complain of a pending task.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -189,8 +180,6 @@ def _request_cancel(connection: PGconn) -> None:
 
 
 class _CancelRequest:
-    """A cancel request on its way."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, request: PGcancelConn) -> None:
         self._loop = loop
         self._request = request
@@ -199,7 +188,6 @@ class _CancelRequest:
         self._timer.plan(_CANCEL_SECONDS)
 
     def advance(self) -> None:
-        """Send what can be sent now, and go on when more can be."""
         self._unwatch()
         try:
             status = self._request.poll()
@@ -232,7 +220,7 @@ _REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComp
 
 @contextmanager
 def driver_errors(where: str) -> Generator[None, None, None]:
-    """Turn what the driver raises inside into a `StoreError`, a `StoreUnavailableError` if a retry can help."""
+    """Turn the driver's errors into `StoreError`, or `StoreUnavailableError` if a retry can help."""
     try:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:

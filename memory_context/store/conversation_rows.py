@@ -1,7 +1,4 @@
-"""What is kept of a session, as values and as rows: batches of its transcripts, its chat messages, what is known of it.
-
-Promise: a `StoredBatch` that says it is intact has exactly the body that was archived.
-"""
+"""Values and rows of sessions: batches of transcripts, chat messages, and what is known of a session."""
 
 import asyncio
 import hashlib
@@ -42,12 +39,12 @@ class ChatMessage:
     Attributes:
         id: 1 to 128 printable characters, unique in its session.
         text: Any str.
-        sender: Who said it: `user` or `ai`.
-        timestamp: When, with its timezone; kept in UTC, to the microsecond.
+        sender: `user` or `ai`.
+        timestamp: With a timezone; kept in UTC, to the microsecond.
         is_verified: False for an answer that a client brought and the server cannot confirm.
 
     Raises:
-        ValueError: One of them is not that; the text says what to send instead.
+        ValueError: One of them is unusable; says what to send instead.
     """
 
     id: str
@@ -70,12 +67,12 @@ class NewBatch:
     Attributes:
         sequence: Its number, from 0.
         body: JSON-native values; every str is kept.
-        message_count: How many messages are new with it.
-        begins_anew: Whether everything from the beginning is in it, so that reading starts here.
+        message_count: Messages that are new with it.
+        begins_anew: Whether it holds everything from the beginning, so that reading starts here.
         memory_keys: The items it refers to.
         chat_ids: The chat messages whose words are in it.
-        started_at: When its first entry came, with its timezone.
-        ended_at: When its last entry came, with its timezone.
+        started_at: Time of its first entry, with a timezone.
+        ended_at: Time of its last entry, with a timezone.
     """
 
     sequence: int
@@ -94,8 +91,8 @@ class StoredBatch(NewBatch):
 
     Attributes:
         sha256: The hash it was archived with, in hexadecimal digits.
-        is_intact: Whether its body still has that hash.
-        archived_at: When, in UTC.
+        is_intact: Whether its body still has that hash: then it is exactly what was archived.
+        archived_at: In UTC.
     """
 
     sha256: str
@@ -111,11 +108,11 @@ class SessionInfo:
         session_id: Its id.
         agent_id: The agent that began it.
         title: A few words; empty for none.
-        summary: More of them; empty for none.
+        summary: A sentence or two; empty for none.
         message_count: Messages in its transcripts.
         chat_count: Chat messages.
-        created_at: When it was archived first, in UTC.
-        last_activity_at: When it was archived last, in UTC.
+        created_at: First archived, in UTC.
+        last_activity_at: Last archived, in UTC.
     """
 
     session_id: str
@@ -130,14 +127,14 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class Archived:
-    """What there is to resume from.
+    """The archive of one agent in a session, to resume from.
 
     Attributes:
-        batches: From the last that begins anew, in order; `sequence` may have gaps.
-        head: The highest number there is; -1 for none.
-        branches: Other lines of this agent in this session, which processes archived beside this one.
-        later_items: Keys of items stored of its messages after the last batch, with the number of the message.
-        session: What is known of the session; None if it is unknown or was deleted.
+        batches: From the last one that begins anew, in order; `sequence` may have gaps.
+        head: The highest sequence; -1 for none.
+        branches: Other branches of this agent, which processes archived beside this one.
+        later_items: Keys of items stored after the last batch, with the number of their message.
+        session: None if the session is unknown or was deleted.
     """
 
     batches: tuple[StoredBatch, ...]
@@ -149,13 +146,13 @@ class Archived:
 
 @dataclass(frozen=True)
 class Appended:
-    """What became of what was given.
+    """The outcome of `append`.
 
     Attributes:
-        outcome: Of the batch: `stored` (also without one); `known`, the same was there already; `conflict`, another has
-            its number, and of the batch nothing was stored.
-        head: The highest number of this agent's batches on this branch afterwards; -1 for none.
-        stored_chat_ids: Of the chat messages given, those that were not there before.
+        outcome: `stored` (also without a batch); `known`, the same batch was there already; `conflict`, another has its
+            number, and the batch was not stored.
+        head: The highest sequence on this branch afterwards; -1 for none.
+        stored_chat_ids: The chat messages that were new.
     """
 
     outcome: Literal["stored", "known", "conflict"]
@@ -164,11 +161,7 @@ class Appended:
 
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:
-    """Return the parameters of `append_batch` that a batch gives.
-
-    Raises:
-        ValueError: Its body is not JSON-native, or one of its times has no timezone.
-    """
+    """Return the parameters of `append_batch`; `ValueError` for a body that is not JSON, or a time without zone."""
     text, digest = await asyncio.to_thread(_hashed, batch.body)
     return {
         "sequence": batch.sequence,
@@ -184,7 +177,7 @@ async def params_for(batch: NewBatch) -> dict[str, Any]:
 
 
 async def batches_from_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[StoredBatch, ...]:
-    """Return the batches of rows; a large transcript is read and hashed in a thread."""
+    """Return the batches of rows; a large transcript is decoded and hashed in a thread."""
     size = sum(len(row["message_batch"]) for row in rows) / 10  # hashing takes less than reading
     return await in_thread_if_large(size, lambda: tuple(map(_batch_from_row, rows)))
 
@@ -219,7 +212,7 @@ def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
 
 
 def session_from_row(row: Mapping[str, Any]) -> SessionInfo:
-    """Return what a row tells of a session."""
+    """Return the session of a row."""
     return SessionInfo(
         session_id=row["session_id"],
         agent_id=row["agent_id"],
@@ -233,11 +226,7 @@ def session_from_row(row: Mapping[str, Any]) -> SessionInfo:
 
 
 def checked_place(limit: int, before: tuple[datetime, str] | None) -> dict[str, Any]:
-    """Return the parameters of a page.
-
-    Raises:
-        ValueError: The limit is under 1, or the time has no timezone.
-    """
+    """Return the parameters of a page; `ValueError` for a limit under 1 or a time without zone."""
     if limit < 1:
         raise ValueError(f"limit={limit!r}: use at least 1")
     if before is None:

@@ -1,11 +1,10 @@
-"""ConversationArchive: what was said in sessions, durable, in batches.
+"""ConversationArchive: transcripts and chat messages of sessions, durable, in batches.
 
-    append:  session's row held ─▶ batch, if its number is free ─▶ chat messages it does not have     one transaction
+    append:  lock the session's row ─▶ batch, if its number is free ─▶ chat messages that are new     one transaction
     read:    the last batch that begins anew ─▶ ... ─▶ the head
 
-Promises: the same batch or chat message archived twice is stored once, whoever brings it and from however many places
-at once; a batch never takes the place of another; a deleted session takes nothing any more; what was changed behind
-its back is noticed when it is read.
+Writes are idempotent: a retry with the same sequence and hash returns `known`, and a batch never replaces another. A
+deleted session refuses everything. A batch that was changed behind the archive's back is noticed when it is read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,10 +47,6 @@ _DELETE = ("lock_session", "insert_session_deleted", "update_session_deleted")
 
 class ConversationArchive:
     """The sessions of one database; every method acts as one user.
-
-    Args:
-        database: Where they are.
-        events: What happens to their items, as far as it is not written yet.
 
     Attributes:
         write_transactions: How many transactions this object committed.
@@ -152,7 +147,7 @@ class ConversationArchive:
         return session_from_row(rows[0]) if rows else None
 
     async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
-        """Return when a session was deleted, in UTC; None if it was not, or never was."""
+        """Return when a session was deleted, in UTC; None if it was not."""
         params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
         return rows[0]["deleted_at"].astimezone(timezone.utc) if rows else None
@@ -163,10 +158,10 @@ class ConversationArchive:
         """Return a page of a user's sessions, those used last first.
 
         Args:
-            user_id: Whose sessions.
+            user_id: The user.
             limit: How many at most.
-            before: `last_activity_at` and id of the last session of the page before; None for the first page.
-            only_chats: Only those with chat messages.
+            before: `last_activity_at` and id of the last session of the previous page; None for the first page.
+            only_chats: Only sessions with chat messages.
         """
         params = {"user_id": user_id, "only_chats": only_chats, **checked_place(limit, before)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
@@ -178,8 +173,8 @@ class ConversationArchive:
         """Return the newest chat messages of a session before a place, the oldest of them first.
 
         Args:
-            user_id: Whose session.
-            session_id: Which one.
+            user_id: The user.
+            session_id: The session.
             limit: How many at most.
             before: `timestamp` and id of the first message of the page after; None for the newest page.
         """
@@ -204,19 +199,17 @@ class ConversationArchive:
     async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
         """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
 
-        The first transaction leaves a tombstone, which refuses readers and whoever still archives or shows something in
-        the session. What was said and shown, and the items, then go batch by batch; a forgotten item leaves its own
-        tombstone. If this is interrupted, deleting the session again goes on; so does deleting it after something was
-        stored in it meanwhile.
+        The first transaction leaves a tombstone, which refuses later reads and writes. Then all goes in batches.
+        After an interruption, or when something was stored meanwhile, deleting the session again goes on.
 
         Args:
-            user_id: Whose session.
-            session_id: Which one.
+            user_id: The user.
+            session_id: The session.
             progress: Called after each batch with the rows done and the rows there were.
 
         Raises:
             StoreError: The database failed; call it again.
-            ValueError: The id is none that a session can have.
+            ValueError: The id is unusable.
         """
         checked_identifier("session_id", session_id)
         await self._events.flush(user_id)  # or they would be written after the deletion

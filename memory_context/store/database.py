@@ -1,7 +1,8 @@
 """One prepared database: transactions that act as one user, each in a single pipeline.
 
-It belongs to no event loop: it keeps one pool for each loop that uses it, since a team of agents may run under several
-`asyncio.run` calls.
+It has a pool for each event loop, since agents may run under several `asyncio.run` calls. Before the first connection
+of
+a pool the server is started, the schema brought up to date and a safe login found.
 """
 
 import asyncio
@@ -55,15 +56,10 @@ _OF_A_HEALTHY_SERVER = (
 class Database:
     """The database at a location; the first operation in each event loop makes it ready.
 
-    Args:
-        location: Where it is.
-        pool_size: Connections at most, per event loop.
-        limits: How long to wait for it.
-
     Attributes:
         location: Where it is.
         limits: How long to wait for it.
-        write_transactions: How many writing transactions of this object were committed.
+        write_transactions: Committed writing transactions of this object.
     """
 
     def __init__(self, location: Location, pool_size: int, limits: StoreLimits) -> None:
@@ -80,12 +76,12 @@ class Database:
     async def read(
         self, user_id: str | None, *statements: Statement, kind: TransactionKind = "call"
     ) -> list[list[DictRow]]:
-        """Run statements in one transaction that cannot write; return the rows of each.
+        """Run statements in one read-only transaction; return the rows of each.
 
         Args:
-            user_id: Whose rows are seen; None for the one list that belongs to nobody.
-            *statements: What to run, in order.
-            kind: What it is, which says how long it may take.
+            user_id: Whose rows are seen; None for what belongs to nobody.
+            *statements: Run in this order.
+            kind: Says how long it may take.
 
         Raises:
             StoreError: The database refused or cannot be reached.
@@ -96,18 +92,19 @@ class Database:
         """Run statements in one transaction as this user, all or none; return the rows of each.
 
         Raises:
-            StoreError: The database refused or cannot be reached; nothing was written unless the connection was lost,
-                or the deadline passed, while committing.
+            StoreError: The database refused or cannot be reached. Nothing was written, unless the connection was lost
+            or the
+                deadline passed while committing.
         """
         rows = await self._transaction("begin_write", user_id, statements, kind)
         self.write_transactions += 1
         return rows
 
     async def ready(self, *, is_patient: bool = False) -> tuple[ConnectionPool, dict[str, str]]:
-        """Return this event loop's pool and the login it uses, once the database can be used.
+        """Return this event loop's pool and login, once the database can be used.
 
         Args:
-            is_patient: Whether to wait for all migrations, however many are missing; each is bounded by itself.
+            is_patient: Wait for all migrations, however many are missing; each has its own limit.
 
         Raises:
             StoreUnavailableError: The server does not answer or could not be started.
@@ -198,7 +195,6 @@ class Database:
 
 
 def _content_bytes(statement: Statement) -> int:
-    """Return about how many bytes of content a statement carries."""
     return sum(len(value) for value in (statement.params or {}).values() if isinstance(value, (str, bytes)))
 
 
@@ -209,16 +205,15 @@ def _milliseconds(seconds: float) -> str:
 async def prepare(
     location: Location, limits: StoreLimits, *, only_pre: bool | None = None
 ) -> tuple[dict[str, str], AdaptersMap]:
-    """Make the database ready; return the parameters of the login that the pool uses, and how it writes vectors.
+    """Make the database ready; return the parameters of the pool's login, and the adapters with this database's types.
 
-    Safe to run again, and in many processes at once. Looking at the database is bounded by `opening_seconds`, an
-    embedded server's start by `start_seconds`, each migration by `migration_seconds`.
+    Idempotent, also in many processes at once. Looking at the database is bounded by `opening_seconds`, an embedded
+    server's start by `start_seconds`, each migration by `migration_seconds`.
 
     Args:
-        location: Which database.
+        location: The database.
         limits: How long to wait for it.
-        only_pre: Leave `post` migrations for later. By default on a server of your own, where older versions may still
-            be at work.
+        only_pre: Leave `post` migrations for later. By default on a server of your own, where older versions may run.
 
     Raises:
         StoreUnavailableError: The server does not answer or could not be started.
@@ -253,10 +248,7 @@ async def prepare(
 
 
 async def _vector_adapters(connection: Connection) -> AdaptersMap:
-    """Return the driver's adapters and that of this database's `halfvec`: two bytes a number instead of a text.
-
-    Once per database: for each connection it would take a round trip.
-    """
+    """Return the adapters with this database's `halfvec`: once per database, since each lookup is a round trip."""
     adapters = AdaptersMap(ADAPTERS)
     row = await (await connection.execute(_SCHEMA["fetch_vector_type"])).fetchone()
     if row is not None:
@@ -265,7 +257,7 @@ async def _vector_adapters(connection: Connection) -> AdaptersMap:
 
 
 async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str]:
-    """Return the parameters of the login that a location names; the embedded server is started.
+    """Return the parameters of the login that a location names; start the embedded server.
 
     Raises:
         StoreUnavailableError: It could not be started, or not in time.
@@ -283,10 +275,7 @@ async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str
 
 
 def is_set_up(location: Location) -> bool:
-    """Whether there is a server to look at: the embedded one is set up when it is first used.
-
-    Where something else is in the way of its folder, or it cannot be written, looking at it says so.
-    """
+    """Return whether there is a server to look at: the embedded one is set up when it is first used."""
     if location.folder is None:
         return True
     nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
@@ -303,10 +292,13 @@ def _start_embedded(folder: Path) -> dict[str, str]:
 
 
 async def every_user(database: Database) -> AsyncIterator[str]:
-    """Yield all users in a fixed order, page by page; who comes meanwhile may be left out.
+    """Yield all users in a fixed order, page by page.
+
+    The application's login may not list them. The owner's is used where the location names one, else the one there is,
+    which may have been granted `list_users`.
 
     Raises:
-        StoreError: The database failed, or no login that it was given may list the users; says what to do.
+        StoreError: The database failed, or no given login may list the users; says what to do.
     """
     await database.ready()
     location = database.location

@@ -1,9 +1,9 @@
-"""The embedded Postgres: the real server, started for those who name none.
+"""The embedded Postgres: a real server in a folder, for those who name none.
 
-The server belongs to a folder, not to a process: all processes with the same folder share it. A process of its own
-stops it when they are gone (`keeper`). Promises: however a process ends, it blocks nothing, neither the start of the
-next nor the stop after the last; nothing reaches the user's terminal; a folder that cannot be used is named in the
-error, with the variable that chooses another; a server that runs is found without loading the library that starts it.
+All processes with the same folder share its server; a keeper process stops it when they are gone (`keeper`). However a
+process ends, it blocks neither the next start nor the last stop. Nothing reaches the user's terminal. An error names
+the
+folder, and the variable that chooses another. A running server is found without loading the library that starts it.
 """
 
 import fcntl
@@ -52,11 +52,11 @@ class KeeperState:
     """The process that keeps an embedded server.
 
     Attributes:
-        pid: Its number.
+        pid: Its process id.
         since: When it began, in UTC.
-        keep_seconds: How long it keeps the server after the last process that uses it.
+        keep_seconds: How long it keeps the server after its last user.
         held_by: Other processes that use the server now, as far as the system tells.
-        stops_at: When it stops the server if nothing uses it after this process; None while others do.
+        stops_at: When it stops the server if this process is the last; None while others use it.
     """
 
     pid: int
@@ -96,9 +96,9 @@ def url_of(params: dict[str, str]) -> str:
 
 
 def release(folder: Path) -> None:
-    """Give up this process's share of the folder's server; if it was the last, the server has stopped on return.
+    """Release this process's share of the folder's server; if it was the last, the server has stopped on return.
 
-    The end of a process gives up its share, too; the keeper then stops the server in its time.
+    A process that ends releases its share too; the keeper then stops the server in its time.
     """
     with _lock, suppress(OSError):  # the folder may be gone
         folder = folder.resolve()
@@ -109,9 +109,7 @@ def release(folder: Path) -> None:
 
 
 def stop(folder: Path) -> int | None:
-    """Stop a folder's server and its keeper, and wait until both have ended; return the server's process number.
-
-    None if no server runs. This process may have used the server: its share is given up.
+    """Stop a folder's server and its keeper; return the server's process id, None if no server runs.
 
     Raises:
         StoreUnavailableError: Other processes use the server; names them as far as the system tells.
@@ -132,7 +130,7 @@ def stop(folder: Path) -> int | None:
 
 
 def keeper_state(folder: Path) -> KeeperState | None:
-    """Return what keeps the folder's server; None if nothing does."""
+    """Return the keeper of the folder's server; None if there is none."""
     folder = folder.resolve()
     if not (folder / "watch").exists():
         return None
@@ -234,7 +232,7 @@ def _holders(folder: Path) -> list[int]:
 
 
 def _ensure_keeper(folder: Path) -> None:
-    """Start a keeper unless there is one of this protocol or a newer one. It inherits its lock, and nothing else."""
+    """Start a keeper unless one of this protocol or a newer one runs. It inherits its lock, and nothing else."""
     watch = os.open(folder / "watch", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not keeper.is_unheld(watch):

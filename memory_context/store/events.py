@@ -1,10 +1,9 @@
-"""What happened to items, noted without a write each: buffered in the process, written in batches.
+"""The audit trail's events: buffered in memory, written in batches.
 
-    add ─▶ waiting ──100 of them, 30 s, the end, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
+    add ─▶ waiting ──100 events, 30 s, close, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
 
-Promises: `add` does no I/O and never raises; while the store is away events wait, and of more than 10,000 the oldest
-are dropped, which an event of kind `lost` then tells; a batch written twice counts once; no event can keep a content
-from being stored. A process that is killed takes up to 30 s of events with it (`shutdown` knows the other ends).
+`add` does no I/O and never raises. While the store is away events wait; of more than 10,000 the oldest are dropped, and
+an event of kind `lost` counts them. Batches are idempotent. A killed process loses up to 30 s of events.
 """
 
 import logging
@@ -65,11 +64,11 @@ class NewEvent:
     """Something that just happened.
 
     Attributes:
-        kind: What.
+        kind: The kind.
         keys: The items it happened to.
         detail: More about it, in a few words.
-        agent_id: Whose doing it was; empty for nobody's.
-        session_id: In which session; empty for none.
+        agent_id: The agent that did it; empty for none.
+        session_id: Empty for none.
         is_private: Whether only that agent in that session may read of it.
     """
 
@@ -83,15 +82,15 @@ class NewEvent:
 
 @dataclass(frozen=True)
 class StoredEvent(NewEvent):
-    """An event as the database tells it; of one that an item tells, also what the item says.
+    """An event as the database tells it; `stored` and `forgotten` are derived from the item's row.
 
     Attributes:
-        id: What tells it from events of the same time.
-        at: When it happened, in UTC, by the clock of the server.
-        source: Of a stored item: where it came from.
-        token_count: Of a stored item: tokens of the content.
-        metadata: Of a stored item: its metadata.
-        is_forgotten: Of a stored item: whether it is a tombstone now, which has neither tokens nor metadata.
+        id: Tells it from events of the same time.
+        at: When it happened, in UTC, by the server's clock.
+        source: Of a stored item.
+        token_count: Of a stored item.
+        metadata: Of a stored item.
+        is_forgotten: Of a stored item: whether it is a tombstone now, without tokens and metadata.
     """
 
     id: str = field(kw_only=True)
@@ -117,7 +116,7 @@ class EventLog:
     """The events of one database.
 
     Args:
-        database: Where they go.
+        database: The database.
         buffers: Has them written before the store is closed.
     """
 
@@ -150,11 +149,7 @@ class EventLog:
         return f"{count:,} events of the audit trail" if count else ""
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Write what is waiting.
-
-        Raises:
-            StoreUnavailableError: The database does not answer; what was not written waits on.
-        """
+        """Write the waiting events; on `StoreUnavailableError` they wait on."""
         await self.flush()
 
     @property
@@ -163,7 +158,7 @@ class EventLog:
         return len(self._waiting)
 
     def add(self, user_id: str, event: NewEvent) -> None:
-        """Note an event; it is written with the next batch."""
+        """Buffer an event; it is written with the next batch."""
         with self._lock:
             self._last_moment = max(time.monotonic(), self._last_moment + _TICK_SECONDS)
             self._waiting.append(_Waiting(user_id, event, self._last_moment, str(uuid.uuid4())))
@@ -172,15 +167,15 @@ class EventLog:
         self._flusher.note()
 
     async def flush(self, user_id: str | None = None) -> None:
-        """Write what is waiting, of one user or of all.
+        """Write the waiting events, of one user or of all.
 
         Raises:
-            StoreUnavailableError: The database does not answer; what was not written waits on.
+            StoreUnavailableError: The database does not answer; they wait on.
         """
         await self._flusher.flush(None if user_id is None else lambda: self._write(user_id), is_shielded=False)
 
     def discard(self, user_id: str) -> None:
-        """Forget what is waiting of a user who is erased."""
+        """Drop the waiting events of a user who is erased."""
         with self._lock:
             self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
             self._lost = {place: count for place, count in self._lost.items() if place[0] != user_id}
@@ -191,7 +186,7 @@ class EventLog:
             self._buffers.release(self)
 
     async def stop(self) -> None:
-        """Let nothing run on in this event loop; what is not written waits on."""
+        """Stop the background task of this event loop; unwritten events wait on."""
         await self._flusher.stop()
 
     async def select(
@@ -204,15 +199,15 @@ class EventLog:
         after: tuple[datetime, str] | None = None,
         newest_first: bool = False,
     ) -> list[StoredEvent]:
-        """Return a page of what happened to the items of a session, of what is written.
+        """Return a page of the written events of a session's items.
 
         Args:
-            user_id: Whose items.
-            session_id: The session; "" for what belongs to none.
+            user_id: The user.
+            session_id: The session; "" for items of none.
             scope: Who reads, and how far.
             limit: How many at most.
-            after: Time and id of the event after which the page begins, in the order asked for.
-            newest_first: Whether the newest come first.
+            after: Time and id of the last event of the previous page, in the order asked for.
+            newest_first: The order.
 
         Raises:
             StoreError: The database refused or cannot be reached.

@@ -1,9 +1,8 @@
 """Forgetting items and deleting sessions, which leave tombstones, and erasing a user, which leaves nothing.
 
-All of it runs in batches, each a transaction of its own, and reports progress; what is interrupted can be run again.
-Each batch locks in the order of those who store, index and archive: jobs, contents, items, sessions, threads, the rest,
-the list of users at last. So nobody waits for each other, and a worker that holds a claim finds it gone. A content goes
-with its last item.
+All of it runs in batches, each one transaction, reports progress, and can be run again after an interruption. A batch
+locks in the order of all other writers: jobs, contents, items, sessions, threads, the rest, the list of users. So there
+are no deadlocks, and a worker that holds a claim finds it gone. A content goes with its last item.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,12 +40,7 @@ BATCH_ITEMS = 1000
 
 
 class Tally:
-    """Rows that are done, of those there were at the beginning.
-
-    Args:
-        progress: Called after each batch; never goes back, and ends with all rows.
-        total: Rows there were; what comes meanwhile is not counted.
-    """
+    """Progress over the rows there were at the beginning; it never goes back and ends with all of them."""
 
     def __init__(self, progress: ProgressCallback | None, total: int) -> None:
         self._progress = progress
@@ -55,7 +49,6 @@ class Tally:
         self.add(0)
 
     def add(self, rows: int) -> None:
-        """Count the rows of a batch."""
         self._done = min(self._done + rows, self._total)
         if self._progress is not None:
             self._progress(self._done, self._total)
@@ -74,10 +67,7 @@ async def forget_memories(
     memory_key: str | None,
     progress: ProgressCallback | None = None,
 ) -> list[str]:
-    """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now.
-
-    Many go in several transactions; what is interrupted can be run again.
-    """
+    """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now."""
     params: dict[str, object] = {
         "user_id": user_id,
         "agent_id": agent_id,
@@ -99,8 +89,8 @@ def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
     """Return the statements that forget items, in the order in which they lock; the last but one returns the keys.
 
     Args:
-        user_id: Whose items.
-        items: Their ids, with those of their contents, which go if no other item has them.
+        user_id: The user.
+        items: Rows with their ids and those of their contents, which go if no other item has them.
     """
     params: dict[str, object] = {"user_id": user_id, **_ids(items)}
     steps = (*_LOCK, "lock_memories", *_UNFIND, "update_memories_forgotten", "delete_orphaned_contents")
@@ -108,14 +98,9 @@ def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
 
 
 def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement], list[Statement]]:
-    """Return the statements that delete a batch of the rows of each table that has no tombstones, and those that count.
+    """Return the statements that delete a batch of rows of each table without tombstones, and those that count them.
 
-    Args:
-        user_id: Whose rows.
-        session_id: Those of a session and its sub-agents; None for all.
-
-    Returns:
-        Statements that each return how many `rows` it deleted; some that count the `rows` there are, items included.
+    Each deletion returns the number of `rows`; the counts include the items. A session counts with its sub-agents'.
     """
     from .tables import ITEMS, TABLES  # with the models of an export's lines, which take long to load
 
@@ -128,14 +113,14 @@ def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement
 
 
 def counted_rows(results: Sequence[Sequence[DictRow]]) -> int:
-    """Return how many rows the statements of `deletable_rows` counted or deleted."""
+    """Return the rows that statements counted or deleted."""
     return sum(row["rows"] for (row,) in results)
 
 
 async def tally_of(
     database: Database, user_id: str, counts: Sequence[Statement], progress: ProgressCallback | None
 ) -> Tally:
-    """Return a tally of the rows that statements count; nothing is counted if nobody wants to know."""
+    """Return a tally of the rows that statements count; nothing is counted without a callback."""
     if progress is None:
         return Tally(None, 0)
     return Tally(progress, counted_rows(await database.read(user_id, *counts, kind="batch")))
@@ -144,8 +129,8 @@ async def tally_of(
 async def erase_user(database: Database, user_id: str, progress: ProgressCallback | None = None) -> int:
     """Erase every row of a user; return how many items there were, forgotten ones not counted.
 
-    Items go in batches, then what was said and shown; then, if nobody stored anything meanwhile, the rest in one
-    transaction. What was stored meanwhile goes in the next pass. Interrupted it can be run again.
+    Items go in batches, then sessions and threads; then, if nothing was stored meanwhile, the rest in one transaction.
+    A new pass deletes what was stored meanwhile.
     """
     from .tables import ITEMS, TABLES  # late, see deletable_rows
 
@@ -179,7 +164,6 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
 
 
 async def _erase_items(database: Database, user_id: str, params: dict[str, object], tally: Tally) -> int:
-    """Erase a user's items batch by batch; return how many of them were not forgotten."""
     steps = (*_LOCK, "lock_memories", *_UNFIND, "delete_memories", "delete_orphaned_contents")
     erased = 0
     while True:
@@ -194,7 +178,6 @@ async def _erase_items(database: Database, user_id: str, params: dict[str, objec
 
 
 def _batches(rows: Sequence[DictRow]) -> Iterator[Sequence[DictRow]]:
-    """Yield items, so many at a time that one transaction has them."""
     for start in range(0, len(rows), BATCH_ITEMS):
         yield rows[start : start + BATCH_ITEMS]
 

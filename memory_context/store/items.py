@@ -1,15 +1,11 @@
-"""Items as they go into the store and come out of it, and their form as rows.
+"""Items as they go into the store and come out of it, their rows, who reads them, and whose words they hold.
 
-Promise: whatever the strings hold, a row made here is one that Postgres takes, and reading it gives the same strings.
-Content that `text` takes is stored as it is; any other as bytes; the short columns and the metadata are escaped.
+User memory is what people said of themselves: preferences and facts that the user or the application stored. It is
+recalled as the user's own and never pruned. A model, a tool or an imported file may store the same types: such an item
+is labelled as unconfirmed wherever it is shown, and pruned like any other. The code path alone sets an origin.
 
-User memory is what people said of themselves: the types of preferences and facts, when the user or the application
-stored them. It is recalled as the user's own and never pruned. A model, a tool or an imported file may store the same
-types; such an item is found like any other, labelled as unconfirmed wherever it is shown, and pruned like any other.
-The code path alone sets an origin. No metadata, tag, model or client raises it, and no caller may either.
-
-Secrets are refused until there is a vault for them: everything stored is plain text, which search reads and models are
-shown. Rows in clear, of development versions, stay readable by their keys, and are in no search, list or export.
+Secrets are refused until there is a vault: everything stored is plain text, which is searched and shown to models. Rows
+of development versions stay readable by their keys, and are in no search, list or export.
 """
 
 import hashlib
@@ -166,14 +162,14 @@ class MemoryItem:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Whose an item is, and nothing of what is in it.
+    """The owner of an item, and nothing of its content.
 
     Attributes:
         agent_id: The agent that stored it; empty for none.
         session_id: The session it was stored in; empty for none.
         is_private: Whether only that agent and session read it.
         is_active: False once it was forgotten.
-        updated_at: When it was stored last or forgotten, in UTC.
+        updated_at: When it was last stored or forgotten, in UTC.
     """
 
     agent_id: str
@@ -233,17 +229,14 @@ def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *,
 
 
 def content_of(row: Mapping[str, Any]) -> str:
-    """Return the content of a row, or the beginning of it that was asked for; empty for a forgotten item."""
+    """Return the content of a row, or the beginning that was asked for; empty for a forgotten item."""
     if row["content_raw"] is not None:
         return from_utf8(bytes(row["content_raw"]))
     return row["content"] or ""
 
 
 def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
-    """Whether a part of a content that a search shows has the hash of its row.
-
-    A difference is logged with the item's name: the search goes on without it.
-    """
+    """Return whether a part of a content that a search shows has its row's hash; a difference is logged."""
     if row["shown_sha256"] is None or hashlib.sha256(data).digest() == bytes(row["shown_sha256"]):
         return True
     _logger.error("%s", _DAMAGED.format(row["memory_key"]))
@@ -251,11 +244,7 @@ def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
 
 
 def checked_content(memory_key: str, row: Mapping[str, Any], content_sha256: bytes) -> str:
-    """Return the whole content of a row, if it is what was stored (30 us for 40 kB).
-
-    Raises:
-        ItemDamagedError: It is not.
-    """
+    """Return the whole content of a row, if it is what was stored (30 us for 40 kB); else raise `ItemDamagedError`."""
     raw = row["content_raw"]
     try:
         data = to_utf8(row["content"]) if raw is None else bytes(raw)
@@ -271,15 +260,15 @@ Reach = Literal["user", "agent", "session"]
 
 @dataclass(frozen=True)
 class ReadScope:
-    """Who reads a user's items, and how far. By itself it is nobody, who reads all that is private to none.
+    """Who reads a user's items, and how far. The default reads everything that is private to none.
 
-    What is private is read by the agent and session that stored it; no reach goes beyond that, only `keys` do.
+    Private items are read by the agent and session that stored them; only `keys` go beyond that.
 
     Attributes:
         agent_id: The agent that reads; empty for none.
         session_id: The session it reads in; empty for none.
         reach: Everything of the user, of this agent, or of this agent in this session.
-        keys: Exactly these items instead, whatever the reach and whoever they are private to; None for no such list.
+        keys: Exactly these items instead, whoever they are private to; None for no such list.
     """
 
     agent_id: str = ""
@@ -321,11 +310,7 @@ def caveat(memory_type: str, origin: str) -> str:
 
 
 def checked_caller_origin(origin: object) -> CallerOrigin:
-    """Return an origin that a caller gave.
-
-    Raises:
-        ValueError: A call cannot say so.
-    """
+    """Return an origin that a caller gave; `ValueError` for one that a call cannot give."""
     if origin not in get_args(CallerOrigin):
         raise ValueError(
             f"origin={origin!r}: use one of {', '.join(get_args(CallerOrigin))}; a call may lower the trust in what it "
@@ -355,11 +340,7 @@ def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
 
 
 def refuse_secret(memory_type: object) -> None:
-    """Refuse a type that the store must not hold in clear.
-
-    Raises:
-        SecretError: It is that of secrets; says where to keep them instead.
-    """
+    """Raise `SecretError` for the type that the store must not hold in clear; says where to keep it instead."""
     if memory_type == SECRET_TYPE:
         raise SecretError(
             f"type={SECRET_TYPE!r} is refused, since everything stored is plain text that is searched and shown to "

@@ -80,7 +80,7 @@ def running_postmaster(pgdata: str) -> Postmaster | None:
 
 
 def stop_server(pgdata: str, server: Postmaster | None) -> None:
-    """Stop a server and wait until it has ended; None stops nothing."""
+    """Stop a server and wait for its end; None stops nothing."""
     for kind, seconds in _STOPS:
         if server is None:
             return
@@ -95,7 +95,7 @@ def stop_server(pgdata: str, server: Postmaster | None) -> None:
 
 @contextmanager
 def locked(folder: str) -> Generator[None, None, None]:
-    """Hold the lock of a folder's start and stop. Not inherited by a fork; one thread of a process at a time."""
+    """Hold the lock of a folder's start and stop. A fork does not inherit it; one thread of a process at a time."""
     descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX)
@@ -105,7 +105,7 @@ def locked(folder: str) -> Generator[None, None, None]:
 
 
 def is_unheld(holders: int) -> bool:
-    """Whether no process holds the server; if so, none can until the descriptor is unlocked or closed."""
+    """Return whether no process holds the server; if so, none can until the descriptor is unlocked or closed."""
     try:
         fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -114,7 +114,7 @@ def is_unheld(holders: int) -> bool:
 
 
 def read_keeper(watch: int) -> Keeper | None:
-    """Return the record in `watch`; None if there is none, as an earlier version leaves none."""
+    """Return the record in `watch`; None for a keeper of an earlier version."""
     try:
         return Keeper(**json.loads(os.pread(watch, 1000, 0)))
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _command_of(pid: int) -> list[bytes]:
 
 
 def has_clients(server: Postmaster | None) -> bool:
-    """Whether a client is connected that is no holder, such as psql; False where the system does not tell."""
+    """Return whether a client is connected that is no holder, such as psql; False where the system does not tell."""
     if server is None:
         return False
     try:

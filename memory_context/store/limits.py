@@ -1,8 +1,8 @@
 """How long the store waits for its database: one frozen value, every limit in seconds.
 
-The limits hold at both ends. The server ends a statement or a wait for a lock by itself; the client's deadline bounds
-the whole transaction, whether the server answers or not. A call that has to make the database ready first and then
-runs one transaction ends within `opening_seconds` + `transaction_seconds`, which the defaults keep under 10 s.
+The limits hold at both ends: the server ends a statement or a wait for a lock, the client's deadline the transaction. A
+call that first makes the database ready and then runs one transaction ends within `opening_seconds` +
+`transaction_seconds`, under 10 s by default.
 """
 
 import math
@@ -48,13 +48,6 @@ class Waits:
 
 
 class _Call:
-    """A call of several transactions, and when it ends.
-
-    Attributes:
-        ends_at: By the monotonic clock.
-        outer: The call that it is a part of.
-    """
-
     def __init__(self, seconds: float) -> None:
         self.ends_at = time.monotonic() + seconds
         self.outer = _call.get()
@@ -98,7 +91,7 @@ class StoreLimits(BaseModel):
     bytes_per_second: int = Field(default=10_000_000, gt=0)
 
     def waits_of(self, kind: TransactionKind, content_bytes: int) -> Waits:
-        """Return how long a transaction waits that sends so many bytes of content."""
+        """Return the waits of a transaction that sends so many bytes of content."""
         more = content_bytes / self.bytes_per_second
         if kind == "batch":
             return Waits(self.batch_seconds + more, self.batch_seconds + more, self.batch_seconds / 2)
@@ -112,7 +105,7 @@ class StoreLimits(BaseModel):
 
 @contextmanager
 def at_most(seconds: float) -> Generator[None, None, None]:
-    """Let each transaction that is begun in this block, also by tasks made in it, take at most so many seconds.
+    """Limit each transaction that is begun in this block, also by tasks made in it, to so many seconds.
 
     For an agent's step, which would rather go on without than wait.
     """
@@ -129,7 +122,7 @@ def most_seconds() -> float:
 
 
 def extend(seconds: float) -> None:
-    """Give the calls that this transaction is a part of so many seconds more, for the bytes that it carries."""
+    """Give the running calls so many seconds more, for the bytes that this transaction carries."""
     call = _call.get()
     while call is not None:
         call.ends_at += seconds
@@ -137,7 +130,7 @@ def extend(seconds: float) -> None:
 
 
 async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """Return what a call of several transactions answers, or cancel it.
+    """Return the answer of a call of several transactions, or cancel it after so many seconds.
 
     It gets more time for the bytes that its transactions carry (`StoreLimits.bytes_per_second`).
 

@@ -1,7 +1,7 @@
-"""Where the database is: an address that was given, the one of the environment, or the embedded server's folder.
+"""Where the database is: a given address, the environment's, or the embedded server's folder.
 
-Promise: the texts made here (`describe`, `for_config`, repr, errors) never hold a password, not even a part of one
-that a forgotten percent-encoding moved into another field of the address.
+The texts made here (`describe`, `for_config`, repr, errors) never hold a password, nor a part of one that a forgotten
+percent-encoding moved into another field of the address.
 """
 
 import os
@@ -50,7 +50,7 @@ class Location:
 
     @classmethod
     def in_force(cls, url: str | None = None, owner_url: str | None = None) -> "Location":
-        """Return the location these arguments and the environment name now.
+        """Return the location that these arguments and the environment name now.
 
         Raises:
             StoreError: There is no address, and the embedded server is not installed.
@@ -73,11 +73,11 @@ class Location:
         return cls(url, owner_url, url_env, None)
 
     def describe(self) -> str:
-        """Return what a person needs to find the place."""
+        """Return the place for people, without secrets."""
         return f"embedded Postgres in {self.folder}" if self.url is None else public_url(read_url(self.url))
 
     def for_config(self) -> dict[str, str | None]:
-        """Return what may be written into a configuration: the name of the variable, or the address without secrets."""
+        """Return what a configuration may hold: the variable's name, or the address without secrets."""
         if self.url is None or self.url_env is not None:
             return {"url": None, "url_env": self.url_env}
         return {"url": public_url(read_url(self.url)), "url_env": None}

@@ -1,8 +1,9 @@
 """The login of the pool: always one for which row-level security holds.
 
-Row-level security does not bind superusers, owners and roles with BYPASSRLS. So whoever gives the owner's URL gets,
-beside it, an ordinary login that every process derives alike from that URL: its name from the database, its password
-from the owner's by HMAC. Nothing is stored on this side, and the server sees only a SCRAM verifier.
+Row-level security does not bind superusers, owners and roles with BYPASSRLS. With the owner's URL the pool therefore
+gets
+an ordinary login that every process derives alike: its name from the database, its password from the owner's by HMAC.
+Nothing is stored on this side, and the server sees only a SCRAM verifier.
 """
 
 import hashlib
@@ -44,7 +45,7 @@ class Login:
 
     @property
     def is_owner(self) -> bool:
-        """Whether it can prepare the database, and therefore must not be the pool's login."""
+        """Whether it can prepare the database, and so must not be the pool's login."""
         owns = self.owns_schema or (self.may_create_schema and not self.has_schema)
         return self.is_superuser or self.may_create_roles or owns
 
@@ -73,7 +74,7 @@ def refuse_unsafe(login: Login, where: str) -> None:
 async def ensure_pool_login(
     owner: Connection, owner_params: Mapping[str, str], where: str, migration_seconds: float
 ) -> dict[str, str]:
-    """Return the parameters of the pool's login, after making it if it is not there.
+    """Return the parameters of the pool's login, after making it if it is missing.
 
     Args:
         owner: A connection of the owner.
@@ -158,7 +159,7 @@ async def _write_login(
 
 
 def _is_passing(error: psycopg.OperationalError) -> bool:
-    """Whether a login failed for a reason that waiting mends; a refused connection has no SQLSTATE to tell it by."""
+    """Return whether waiting mends a failed login; a refused connection has no SQLSTATE to tell it by."""
     is_late = isinstance(error, (DeadlineError, psycopg.errors.ConnectionTimeout))
     return is_late or any(words in str(error) for words in ("too many", "connection slots", "starting up"))
 

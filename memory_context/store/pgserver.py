@@ -66,12 +66,7 @@ def end_keepers(folder: str) -> None:
 
 
 def _new_server(pgdata: Path) -> PostgresServer:
-    """Return the folder's server.
-
-    As root its making creates a system user, and two processes that create it at once may both succeed, the second
-    with another number: what the first has made then belongs to nobody. So one after the other on a machine, by a lock
-    on a folder that is always there.
-    """
+    """Return the folder's server."""
     if os.geteuid() != 0:
         return PostgresServer(pgdata, cleanup_mode=None)
     system_folder = os.open("/etc", os.O_RDONLY)

@@ -1,18 +1,17 @@
 """The connections of one event loop, and the one way to use them: a whole transaction in a single pipeline.
 
-Why not psycopg_pool (3.3.3): its workers live in the background. When the server hangs, a worker that is connecting
-swallows the cancellation at the end of `asyncio.run`, which then never returns; after an outage they wait out a
-growing back-off although the server is there again; and a waiting caller learns of a timeout, not of the refusal
-behind it. Here nothing runs in the background: who needs a connection opens it, and sees why that failed.
+Why not psycopg_pool (3.3.3): its workers run in the background. When the server hangs, a connecting worker swallows the
+cancellation at the end of `asyncio.run`, which then never returns; after an outage workers wait out a growing back-off;
+and a waiting caller learns of a timeout, not of the cause. Here the caller that needs a connection opens it, so connect
+errors reach that caller.
 
-Promises: a connection is used again only if its transaction ended well, anything else closes it (the server then
-rolls back); one that the server closed meanwhile is noticed without a round trip; a cancelled operation ends at once
-and leaves nothing behind; a run ends by its deadline, and its connection with it. When one connection fell silent the
-idle ones are closed too: they lead the same way.
+A connection is reused only if its transaction ended well; anything else closes it, and the server rolls back. A run
+ends
+by its deadline or at once when it is cancelled, and its connection with it. When one connection fell silent the idle
+ones are closed too: they lead the same way.
 
-Long parameters are sent in pieces, so that no call of the driver holds the event loop for long: libpq copies a
-statement with all of its parameters in one call, 60 ms for 30 MB. Each piece becomes a setting of the transaction, also
-behind PgBouncer; the statement joins them.
+Long parameters are sent in pieces, so that no driver call holds the event loop for long: libpq copies a statement with
+its parameters in one call, 60 ms for 30 MB. Each piece becomes a setting of the transaction; the statement joins them.
 """
 
 import asyncio
@@ -63,8 +62,8 @@ def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
     """Yield the pieces of a statement's long parameters, each to be sent when it comes, and then the statement.
 
     Args:
-        statement: Its texts are given as `%(name)s`, its bytes as `%(name)b`.
-        numbers: Names the pieces; the same for all statements of a transaction.
+        statement: Has texts as `%(name)s`, bytes as `%(name)b`.
+        numbers: Names the pieces; shared by all statements of a transaction.
     """
     query, params = statement.query, dict(statement.params or {})
     for name, value in (statement.params or {}).items():
@@ -95,10 +94,10 @@ class ConnectionPool:
 
     Args:
         size: Connections at most.
-        slot_seconds: The longest a run waits for one of them while all are in use.
+        slot_seconds: The longest wait for one of them while all are in use.
 
     Attributes:
-        adapters: How connections write the types of this database, known once it is ready.
+        adapters: Conversions of this database's types, known once it is ready.
     """
 
     def __init__(self, size: int, slot_seconds: float) -> None:
@@ -120,14 +119,14 @@ class ConnectionPool:
     ) -> list[list[DictRow]]:
         """Run statements in one pipeline, one round trip, and return the rows of each.
 
-        The statements begin and end their transaction themselves: the driver's own transaction blocks would add
-        two synchronisations.
+        The statements begin and end their transaction themselves: the driver's transaction blocks add two
+        synchronisations.
 
         Args:
             params: What a new connection is opened with.
-            statements: What to run, in order.
-            seconds: The longest it may take, with waiting for a connection and opening one.
-            bytes_per_second: A further second for so many bytes that come.
+            statements: Run in this order.
+            seconds: The limit, with waiting for a connection and opening one.
+            bytes_per_second: A further second for so many received bytes.
 
         Raises:
             psycopg.Error: The first that occurred; nothing was committed unless the connection was lost at COMMIT.
@@ -204,7 +203,7 @@ class ConnectionPool:
 
 
 def _has_news(connection: Connection) -> bool:
-    """Whether an idle connection has something to read: the server speaks unasked only to say goodbye."""
+    """Return whether an idle connection has something to read: the server speaks unasked only to say goodbye."""
     if connection.closed:
         return True
     poll = select.poll()
@@ -233,7 +232,6 @@ async def _pipeline(connection: Connection, statements: Sequence[Statement]) -> 
 
 
 async def _sent(connection: Connection, statement: Statement, numbers: "count[int]") -> AsyncCursor[DictRow]:
-    """Send a statement, and before it the pieces of its long parameters; return its cursor."""
     cursor = connection.cursor(binary=True)
     for part in split(statement, numbers):
         cursor = connection.cursor(binary=True)

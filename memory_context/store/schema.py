@@ -1,8 +1,7 @@
-"""Bringing the schema to this version, and refusing one that this version does not know.
+"""Migrations: bring the schema to this version, and refuse one that this version does not know.
 
-Promises: migrations only go forward, each in one transaction with its own record, under a lock for all of them, so that
-any number of processes may start at once; a file whose statements changed after it ran is noticed; what a person
-has to do is said in the `SchemaError`. A migration waits for a table no longer than a call does.
+Migrations only go forward, each in one transaction with its record, under one lock, so that any number of processes may
+start at once. A file whose statements changed after it ran is noticed. A `SchemaError` says what a person has to do.
 
     deploy without a pause:  migrate --pre ─▶ the new version goes everywhere, beside the old one ─▶ migrate --post
 """
@@ -54,10 +53,10 @@ class MigrationState:
     Attributes:
         version: Its number.
         name: The name of its file.
-        state: `applied`; `pending`, not yet; `changed`, with other statements than this version's; `unknown`, of a
-            newer version; `ahead`, of a newer version, but this one works with it; `superseded`, of a development
-            version.
-        applied_at: When, in UTC; None if it did not.
+        state: `applied`; `pending`; `changed`, with other statements than this version's; `unknown`, of a newer
+        version;
+            `ahead`, of a newer version that this one works with; `superseded`, of a development version.
+        applied_at: In UTC; None if it did not run.
     """
 
     version: int
@@ -89,7 +88,7 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
 
 
 async def is_usable(connection: Connection, where: str) -> bool:
-    """Whether this version works with the schema as it is: all migrations have run but `post` ones.
+    """Return whether this version works with the schema as it is: only `post` migrations are missing.
 
     Raises:
         SchemaError: The server cannot hold the schema, or this version cannot bring it up to date.
@@ -100,19 +99,17 @@ async def is_usable(connection: Connection, where: str) -> bool:
 async def migrate(
     connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits, *, only_pre: bool = False
 ) -> None:
-    """Apply what is missing; only a look when nothing is.
+    """Apply missing migrations.
 
     Args:
         connection: A connection of the owner.
         params: What it was opened with.
         where: The place, for messages.
-        limits: How long each migration may take, with waiting for another process that migrates, and how long it may
-            wait for a lock.
+        limits: How long each migration may take, with waiting for another process, and may wait for a lock.
         only_pre: Leave `post` migrations for later.
 
     Raises:
-        SchemaError: The server lacks something, the login lacks rights, or the schema is not one that this version
-            brings up to date.
+        SchemaError: The server or the login lacks something, or this version cannot bring the schema up to date.
         StoreUnavailableError: A table was in use; try again.
     """
     missing = await _missing(connection, where)
@@ -147,8 +144,9 @@ async def migrate(
 async def begin_alone(connection: Connection) -> None:
     """Open a transaction beside which no migration runs.
 
-    It does not wait inside of a statement: CREATE INDEX CONCURRENTLY, which another process may be running, waits for
-    the end of all that do.
+    It polls instead of waiting inside a statement: CREATE INDEX CONCURRENTLY, which another process may run, waits for
+    the
+    end of all statements.
     """
     while True:
         await connection.execute(_TRANSACTIONS["begin_write"])
@@ -186,12 +184,7 @@ async def _apply(connection: Connection, migration: Migration, limits: StoreLimi
 
 
 async def _missing(connection: Connection, where: str) -> list[Migration]:
-    """Return the migrations that have not run here.
-
-    Raises:
-        SchemaError: The server cannot hold the schema, a migration's file changed, or the schema is too new or of a
-            development version.
-    """
+    """Return the migrations that have not run here; `SchemaError` if they cannot be applied."""
     server = await _fetch_server(connection)
     if server["server_version"] < _OLDEST_SERVER * 10_000:
         found = server["server_version"] // 10_000
@@ -250,12 +243,7 @@ async def _fetch_server(connection: Connection) -> Mapping[str, Any]:
 
 
 def vector_advice(version: str | None, indexes: Sequence[str]) -> str | None:
-    """Return what to do about a pgvector whose vacuum could damage HNSW indexes; None if it is recent enough.
-
-    Args:
-        version: Of the extension; None if it is not installed.
-        indexes: The HNSW indexes in the schema.
-    """
+    """Return what to do about a pgvector whose vacuum could damage HNSW indexes; None if it is recent enough."""
     if version is None or _version(version) >= _SOUND_VECTOR:
         return None
     rebuild = "".join(f" REINDEX INDEX CONCURRENTLY memory_context.{name};" for name in indexes)

@@ -1,14 +1,13 @@
-"""Claims of sessions by Postgres: advisory locks of one connection that lasts, and notifications between processes.
+"""Claims of sessions by Postgres: advisory locks of one lasting connection, and notifications between processes.
 
-Why advisory locks: the server itself gives them back when a process dies, however it dies; no lease, no clock. They
-belong to a connection, so this is the one place that keeps a connection with something in it. They do not survive a
-pooler in transaction mode, such as PgBouncer's, which lends another server connection to each statement; that is
-noticed, and refused with the remedy.
+Why advisory locks: the server frees them when a process dies, however it dies; no lease, no clock. They belong to a
+connection, so this is the one place that keeps a connection with state. They do not survive a pooler in transaction
+mode,
+such as PgBouncer's; that is noticed, and refused with the remedy.
 
-One connection does both: between statements the event loop watches its socket, so that requests of others and the loss
-of the connection are noticed at once. All that is asked at one time travels in one statement. A connection that fell
-silent tells nothing: while claims are held it is asked something every `StoreLimits.probe_seconds`, and the server is
-told to notice the same of this end.
+Between statements the event loop watches the connection's socket, so that requests of others and a lost connection are
+noticed at once. Everything asked at one time travels in one statement. While claims are held the connection is probed
+every `StoreLimits.probe_seconds`, and the server is told to notice the same of this end.
 """
 
 import asyncio
@@ -52,10 +51,11 @@ _Frees = dict[int, "asyncio.Future[None]"]
 
 
 class AdvisoryClaims:
-    """Claims of one cache, as session-level advisory locks of a connection of its own, under the pool's login.
+    """Claims of one cache: session-level advisory locks of a connection of its own, under the pool's login.
 
-    Made by `MemoryStore.advisory_claims()`; used under one event loop. When the connection is lost all claims are, and
-    the next claim opens another.
+    Made by `MemoryStore.advisory_claims()`; used under one event loop. All claims are lost with the connection; the
+    next
+    claim opens another.
     """
 
     def __init__(self, database: Database) -> None:
@@ -75,7 +75,7 @@ class AdvisoryClaims:
         self._on_lost: Callable[[SessionKey], None] = _ignore
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Call these when another process asks for a session, and for each claim when the connection was lost."""
+        """Set the callbacks for a session that another process wants, and for each claim lost with the connection."""
         self._on_wanted, self._on_lost = wanted, lost
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
@@ -116,13 +116,13 @@ class AdvisoryClaims:
             del self._claiming[claim]
 
     async def release(self, key: SessionKey) -> None:
-        """Let go of a session; a connection that does not answer is closed, which lets go of all."""
+        """Release a session. A connection that does not answer is closed, which releases all."""
         claim = _number_of(key)
         if self._held.pop(claim, None) is not None:
             await asyncio.wait([self._free(claim)], timeout=self._database.limits.call_seconds)
 
     async def close(self) -> None:
-        """Let go of everything, with the connection."""
+        """Release everything, with the connection."""
         await self._work.wait(self._database.limits.call_seconds)
         self._held.clear()
         self._drop()
@@ -130,7 +130,7 @@ class AdvisoryClaims:
     # --- asking: a task, as long as there is something to ask, so that whoever waits for it can be cancelled
 
     async def _attempt(self, claim: int, key: SessionKey, seconds: float) -> bool:
-        """Whether the lock was free, and is held now."""
+        """Try to take the lock; return whether it is held now."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asks[claim] = _Ask(key, answer)
         self._start()
@@ -143,7 +143,7 @@ class AdvisoryClaims:
             answer.cancel()
 
     def _free(self, claim: int) -> "asyncio.Future[None]":
-        """Have a lock given back; done when it is, or when the connection is gone."""
+        """Release a lock; the future is done when it is, or when the connection is gone."""
         done = self._frees[claim] = asyncio.get_running_loop().create_future()
         self._start()
         return done
@@ -152,7 +152,7 @@ class AdvisoryClaims:
         self._work.start(self._serve)
 
     async def _serve(self) -> None:
-        """Ask what is to be asked, all of one moment at once; first let go, then claim."""
+        """Send everything that is asked, batched by moment: releases before claims."""
         while self._asks or self._frees or self._is_probe_due:
             asks, self._asks = self._asks, {}
             frees, self._frees = self._frees, {}
@@ -264,13 +264,13 @@ class AdvisoryClaims:
         self._probe_timer.plan(self._database.limits.probe_seconds)
 
     def _probe(self) -> None:
-        """Ask the connection something, if claims are held; the next time is planned when it answers."""
+        """Probe the connection if claims are held; its answer plans the next probe."""
         if self._held:
             self._is_probe_due = True
             self._start()
 
     def _read(self, connection: Connection) -> None:
-        """Take in what the server said unasked: notifications, or that it is gone."""
+        """Read notifications, and notice a lost connection."""
         try:
             connection.pgconn.consume_input()
             while (heard := connection.pgconn.notifies()) is not None:

@@ -1,6 +1,6 @@
-"""The SQL of this package, read from its files: all of it lies in `sql/`, none in Python.
+"""The SQL files of this package: query blocks and migrations. All SQL lies in `sql/`, none in Python.
 
-A query file holds named blocks: `-- name: fetch_memory :one`, a comment line on what the block is for, one statement.
+A query file holds named blocks: `-- name: fetch_memory :one`, a comment on its purpose, one statement.
 `{may_read(item)}` in it stands for a text of `fragments.sql`.
 A migration is named `NNNN_pre_what.sql` or `NNNN_post_what.sql`, see `Migration`; only the first has no part.
 """
@@ -50,7 +50,7 @@ class Migration:
 
 
 def sql_folder() -> Path:
-    """Return the folder of the SQL files: inside the installed package, or beside it in a checkout."""
+    """Return the folder of the SQL files: in the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
     return next(folder for folder in (package / "sql", package.parent / "sql") if (folder / "migrations").is_dir())
 
@@ -60,7 +60,8 @@ def load_queries(name: str) -> dict[str, bytes]:
     """Return the statements of `queries/<name>.sql` by the names of their blocks.
 
     As bytes, since the driver's types accept computed SQL only so. Comments are dropped: a percent sign in them would
-    count as a parameter.
+    count
+    as a parameter.
     """
     _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
     return {
@@ -96,7 +97,7 @@ def load_migrations() -> tuple[Migration, ...]:
 
 
 def part_of(name: str) -> Part | None:
-    """Return the part that the name of a migration says; None if it says none."""
+    """Return the part that a migration's name says; None if it says none."""
     found = re.match(r"[0-9]+_(pre|post)_", name)
     return cast(Part, found[1]) if found else None
 

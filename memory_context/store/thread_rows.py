@@ -1,8 +1,4 @@
-"""Threads as a user interface shows them, as values and as rows.
-
-What an interface keeps of a step or an element beyond what is searched, ordered and served is a JSON object that nobody
-here looks into: a newer interface loses nothing.
-"""
+"""Values and rows of threads. Fields beyond what is searched, ordered and served stay as the interface gave them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +31,8 @@ class UIUser:
 
     Attributes:
         user_id: The same as everywhere.
-        metadata: What the interface knows of the user, JSON-native.
-        created_at: When the user logged in first, in UTC.
+        metadata: JSON-native data of the interface.
+        created_at: First login, in UTC.
     """
 
     user_id: str
@@ -49,12 +45,12 @@ class Thread:
     """One conversation as an interface lists it.
 
     Attributes:
-        thread_id: Its id, which is the session's too.
-        name: None if it has none yet.
+        thread_id: Its id, also that of the session.
+        name: None until it is named.
         tags: None if none were given.
-        metadata: What the interface keeps of it, JSON-native.
+        metadata: JSON-native data of the interface.
         created_at: When it began, in UTC.
-        last_activity_at: When a step of it was kept last, in UTC.
+        last_activity_at: When a step was last stored, in UTC.
     """
 
     thread_id: str
@@ -67,13 +63,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Feedback:
-    """How a person rated a step.
-
-    Attributes:
-        feedback_id: Its id.
-        value: The interface's number.
-        comment: None for none.
-    """
+    """A person's rating of a step; `value` is the interface's number."""
 
     feedback_id: str
     value: int
@@ -82,16 +72,16 @@ class Feedback:
 
 @dataclass(frozen=True)
 class ThreadStep:
-    """Something that was shown in a thread: a message, a run, a call of a tool.
+    """A message, a run or a tool call that was shown in a thread.
 
     Attributes:
         step_id: Its id.
         thread_id: The thread it was shown in.
-        fields: What else the interface keeps of it, JSON-native; every str is kept.
-        input: What it was given; None for what has none.
-        output: What it says; None for what has none.
-        created_at: When, with its timezone, which is its place in the thread; None for when it is kept first.
-        feedback: How it was rated; not written with it.
+        fields: Everything else the interface keeps, JSON-native; every str is kept.
+        input: None if it has none.
+        output: None if it has none.
+        created_at: Its place in the thread, with a timezone; None for the time of storing.
+        feedback: Its rating; not written with it.
     """
 
     step_id: str
@@ -105,14 +95,14 @@ class ThreadStep:
 
 @dataclass(frozen=True)
 class ThreadElement:
-    """Something that was shown beside a step: an image, a text, a file.
+    """An image, a text or a file that was shown beside a step.
 
     Attributes:
         element_id: Its id.
         thread_id: The thread it was shown in.
-        step_id: The step it belongs to; empty when it belongs to the thread.
-        fields: What else the interface keeps of it, JSON-native; every str is kept.
-        has_content: Whether its content is kept here.
+        step_id: The step it belongs to; empty for the whole thread.
+        fields: Everything else the interface keeps, JSON-native; every str is kept.
+        has_content: Whether its content is stored.
     """
 
     element_id: str
@@ -124,13 +114,7 @@ class ThreadElement:
 
 @dataclass(frozen=True)
 class ElementContent:
-    """What an element shows, or a part of it.
-
-    Attributes:
-        content: The bytes that were asked for, as far as there are any.
-        fields: What the interface keeps of it.
-        size_bytes: How many bytes all of it has.
-    """
+    """The content of an element, or a range of it, with the element's fields and its whole size in bytes."""
 
     content: bytes
     fields: Mapping[str, Any]
@@ -139,13 +123,7 @@ class ElementContent:
 
 @dataclass(frozen=True)
 class WholeThread:
-    """A thread with everything that was shown in it.
-
-    Attributes:
-        thread: The thread.
-        steps: In the order in which they were created.
-        elements: In the order in which they came.
-    """
+    """A thread with its steps, in order of creation, and its elements, in order of arrival."""
 
     thread: Thread
     steps: tuple[ThreadStep, ...]
@@ -170,11 +148,7 @@ def thread_from_row(row: Mapping[str, Any]) -> Thread:
 
 
 def step_params(user_id: str, step: ThreadStep, is_update: bool) -> dict[str, Any]:
-    """Return the parameters of `upsert_step`.
-
-    Raises:
-        ValueError: Its fields are not JSON-native, or its time has no timezone.
-    """
+    """Return the parameters of `upsert_step`; `ValueError` for fields that are not JSON, or a time without zone."""
     if step.created_at is not None and step.created_at.utcoffset() is None:
         raise ValueError(f"created_at={step.created_at!r} has no timezone: use datetime.now(timezone.utc)")
     return {
@@ -206,11 +180,7 @@ def step_from_row(row: Mapping[str, Any]) -> ThreadStep:
 
 
 def element_params(user_id: str, element: ThreadElement, content: bytes | None, keeps_content: bool) -> dict[str, Any]:
-    """Return the parameters of `upsert_element`.
-
-    Raises:
-        ValueError: Its fields are not JSON-native.
-    """
+    """Return the parameters of `upsert_element`; `ValueError` for fields that are not JSON-native."""
     return {
         "user_id": user_id,
         "thread_id": element.thread_id,

@@ -1,7 +1,7 @@
-"""ThreadStore: conversations as a user interface shows them, beside what the agent keeps of them.
+"""ThreadStore: conversations as a user interface showed them, beside the agent's transcript of them.
 
-Promises: the first user to come with a thread's id keeps it, and nobody else writes to it; writes of one step may come
-in any order, its last update is what stays; a deleted thread takes nothing any more; every str comes back identical.
+A thread belongs to the first user who comes with its id, and nobody else writes to it. Writes of one step may come in
+any order: its last update stays. A deleted thread takes nothing any more. Every str comes back identical.
 """
 
 import re
@@ -42,12 +42,7 @@ _FAVORITES = 200
 
 
 class ThreadStore:
-    """The threads of one database; every method but `owner` acts as one user.
-
-    Args:
-        database: Where they are.
-        conversations: The sessions that belong to them.
-    """
+    """The threads of one database; every method but `owner` acts as one user."""
 
     def __init__(self, database: Database, conversations: ConversationArchive) -> None:
         self._database = database
@@ -56,16 +51,16 @@ class ThreadStore:
     # --- users
 
     async def user(self, user_id: str) -> UIUser | None:
-        """Return what is known of a user who logged in; None for one who never did."""
+        """Return a user who logged in; None if the user never did."""
         params = {"user_id": checked_identifier("user_id", user_id)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_ui_user"], params))
         return ui_user_from_row(user_id, rows[0]) if rows else None
 
     async def upsert_user(self, user_id: str, metadata: Mapping[str, Any]) -> UIUser:
-        """Keep who logged in; the metadata replaces what was known.
+        """Store who logged in; the metadata replaces what was known.
 
         Raises:
-            ValueError: The id is none that a user can have, or the metadata is not JSON-native.
+            ValueError: The id is unusable, or the metadata is not JSON-native.
             StoreError: The database refused or cannot be reached.
         """
         params = {
@@ -80,7 +75,7 @@ class ThreadStore:
     # --- threads
 
     async def owner(self, thread_id: str) -> str | None:
-        """Return whose a thread is; None if nobody has it, or it was deleted."""
+        """Return the user of a thread; None if it is unknown or was deleted."""
         statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": thread_id})
         ((row,),) = await self._database.read(None, statement)
         return row["user_id"]
@@ -94,17 +89,17 @@ class ThreadStore:
         metadata: Mapping[str, Any] | None = None,
         tags: Sequence[str] | None = None,
     ) -> bool:
-        """Make a thread or change what is given of it; False if it is somebody else's or was deleted.
+        """Make a thread or change what is given of it; False if it is another user's or was deleted.
 
         Args:
-            user_id: Whose thread.
-            thread_id: Which one.
+            user_id: The user.
+            thread_id: The thread.
             name: None leaves it.
-            metadata: Replaces key by key; a value of None takes its key away.
+            metadata: Replaces key by key; a value of None deletes its key.
             tags: None leaves them.
 
         Raises:
-            ValueError: An id is none that a user or a session can have, or the metadata is not JSON-native.
+            ValueError: An id is unusable, or the metadata is not JSON-native.
             StoreError: The database refused or cannot be reached.
         """
         given = metadata or {}
@@ -143,11 +138,11 @@ class ThreadStore:
         """Return a page of a user's threads, those used last first.
 
         Args:
-            user_id: Whose threads.
+            user_id: The user.
             limit: How many at most.
-            before: `last_activity_at` and id of the last thread of the page before; None for the first page.
-            search: Only those with this in their name or in the input or output of a step, whatever the case.
-            feedback_value: Only those with a step that was rated so.
+            before: `last_activity_at` and id of the last thread of the previous page; None for the first page.
+            search: Only threads with this in their name or in a step's input or output, in any case.
+            feedback_value: Only threads with a step that was rated so.
 
         Raises:
             ValueError: The limit is under 1, or the time has no timezone.
@@ -162,28 +157,28 @@ class ThreadStore:
         return [thread_from_row(row) for row in rows]
 
     async def delete_thread(self, user_id: str, thread_id: str) -> bool:
-        """Delete a thread and its session, whoever of the user's agents spoke in it; False if neither was known.
+        """Delete a thread and its session, with all agents' transcripts in it; False if neither was known.
 
-        Everything that was shown and said is gone, and the items stored in it are forgotten.
+        The items stored in it are forgotten.
 
         Raises:
             StoreError: The database failed; call it again.
-            ValueError: The id is none that a session can have.
+            ValueError: The id is unusable.
         """
         return await self._conversations.delete_session(user_id, thread_id)
 
     # --- steps
 
     async def upsert_step(self, user_id: str, step: ThreadStep, *, is_update: bool) -> bool:
-        """Keep a step, and make its thread if it is new; False if that is somebody else's or was deleted.
+        """Store a step, and make its thread if it is new; False if that is another user's or was deleted.
 
         Args:
-            user_id: Whose thread.
-            step: What is kept; of one that is there already what is not given stays.
-            is_update: Whether it changes a step. What comes as new after an update only fills in what is missing.
+            user_id: The user.
+            step: What is not given of a known step stays as it is.
+            is_update: Whether it changes a step. A new step that comes after an update only fills in what is missing.
 
         Raises:
-            ValueError: An id is none, the fields are not JSON-native, or the time has no timezone.
+            ValueError: An id is unusable, the fields are not JSON-native, or the time has no timezone.
             StoreError: The database refused or cannot be reached.
         """
         checked_identifier("step_id", step.step_id)
@@ -196,7 +191,7 @@ class ThreadStore:
         await self._write(user_id, {"user_id": user_id, "step_id": step_id}, "delete_step")
 
     async def favorite_steps(self, user_id: str) -> list[ThreadStep]:
-        """Return the newest 200 steps whose metadata say that they are favorites, the newest first."""
+        """Return the newest 200 steps that their metadata mark as favorites, the newest first."""
         params = {"user_id": user_id, "limit": _FAVORITES}
         (rows,) = await self._read(user_id, params, "select_favorite_steps")
         return [step_from_row(row) for row in rows]
@@ -204,14 +199,14 @@ class ThreadStore:
     async def rate_step(
         self, user_id: str, step_id: str, value: int, comment: str | None, *, feedback_id: str | None = None
     ) -> str | None:
-        """Keep how a step was rated, instead of an earlier rating; return its id, None if the user has no such step.
+        """Store the rating of a step, replacing an earlier one; return its id, None if the user has no such step.
 
         Args:
-            user_id: Whose step.
-            step_id: Which one.
+            user_id: The user.
+            step_id: The step.
             value: The interface's number.
             comment: None for none.
-            feedback_id: None for the one it has, or a new one.
+            feedback_id: None for the id it has, or a new one.
         """
         params = {
             "user_id": user_id,
@@ -225,7 +220,7 @@ class ThreadStore:
         return rows[0]["feedback_id"] if rows else None
 
     async def delete_rating(self, user_id: str, feedback_id: str) -> bool:
-        """Take a rating back; whether this user had given one of this id."""
+        """Delete a rating; return whether this user had one of this id."""
         params = {"user_id": user_id, "feedback_id": feedback_id}
         (rows,) = await self._write(user_id, params, "delete_feedback")
         return bool(rows)
@@ -235,16 +230,16 @@ class ThreadStore:
     async def upsert_element(
         self, user_id: str, element: ThreadElement, content: bytes | None = None, *, keeps_content: bool = True
     ) -> bool:
-        """Keep an element, and make its thread if it is new; False if that is somebody else's or was deleted.
+        """Store an element, and make its thread if it is new; False if that is another user's or was deleted.
 
         Args:
-            user_id: Whose thread.
-            element: What is kept of it.
-            content: What it shows; None if that is not kept here.
-            keeps_content: Whether content that is there stays when none is given.
+            user_id: The user.
+            element: The element.
+            content: Its bytes; None if they lie elsewhere.
+            keeps_content: Whether stored content stays when none is given.
 
         Raises:
-            ValueError: An id is none, or the fields are not JSON-native.
+            ValueError: An id is unusable, or the fields are not JSON-native.
             StoreError: The database refused or cannot be reached.
         """
         checked_identifier("element_id", element.element_id)
@@ -256,7 +251,7 @@ class ThreadStore:
         return bool(kept)
 
     async def element(self, user_id: str, thread_id: str, element_id: str) -> ThreadElement | None:
-        """Return an element of a thread, without its content; None if this user has no such element there."""
+        """Return an element without its content; None if this user has none of this id in the thread."""
         params = _element(user_id, thread_id, element_id)
         (rows,) = await self._read(user_id, params, "fetch_element")
         return element_from_row(rows[0]) if rows else None
@@ -264,15 +259,7 @@ class ThreadStore:
     async def element_content(
         self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return what an element of a thread shows; None if this user has no such element there, or it is not kept.
-
-        Args:
-            user_id: Whose thread.
-            thread_id: Which one.
-            element_id: Which of its elements.
-            start: The first byte, from 0.
-            length: How many bytes at most; None for all there are.
-        """
+        """Return the content of an element from byte `start`, at most `length` bytes; None if there is none."""
         params = {**_element(user_id, thread_id, element_id), "start": start, "length": length}
         (rows,) = await self._read(user_id, params, "fetch_element_content")
         return content_from_row(rows)
@@ -298,7 +285,6 @@ def _element(user_id: str, thread_id: str, element_id: str) -> dict[str, Any]:
 
 
 def _place(user_id: str, thread_id: str) -> dict[str, Any]:
-    """Return where something is written, once it is known that the ids can be."""
     return {
         "user_id": checked_identifier("user_id", user_id),
         "thread_id": checked_identifier("thread_id", thread_id),
