@@ -1,8 +1,4 @@
-"""PostgresMemory: the user's memory behind AutoGen's Memory protocol, for agents with any model context.
-
-`update_context` shows what fits the conversation as one message, and only the newest of them: the message of the turn
-before is taken out, so that nothing piles up.
-"""
+"""PostgresMemory: the user's memory behind AutoGen's Memory protocol, for agents with any model context."""
 
 import asyncio
 import json
@@ -41,10 +37,10 @@ _SEARCHING = "searching for memories"
 
 @runtime_checkable
 class ShowsMemories(Protocol):
-    """A context that shows memories itself, in a place of its own, and takes out what it showed before."""
+    """A context that shows memories itself, in a slot of their own."""
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
-        """Show this from now on, instead of what this owner showed before; nothing if the text is empty."""
+        """Show this in place of the owner's earlier memories; "" shows none."""
         ...
 
 
@@ -64,13 +60,13 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
     """The memory of one user, in Postgres: `AssistantAgent(…, memory=[PostgresMemory("alice")])`.
 
     Args:
-        user_id: Whose memory; no other user's items are ever seen.
-        agent_id: The agent that stores; None for none. Reading goes over everything of the user.
-        memory_store: Where it is; None for the default store.
+        user_id: The owner; no other user's items are ever seen.
+        agent_id: The agent that stores; None for none. Queries search all items of the user.
+        memory_store: The store; None for the default store.
         name: Its name among an agent's memories; of two with one name only the last one's findings are shown.
-        limit: How many items a query returns at most.
+        limit: The most items that a query returns.
         limit_tokens: The most tokens that `update_context` adds.
-        type: The memory type of what is added.
+        type: The memory type of added contents.
 
     Raises:
         SecretError: The type is `user_secret`.
@@ -110,7 +106,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
     @property
     def agent_memory(self) -> AgentMemory:
-        """The items behind it."""
+        """The items of this memory."""
         return self._memory
 
     async def add(
@@ -122,12 +118,11 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
     ) -> None:
         """Store a content: text, Markdown or JSON.
 
-        Its metadata may name a `description`, `source`, `type` and `tags`; all of it stays with the item.
-
         Args:
-            content: What to store.
+            content: The content. Its metadata may name a `description`, `source`, `type` and `tags`; all of it stays
+                with the item.
             cancellation_token: Not used; cancel the task.
-            origin: Whose words it holds, if not the application's own.
+            origin: Source of the words, if not the application.
 
         Raises:
             SecretError: The type is `user_secret`.
@@ -165,10 +160,10 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         """Return the best passages for a query, the best first; their metadata names item, lines and score.
 
         Args:
-            query: What to search for.
+            query: The text to search for.
             cancellation_token: Not used; cancel the task.
-            limit: How many at most; None for that of this memory.
-            criteria: Which items count.
+            limit: The most passages; None for the limit of this memory.
+            criteria: Restricts the items.
             **kwargs: Ignored, as other memories take other arguments.
 
         Raises:
@@ -181,9 +176,9 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Show the model what the memory has for the newest message; one message, and no older one beside it.
+        """Show the model what this memory has for the newest message, in place of what it showed for the one before.
 
-        Never raises because of the store: the conversation then goes on without.
+        Never raises because of the store: the conversation goes on without memories.
         """
         messages = await model_context.get_messages()
         own = [message for message in messages if self._is_own(source_of(message), message.content)]
@@ -205,7 +200,6 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return UpdateContextResult(memories=MemoryQueryResult(results=[_content_of(hit) for hit in hits]))
 
     async def _found(self, query: str) -> list[SearchHit]:
-        """Return what a query finds; nothing while the store is away, which is found out once in a while only."""
         if not query or self._breaker.is_open:
             return []
         try:
@@ -220,13 +214,12 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return found
 
     def _is_own(self, source: Any, content: Any) -> bool:
-        """Whether this memory has shown a message."""
         return source == MEMORY_SOURCE and isinstance(content, str) and content.startswith(self._lead)
 
     async def _replace(self, model_context: ChatCompletionContext, text: str, *, has_own: bool) -> None:
-        """Take out the message of the turn before and add this one, through the state that AutoGen's contexts save.
+        """Replace the message of the turn before, through the state that AutoGen's contexts save.
 
-        A context that saves its messages in another way keeps the one it has, rather than get one more each turn.
+        A context that saves its messages in another way keeps its first one, rather than get one more each turn.
         """
         if has_own:
             state = dict(await model_context.save_state())
@@ -235,18 +228,15 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             if len(kept) == len(saved):
                 if not self._has_warned:
                     self._has_warned = True
-                    _logger.warning(
-                        "what %s shows in a %s cannot be replaced: its saved state has none of it under 'messages'",
-                        self.name,
-                        type(model_context).__name__,
-                    )
+                    text = "memories of %s in a %s cannot be replaced: its saved state has none of them in 'messages'"
+                    _logger.warning(text, self.name, type(model_context).__name__)
                 return
             await model_context.load_state({**state, "messages": kept})
         if text:
             await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
 
     async def clear(self) -> None:
-        """Erase what was added for this user and agent; items of sessions stay.
+        """Erase the contents added for this user and agent; items of sessions stay.
 
         Raises:
             StoreError: The store failed.
@@ -254,7 +244,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         await self._memory.clear()
 
     async def close(self) -> None:
-        """Let go of the default store; one that was passed in stays open."""
+        """Leave the default store; a store that was passed in stays open."""
         if self._uses_default_store:
             await self._store.leave(self)
 
@@ -271,15 +261,8 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
     @classmethod
     def _from_config(cls, config: PostgresMemoryConfig) -> Self:
-        return cls(
-            config.user_id,
-            config.agent_id,
-            MemoryStore.from_config(**config.memory_store) if config.memory_store else None,
-            name=config.name,
-            limit=config.limit,
-            limit_tokens=config.limit_tokens,
-            type=config.type,
-        )
+        store = MemoryStore.from_config(**config.memory_store) if config.memory_store else None
+        return cls(memory_store=store, **config.model_dump(exclude={"memory_store"}))
 
 
 def _newest_words(messages: Sequence[LLMMessage]) -> str:
@@ -304,14 +287,10 @@ def _content_of(hit: SearchHit) -> MemoryContent:
     item = hit.item
     kind = item.metadata.get("mime_type")
     found = _object_in(hit.passage) if kind == MemoryMimeType.JSON.value else None  # a piece of JSON is text
-    is_markdown = kind == MemoryMimeType.MARKDOWN.value
+    text_type = MemoryMimeType.MARKDOWN if kind == MemoryMimeType.MARKDOWN.value else MemoryMimeType.TEXT
     return MemoryContent(
         content=hit.passage if found is None else found,
-        mime_type=MemoryMimeType.JSON
-        if found is not None
-        else MemoryMimeType.MARKDOWN
-        if is_markdown
-        else MemoryMimeType.TEXT,
+        mime_type=text_type if found is None else MemoryMimeType.JSON,
         metadata={
             "memory_key": item.key,
             "description": item.ref.description,

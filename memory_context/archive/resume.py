@@ -18,7 +18,7 @@ from ..messages import with_texts
 from ..notebooks import html_table
 from ..runtime import in_thread_if_large
 from ..store import Archived, ConversationArchive, StoredBatch
-from ..transcript import Entry, Transcript, append_saved, joined_events, load_transcript, save_transcript
+from ..transcript import Entry, Transcript, append_saved, joined_events, last_clear, load_transcript, save_transcript
 from .cursor import ArchiveCursor, BatchCursor
 
 __all__ = [
@@ -230,7 +230,8 @@ def messages_meanwhile(
     def new(entries: list[Entry]) -> list[tuple[LLMMessage, datetime]]:
         return [(_with_references(entry), entry.added_at) for entry in entries if entry.added_at not in known]
 
-    before = [*new(transcript.entries(first, cleared)), None] if cleared > 0 else []
+    is_cleared = cleared > 0 or last_clear(transcript) >= 0
+    before = [*new(transcript.entries(first, cleared)), None] if is_cleared else []
     return [*before, *new(transcript.entries(max(first, cleared)))]
 
 

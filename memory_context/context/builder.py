@@ -1,9 +1,7 @@
-"""How applications give agents their contexts: the store, the policy, and which light model decides beside the agent.
+"""Contexts for applications: the mixin for agent builders, the choice of the light model, errors of model services.
 
-`MemoryContext` takes no light model by itself. Surfaces and builders do: the setting's, else the application's own
-client. One setting turns it off, and each start-up line says which it is.
-
-`provider_sentence` tells people why a model's service failed, in its own words.
+`MemoryContext` takes no light model by itself. Surfaces and builders take the one of the setting, else the
+application's own client; each start-up line says which it is.
 """
 
 import os
@@ -29,7 +27,7 @@ __all__ = [
 ]
 
 LIGHT_MODEL_VARIABLE = "MEMORY_CONTEXT_LIGHT_MODEL"
-"""Names the light model of every surface and builder: a model at OPENAI_BASE_URL, `own`, or `off` to go by rules."""
+"""Setting for the light model of every surface and builder: a model at OPENAI_BASE_URL, `own`, or `off` for rules."""
 
 _SENTENCE_CHARACTERS = 400
 _CLIENT_PACKAGES = frozenset(["anthropic", "azure", "httpx", "httpx2", "ollama", "openai"])
@@ -66,12 +64,12 @@ def choose_light_model(
     """Return the light model of an application.
 
     Args:
-        own: The application's own client, which it is by default; None if there is none that could decide.
-        setting: A client; a model's name at OPENAI_BASE_URL; "own"; "off"; None for what MEMORY_CONTEXT_LIGHT_MODEL
-            says, else "own".
+        own: The application's own client, the default; None if it has none that could decide.
+        setting: A client; a model's name at OPENAI_BASE_URL; "own"; "off"; None for MEMORY_CONTEXT_LIGHT_MODEL, else
+            "own".
 
     Raises:
-        ValueError: The model that is named cannot be used.
+        ValueError: The named model cannot be used.
     """
     if isinstance(setting, ChatCompletionClient):
         return LightModelChoice(setting, f"the application's {type(setting).__name__}")
@@ -86,7 +84,7 @@ def choose_light_model(
 
 
 def openai_client(model: str) -> ChatCompletionClient:
-    """Return a client of a model at OPENAI_BASE_URL; one that AutoGen does not know is taken to know function calling.
+    """Return a client of a model at OPENAI_BASE_URL; models unknown to AutoGen are assumed to call functions.
 
     Raises:
         ValueError: The package or the key is missing.
@@ -113,11 +111,11 @@ def openai_client(model: str) -> ChatCompletionClient:
 class MemoryContextBuilder:
     """A mixin that gives an application's agent builder contexts that remember.
 
-    Put it before the builder: `class Builder(MemoryContextBuilder, UIAgentBuilder)`; its `build_model_context` is then
-    the one that is called. What it reads are the three attributes below, which the builder may set.
+    Put it before the builder, `class Builder(MemoryContextBuilder, UIAgentBuilder)`, so that its `build_model_context`
+    is called. The builder may set the three attributes.
 
     Attributes:
-        agent_id: The agent's name, and whose memory it is beside the user's.
+        agent_id: The agent that stores.
         policy: The settings of every context.
         light_model: The light model of every context, as `choose_light_model` takes it.
     """
@@ -140,7 +138,7 @@ class MemoryContextBuilder:
         Close it when the conversation ends; a store of the data layer stays open for the others.
 
         Args:
-            user_id: The user, as the application has logged them in; no other user's data is ever seen.
+            user_id: The user whom the application has authenticated; no other user's data is ever seen.
             data_layer: A MemoryStore, an object that carries one as `memory_store`, or None for the default store.
             model_client: The application's own client, which is the light model unless `light_model` says otherwise.
             session_id: The conversation's id in the application; None for a new one.
@@ -148,7 +146,7 @@ class MemoryContextBuilder:
 
         Raises:
             TypeError: The data layer is none of these.
-            ValueError: The light model that is named cannot be used.
+            ValueError: The named light model cannot be used.
         """
         return MemoryContext(
             user_id=user_id,
@@ -173,11 +171,10 @@ def _store_of(data_layer: object) -> MemoryStore | None:
 
 
 def provider_sentence(error: BaseException) -> str | None:
-    """Return why a model's service failed, in its own words, on one line, with credentials masked.
+    """Return why a model's service failed: its status and its own sentence, on one line, with credentials masked.
 
     Returns:
-        The status, if it answered with one, and its sentence. None if the error is not that of a model's client: the
-        text of another error is for the log only.
+        None if the error is not that of a model's client: the text of other errors is for the log only.
     """
     status, said = getattr(error, "status_code", None), str(error)
     is_of_client = isinstance(status, int) or type(error).__module__.partition(".")[0] in _CLIENT_PACKAGES
@@ -199,7 +196,7 @@ def provider_sentence(error: BaseException) -> str | None:
 
 
 def _of_body(body: object) -> str:
-    """Return the sentence in the body of an answer, as OpenAI and those who speak its protocol write it."""
+    """Return the sentence in the body of an error answer, as OpenAI and compatible services write it."""
     fields: Mapping[object, object] = body if isinstance(body, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
     message = fields.get("message")
     return message if isinstance(message, str) else _of_body(fields["error"]) if "error" in fields else ""

@@ -106,6 +106,21 @@ async def test_what_is_cleared_without_the_history_is_cleared_with_it(store: Mem
     assert await said_in(context_of(store)) == turns("Three.")
 
 
+async def test_clear_before_the_first_message_clears_a_history_that_joins_later(
+    store: MemoryStore, patch: pytest.MonkeyPatch
+):
+    """The archive keeps the decision, although nothing else was said."""
+    await known(store)
+    context = context_of(store)
+    patch.setattr(store.conversations, "read", away)
+    await context.clear()
+    patch.undo()
+    await context.resume()
+    assert await said_in(context) == []
+    await context.close()
+    assert await said_in(context_of(store)) == []
+
+
 async def test_a_state_that_was_saved_without_the_history_does_not_replace_it(
     store: MemoryStore, patch: pytest.MonkeyPatch
 ):

@@ -12,7 +12,7 @@ from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from memory_context import MemoryContext, MemoryStore
 from memory_context.archive import MISSING_HISTORY, ResumeReport
-from memory_context.errors import StoreUnavailableError
+from memory_context.errors import ItemNotFoundError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
 from memory_context.store import ConversationArchive
 from tests.support.rows import alter, transcript_rows
@@ -461,3 +461,38 @@ async def test_who_is_left_behind_leaves_no_trace(store: MemoryStore, caplog: py
     resumed = context_of(store)
     assert (await resumed.resume()).branches == ()
     assert await said_in(resumed) == turns("One.", "Two.")
+
+
+async def test_snapshot_stays_in_force_when_the_history_joins(store: MemoryStore):
+    """The memory of a session is one object, so what applications set on it outlives the first use."""
+    before = context_of(store)
+    await say(before, "One.")
+    kept = await before.store("The boat is called Wanderer.", "name of the boat")
+    snapshot = await before.agent_memory.snapshot()
+    later = await before.store("The cat is called Tom.", "name of the cat")
+    await before.close()
+    context = context_of(store)
+    agent_memory = context.agent_memory
+    await agent_memory.restore(snapshot)
+    assert await said_in(context) == turns("One.")
+    assert context.agent_memory is agent_memory
+    assert await context.retrieve(kept) == "The boat is called Wanderer."
+    with pytest.raises(ItemNotFoundError):
+        await context.retrieve(later)
+    await context.close()
+
+
+async def test_isolated_agent_loads_another_session_with_its_contents(store: MemoryStore):
+    """Texts are restored by the memory of that session: the one before could not read its private items."""
+    before = MemoryContext("alice", "coder", "one", store, sharing="isolated")
+    text = "\n".join(f"line {number} of a long text of the user" for number in range(150))
+    await before.add_message(UserMessage(content=text, source="user"))
+    view = await before.get_messages()
+    assert before.stats.offloads == 1
+    state = json.loads(json.dumps(await before.save_state()))
+    await before.close()
+    context = MemoryContext("alice", "coder", "two", store, sharing="isolated")
+    await context.load_state(state)
+    assert context.session_id == "one"
+    assert await context.get_messages() == view
+    await context.close()
