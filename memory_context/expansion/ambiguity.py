@@ -202,7 +202,7 @@ class _Reader:
         return is_indefinite or any(map(_is_name, following))
 
     def _is_part(self, sentence: _Sentence) -> bool:
-        """Whether a definite phrase is a part of what is visible or to be made, as "the title" of a text."""
+        """Whether a definite phrase is a part of a visible text or of one to be made, as "the title"."""
         return self._has_text or bool(self._context.last_answer and sentence.verb not in lexicon.ACTIONS)
 
     def _is_deictic(self, sentence: _Sentence, i: int) -> bool:
@@ -227,7 +227,7 @@ def _is_name(word: str) -> bool:
 
 
 def _has_prefix(prefix: str, text: str) -> bool:
-    """Whether a word of the text begins so; str.find, as a regular expression takes ten times as long."""
+    """Whether a word of the text begins so; str.find takes a tenth of a regular expression's time."""
     at = text.find(prefix)
     while at > 0 and text[at - 1].isalnum():
         at = text.find(prefix, at + 1)

@@ -1,6 +1,6 @@
-"""What a message can refer to: the references of its transcript, and keys in its words.
+"""The references and keys that a message can refer to.
 
-Only the words of people and agents are searched for keys, never a tool's result: text that imitates a reference opens
+Only words of people and agents are searched for keys, never a tool's result: text that imitates a reference opens
 nothing.
 """
 
@@ -46,11 +46,10 @@ class CandidateReference:
     """A stored content that a request may need.
 
     Attributes:
-        ref: Key, description and tokens.
         source: The tool or speaker it came from.
-        kept_text: The rest of it that the view shows: status, placeholder, kept lines.
-        messages_ago: How many messages ago it came.
-        is_visible: Whether the view shows the whole of it, so that it needs no expansion.
+        kept_text: Status, placeholder and kept lines in the view.
+        messages_ago: Messages since it came.
+        is_visible: The view shows the whole of it, so it needs no expansion.
     """
 
     ref: MemoryRef
@@ -66,10 +65,8 @@ class ExpansionRequest:
 
     Attributes:
         request: The user's unanswered words, of any length.
-        last_answer: The agent's last answer; "" if there is none.
-        references: The candidates, in any order.
-        visible_text: The texts the view shows in full (results, earlier words of the user) without the request, the
-            last answer, and placeholders. A function is called only when somebody looks.
+        last_answer: The agent's last answer; "" for none.
+        visible_text: The other texts the view shows in full; a function is called only when somebody looks.
     """
 
     request: str
@@ -84,13 +81,7 @@ class ExpansionRequest:
 
 @dataclass(frozen=True)
 class Expansion:
-    """An item to bring back into the view.
-
-    Attributes:
-        key: Key of a candidate.
-        reason: Named in the request, matched by a rare term, or chosen by the light model.
-        why: The reason in a few words, such as "rare word 'E1234'".
-    """
+    """An item to bring back into the view, with the reason in a few words, such as "rare word 'E1234'"."""
 
     key: str
     reason: Literal["named", "matched", "model"]
@@ -103,11 +94,8 @@ class ExpansionAnswer:
 
     Attributes:
         expansions: Items to bring back, most certain first.
-        is_ambiguous: Whether the request refers to something that is not visible, so that the user's memories are
-            searched.
-        search_query: The search, one line; "" for none.
-        decided_by: The rules or the light model.
-        why: The reason in a few words.
+        is_ambiguous: The request refers to something that is not visible: the user's memories are searched.
+        search_query: One line; "" for no search.
     """
 
     expansions: tuple[Expansion, ...] = ()
@@ -185,8 +173,7 @@ def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: Contex
 def named_keys(text: str, known: Collection[str]) -> list[str]:
     """Return the known keys that stand in a text as whole words, in order, each once; linear in the text.
 
-    A key in quotes, backticks, brackets or a placeholder counts, also before a full stop or a dash. Case matters, and
-    `log_k3f7x2` is not in `log_k3f7x2b` or `my_log_k3f7x2`.
+    Quotes, brackets, placeholders and a full stop may surround a key; `log_k3f7x2` is not in `my_log_k3f7x2`.
     """
     wanted = frozenset(known)
     runs = _RUN.finditer(text) if wanted else ()
@@ -210,10 +197,7 @@ def unknown_keys(text: str, known: Collection[str] = ()) -> list[str]:
 
 
 def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
-    """Return which of these keys the agent was given: in an expansion, by a fold, or by words of a user or a hand-off.
-
-    Keys of other sessions are no candidates, but an expansion may have shown them. Text of tools and pages gives none.
-    """
+    """Return which of these keys the agent was given: in an expansion, by a fold, or by a user or a hand-off."""
     given = {key for _, decision in transcript.log for key in decision.keys_shown()}
     for entry in transcript.entries(end=end):
         if isinstance(entry.message, UserMessage) and not entry.carries_result:
@@ -229,7 +213,7 @@ def head_and_tail(text: str, characters: int = _SEARCHED_CHARACTERS) -> str:
 
 
 def without_keys(text: str, keys: Iterable[str]) -> str:
-    """Return a text without placeholders and keys, whose parts would be taken for words of it."""
+    """Return a text without placeholders and keys, whose parts would count as words."""
     words = _PLACEHOLDER.sub(" ", text)
     for key in keys:
         words = words.replace(key, " ")

@@ -1,7 +1,6 @@
-"""Decides which candidates a request needs, and whether to search the user's memories: by rules and the light model.
+"""Decides which candidates a request needs, and whether to search the user's memories.
 
-The rules run first: they are cheap, a key that the user named is expanded in any case, and they are the stand-in when
-the light model is absent, open-circuited or late.
+The rules always run: they are cheap, named keys are expanded in any case, and they stand in for the light model.
 """
 
 import asyncio
@@ -30,8 +29,7 @@ _WORD = re.compile(r"[^\W_](?:[\w./:@+'’-]*\w)?")
 def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
     """Return the decision as far as rules can tell: deterministic, in milliseconds, never raising.
 
-    Expanded are the keys the request names, and up to three candidates that share rare words with it. Only the first
-    and last few thousand characters of a long request are read.
+    Reads the first and last few thousand characters of a long request.
     """
     request, last_answer = head_and_tail(asked.request), head_and_tail(asked.last_answer)
     candidates = {reference.ref.key: reference for reference in asked.references}
@@ -60,16 +58,16 @@ async def decide(
 ) -> ExpansionAnswer:
     """Return the decision; it never raises because of the model.
 
-    The model is not asked if the rules find the request concrete and there is nothing to expand. Of its answer only
-    keys of candidates count.
+    The model is asked if there is something to expand or the request is ambiguous by the rules. Only its keys of
+    candidates count.
 
     Args:
         asked: The request and its visible context.
         light_model: None to decide by rules.
         counter: Counts the prompt's tokens.
         prompt_template: See `ExpansionPrompt`; None for the default.
-        prompt_limit_tokens: The most tokens the prompt takes.
-        masks_credentials: Whether credentials are masked in the prompt.
+        prompt_limit_tokens: Limit of the prompt.
+        masks_credentials: Mask credentials in the prompt.
 
     Raises:
         ValueError: The template or the limit is unusable.

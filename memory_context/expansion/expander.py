@@ -68,8 +68,7 @@ class _Round:
         said: Messages of agents that name keys.
         decision: Decides about `asked`.
         expansion: Waits for the decision, then fetches and composes.
-        model_answer: The light model's answer, which still counts when rules decide about further words.
-        composed: The text composed so far.
+        model_answer: The light model's; it still counts when rules decide about further words.
     """
 
     asked: list[Entry] = field(default_factory=list[Entry])
@@ -92,15 +91,15 @@ class Expander:
         memory: Holds the content.
         policy: Limits and timeouts.
         counter: Counts tokens.
-        light_model: Decides; None to decide by rules.
+        light_model: None to decide by rules.
         open_fold: Returns the text behind a fold's key of this session, None for any other key.
-        is_store_away: Whether the store failed a moment ago; a step waits for it once.
+        is_store_away: The store failed a moment ago; a step waits for it once.
 
     Raises:
         ValueError: The policy's prompt cannot be used.
 
     Attributes:
-        agent_has_tools: Whether the agent can open references itself; its own words then open nothing.
+        agent_has_tools: The agent can open references itself, so its own words open nothing.
     """
 
     def __init__(
@@ -288,7 +287,7 @@ class Expander:
         return shown
 
     def _limit(self, limit_tokens: int) -> int:
-        """Return a limit, in a small budget a quarter of it: nothing is to fold for text that does not fit then."""
+        """Return a limit, at most a quarter of the budget, so that no fold makes room for expansions."""
         view_limit = self._policy.view_limit_tokens
         return limit_tokens if view_limit is None else min(limit_tokens, view_limit // 4)
 
@@ -332,8 +331,7 @@ class Expander:
     def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
         """Return the keys in the words of an entry: of candidates, and such as another session may have made.
 
-        Users and hand-offs may name a key of another session. An agent may have read it in a page, so its words count
-        only for keys that stood in its view as references, or that a user or a hand-off told it.
+        An agent may have read a key in a page, so its words count for unknown keys only if it was given them.
         """
         text = head_and_tail(text_of(entry), _KEYS_CHARACTERS)
         unknown = unknown_keys(text, candidates)
@@ -353,14 +351,8 @@ def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
 def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:
     """Return the decisions that show a memory's text after the newest message instead of its previous one.
 
-    An unchanged text stays where it is, so that no byte of the view moves.
-
-    Args:
-        transcript: Where it is shown.
-        text: The text; "" for none.
-        tokens: Its tokens.
-        keys: The items it is from.
-        owner: The memory; texts of other ones stay.
+    An unchanged text stays where it is, so that no byte of the view moves; "" shows none, and texts of other owners
+    stay.
     """
     shown = transcript.state.expanded.values()
     before = [expanded for expanded in shown if expanded.origin == "memory" and expanded.owner == owner]

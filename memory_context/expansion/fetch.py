@@ -1,4 +1,4 @@
-"""Reading what a turn needs from the store: in time or not at all, and not again at once after the store failed."""
+"""Fetches items from the store before a deadline, and not again at once after the store failed."""
 
 import logging
 import time
@@ -30,25 +30,18 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class FetchedItem:
-    """Something to be shown, and why it is."""
+    """An item to show, and the reason."""
 
     retrieved: RetrievedText
     opened: OpenedItem
 
 
 class Fetcher:
-    """Reads items of one user for one transcript.
-
-    Args:
-        transcript: Says what is in sight.
-        memory: Where the items are.
-        policy: Limits and waits.
-        open_fold: Returns the text behind a fold's key of this session, None for any other key.
-        is_store_away: Whether the store failed a moment ago; a step waits for it once.
+    """Fetches items of one user for one transcript; see `Expander` for the arguments.
 
     Attributes:
         deadline: When nobody waits for the store any longer, by the monotonic clock.
-        is_waiting: Whether a call of the store is under way.
+        is_waiting: A call of the store is under way.
     """
 
     def __init__(
@@ -70,7 +63,7 @@ class Fetcher:
 
     @property
     def is_open(self) -> bool:
-        """Whether the store may be asked: it has not just failed, here or where it was to store something."""
+        """The store may be asked: it has not just failed, here or in an offload."""
         return not self._breaker.is_open and not self._is_store_away()
 
     def fail(self, why: str) -> None:
@@ -81,7 +74,7 @@ class Fetcher:
         )
 
     async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[FetchedItem]:
-        """Return the items of these keys that are there and not in sight, until there are so many."""
+        """Return the items of these keys that exist and are not visible, at most `most_found`."""
         found: list[FetchedItem] = []
         for expansion in wanted:
             if len(found) >= most_found:
@@ -102,7 +95,7 @@ class Fetcher:
         return found
 
     async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[FetchedItem]:
-        """Return the best passages of the user's memory that are not in sight."""
+        """Return the best passages of the user's memory that are not visible."""
         transcript, most = self._transcript, self._policy.recall.passages
         offered = candidate_references(transcript, transcript.end, self._policy)
         in_sight = {one.ref.key for one in offered if one.is_visible}
@@ -122,7 +115,7 @@ class Fetcher:
         return masked(query) if self._policy.mask_credentials else query
 
     def _shown(self, key: str) -> tuple[str, ...]:
-        """Return the expansions still shown that have something of an item."""
+        """Return the visible expansions that hold a part of an item."""
         shown = self._transcript.state.expanded.values()
         return tuple(one.text for one in shown if any(opened.key == key for opened in one.opened))
 
@@ -130,7 +123,7 @@ class Fetcher:
         return await self._answered(self._memory.retrieve(key, reader=None))
 
     async def _answered(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
-        """Return what the store answers; None if it does not, in time."""
+        """Return the store's answer; None if there is none in time."""
         try:
             answer = await self._in_time(call)
         except ItemDamagedError as error:  # not the store's fault: what else is asked of it comes

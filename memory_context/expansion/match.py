@@ -49,8 +49,8 @@ def match_references(
 
     Args:
         request: The user's words, at most a few thousand characters.
-        references: The candidates; visible ones count where a term's frequency is taken, and are not expanded.
-        visible_texts: Returns the texts in view; called only for a match. A term found there needs no expansion.
+        references: The candidates; visible ones count for the frequency of terms and are not expanded.
+        visible_texts: Called only for a match; a term found there needs no expansion.
         last_answer: Its details, behind a colon or in a list, count as visible too.
     """
     weighed = _weigh(request)
@@ -88,7 +88,7 @@ def match_references(
 
 
 def _weigh(request: str) -> dict[str, _Term]:
-    """Return the terms of a request that can tell one candidate from another; definite and exact ones weigh more."""
+    """Return the terms of a request that can tell one candidate from another."""
     weighed: dict[str, _Term] = {}
     is_definite = is_place = False
     request = _FENCE_TAG.sub(r"\1 ", request)  # the language of pasted code is no word of the request
@@ -138,7 +138,7 @@ def _is_exact(term: str) -> bool:
 
 
 def _terms_in(reference: CandidateReference, terms: Sequence[str]) -> set[str]:
-    """Return which terms a candidate has in its description, its key, its source and what the view kept of it."""
+    """Return which terms stand in a candidate's description, key, source and kept text."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
     text = " ".join((reference.ref.description, reference.ref.key, reference.source, kept))
     lower = folded(text)

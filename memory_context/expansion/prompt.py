@@ -1,7 +1,7 @@
-"""What the light model is asked about a turn, within a token limit for any input, and what its answer may look like.
+"""The prompt for the light model, within a token limit for any input, and the form of its answer.
 
-Everything that comes from the conversation is fenced as data: a tool, a page or a user may have written instructions
-into it. The fence is advice to the model; what really holds is that only keys on offer count afterwards.
+The conversation is fenced as data: a tool, a page or a user may have written instructions into it. The fence is advice;
+the guarantee is that only keys of candidates count afterwards.
 """
 
 import re
@@ -76,12 +76,12 @@ def _text(value: Any) -> str:
 
 
 class LightAnswer(BaseModel):
-    """The light model's answer, taken tolerantly; an object with none of the three fields is none.
+    """The light model's answer, read tolerantly; an object with none of the three fields is refused.
 
     Attributes:
-        expand: Keys to expand, at most 100 of them, not checked against what was on offer.
-        ambiguous: Whether the request needs something that is not at hand.
-        search: What to search the user's memories for.
+        expand: At most 100 keys, unchecked.
+        ambiguous: The request refers to something that is not visible.
+        search: Query for the user's memories.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -118,10 +118,10 @@ class ExpansionPrompt:
 
     Args:
         counter: Counts tokens.
-        template: Text with the fields {request}, {last_answer} and {references}; None for the default. Other braces
-            are text. A field may be missing or repeated.
-        limit_tokens: The most tokens the messages take, by the counter.
-        masks_credentials: Whether credentials in what is said and described are masked.
+        template: Text with the fields {request}, {last_answer} and {references}, each missing or repeated as you like;
+            other braces are text. None for the default.
+        limit_tokens: Limit of all messages.
+        masks_credentials: Mask credentials in words and descriptions.
 
     Raises:
         ValueError: A field is unknown, or the template leaves less than 200 tokens of the limit.
@@ -150,13 +150,9 @@ class ExpansionPrompt:
             )
 
     def messages(self, turn: ExpansionRequest, relevant: Sequence[str] = ()) -> list[LLMMessage]:
-        """Return the messages that ask about a turn.
+        """Return the messages about a request: long texts cut to head and tail, references as many as fit.
 
-        Long texts are cut to their heads and tails. References come most relevant first, as many as fit.
-
-        Args:
-            turn: The turn.
-            relevant: Keys that are likely to matter, most likely first; the other references follow by age.
+        References of `relevant` keys come first, then the newest.
         """
         # a field that stands twice is paid twice
         times = {name: max(self._template.count(f"{{{name}}}"), 1) for name in _FIELDS}
@@ -174,7 +170,7 @@ class ExpansionPrompt:
         return [SystemMessage(content=_INSTRUCTIONS), UserMessage(content=content, source="memory")]
 
     def _cut(self, text: str, limit_tokens: int) -> str:
-        """Return the head and the tail of a text, as data; the work depends on the limit."""
+        """Return head and tail of a text, as data; the work depends on the limit."""
         reach = limit_tokens * 8  # characters; longer ones are cut before anything looks at them
         read = reach + _LONGEST_CREDENTIAL  # masked before the cut, which could leave half of one
         is_short = len(text) <= 2 * read
@@ -211,7 +207,7 @@ class ExpansionPrompt:
 
 
 def _data(text: str) -> str:
-    """Return a text that cannot close the fence it stands in."""
+    """Return a text that cannot close its fence."""
     return _FENCE.sub("(", _clean(text))
 
 

@@ -1,6 +1,6 @@
-"""What of opened items is shown: whole if it fits, else the passages that have to do with the request, fenced as data.
+"""Renders retrieved content as data: whole if it fits, else the passages nearest to the request.
 
-Pure. The fence carries a hash of what it encloses, so no stored text can hold the mark that would end it.
+Pure. The fence carries a hash of its content, so no stored text can hold the mark that ends it.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ _ROUNDS = 6  # of getting the same pieces into the room; then the last of them g
 
 @dataclass(frozen=True)
 class RetrievedText:
-    """One item to be shown.
+    """An item to show.
 
     Attributes:
-        label: What it is and why it is here; shown as one line.
-        content: Its content, or the passage that was found.
-        start_line: Where `content` begins in the item, from 1.
-        in_sight: Texts that show some of the item already; what only repeats one of them is left out.
+        label: Reference and reason, shown as one line.
+        content: The content, or the passage that was found.
+        start_line: Line of the item where `content` begins, from 1.
+        in_sight: Visible texts of the same item; a mere repetition of one is left out.
     """
 
     label: str
@@ -50,10 +50,10 @@ class RetrievedText:
 def render_retrieved(
     pieces: Sequence[RetrievedText], request: str, limit_tokens: int, counter: TokenCounter, lead: str = _LEAD
 ) -> tuple[str, list[int]]:
-    """Return the pieces as one text of at most so many tokens, and the indexes of those that are in it.
+    """Return the texts as one of at most so many tokens, and the indexes of those that are in it.
 
-    The room is shared: what a small piece leaves goes to the others. The last pieces give way when there is no room
-    for all. Each is analysed at most once, and only if it gets some of the room.
+    Short texts leave their room to the others. Without room for all, the last are left out. Each is analysed at most
+    once.
     """
     lead = f"{lead} {_WARNING}"
     room = limit_tokens - counter.count(lead)
@@ -71,17 +71,16 @@ def render_retrieved(
 
 
 def best_passages(content: str, request: str, limit_tokens: int, counter: TokenCounter, first_line: int = 1) -> str:
-    """Return a content if it fits, else its passages that share most with the request, in order, with their lines."""
+    """Return a content if it fits, else its passages nearest to the request, in order, with line numbers."""
     return _Prepared(0, RetrievedText("", content, first_line), request, limit_tokens + 1, counter).passages(
         limit_tokens
     )
 
 
 class _Prepared:
-    """A piece with what is found out about it once: its tokens, its passages and how well they answer the request.
+    """A text with its analysis, made once: tokens, passages and their relevance.
 
     Attributes:
-        index: Its place among the pieces.
         label: One line of at most half the room.
         tokens: Tokens of the content; the room if it has more.
         overhead: Tokens of label and marks.
@@ -100,15 +99,15 @@ class _Prepared:
 
     @property
     def needed(self) -> int:
-        """The least room it is worth showing in."""
+        """The least room worth showing it in."""
         return self.overhead + min(self.tokens, LEAST_PIECE_TOKENS)
 
     def repeats(self, shown: str) -> bool:
-        """Whether these passages of it are in sight already."""
+        """Whether these passages are visible already."""
         return any(shown in text for text in self._piece.in_sight)
 
     def passages(self, limit_tokens: int) -> str:
-        """Return the content if it fits, else its best passages; they may take a few tokens more than the limit."""
+        """Return the content if it fits, else its best passages; they may exceed the limit by a few tokens."""
         content, counter = self._piece.content, self._counter
         if self.tokens <= limit_tokens:
             return content
@@ -135,7 +134,7 @@ class _Prepared:
         return self._joined(chosen)
 
     def _joined(self, chosen: dict[int, tuple[int, str]]) -> str:
-        """Return passages in order, each with its lines, and marks where something is left out."""
+        """Return passages in order, with line numbers and marks at gaps."""
         chunks = [chunk for chunk, _ in self._scored or ()]
         lines: list[str] = []
         end = -1
@@ -151,10 +150,7 @@ class _Prepared:
 
 
 def _characters_before_the_point(passage: str, beginning: str, request: str) -> int:
-    """Return how much of a passage to leave out at its beginning so that the line that matters most is shown.
-
-    That line has most of the request's terms, each weighed by how few lines have it.
-    """
+    """Return how many characters to skip so that the passage's most relevant line is shown."""
     wanted = set(query_terms(request))
     lines = passage.split("\n")
     having = [wanted & set(terms_of(line)) for line in lines]
@@ -166,7 +162,7 @@ def _characters_before_the_point(passage: str, beginning: str, request: str) -> 
 
 
 def _that_find_room(pieces: Sequence[RetrievedText], request: str, room: int, counter: TokenCounter) -> list[_Prepared]:
-    """Return the pieces that the room is enough for, the first ones first; the first one in any case."""
+    """Return the first texts for which the room is enough; the first one in any case."""
     chosen: list[_Prepared] = []
     left = room
     for index, piece in enumerate(pieces):
@@ -182,7 +178,7 @@ def _that_find_room(pieces: Sequence[RetrievedText], request: str, room: int, co
 def _fitted(
     lead: str, chosen: Sequence[_Prepared], room: int, limit_tokens: int, counter: TokenCounter
 ) -> tuple[str, list[_Prepared]] | None:
-    """Return the text of all these pieces, and those that only repeat what is in sight; None if they do not fit."""
+    """Return the text of all these, and those that only repeat visible text; None if they do not fit."""
     for _ in range(_ROUNDS):
         shown = [one.passages(share) for one, share in zip(chosen, _shares(chosen, room), strict=True)]
         repeated = [one for one, text in zip(chosen, shown, strict=True) if one.repeats(text)]
@@ -205,7 +201,6 @@ def _shares(chosen: Sequence[_Prepared], room: int) -> list[int]:
 
 
 def _scored(chunks: Sequence[Chunk], request: str) -> list[tuple[Chunk, float]]:
-    """Return passages with what they say about the request: its terms, weighed by how few of the passages have them."""
     wanted = set(query_terms(request))
     having = {index: wanted & set(terms_of(chunk.text)) for index, chunk in enumerate(chunks)}
     return list(zip(chunks, relevance(having, len(chunks)), strict=True))

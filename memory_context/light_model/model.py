@@ -1,9 +1,8 @@
 """Guarded calls of a small model, for decisions that have a stand-in.
 
-The caller gets a validated answer within the timeout, or `LightModelError`, and then goes on by rules. The client may
-be any `ChatCompletionClient`, so nothing is trusted: it may raise, never answer, ignore its cancellation, refuse
-arguments, or answer with prose, megabytes or tool calls. Questions and errors are never logged: prompts are private,
-and errors may quote them or a secret.
+The caller gets a validated answer within the timeout, or `LightModelError`, and goes on by rules. Any client is taken,
+so none is trusted: it may raise, hang, ignore cancellation, refuse arguments, or answer with prose, megabytes or tool
+calls. Prompts and errors are never logged: they may hold private words or a secret.
 """
 
 import asyncio
@@ -40,19 +39,19 @@ _JSON_OVERHEAD_TOKENS = 100
 class LightModel:
     """Asks a small model and takes no longer than the timeout, whatever the client does.
 
-    A circuit breaker keeps an outage cheap: a timeout opens it at once, other failures when `failures_allowed` came in
-    a row. While it is open nothing is asked. The first question after `retry_seconds` is a trial.
+    A timeout opens the circuit breaker at once, other failures when `failures_allowed` came in a row. While it is open
+    nothing is asked; the first question after `retry_seconds` is a trial.
 
     Args:
         client: Any AutoGen client; `model_info` chooses structured output, JSON mode or plain text.
-        timeout_seconds: The longest one question takes, a repetition included.
+        timeout_seconds: Limit of one question, a repetition included.
         retry_seconds: How long the breaker stays open.
-        answer_limit_tokens: Cap on the answer (`max_tokens`); a client that refuses the argument is asked without.
+        answer_limit_tokens: Sent as `max_tokens`; a client that refuses the argument is asked without.
         failures_allowed: Failures in a row that open the breaker.
         is_background: Nobody waits for the answers; each question waits for the decisions asked of the same client.
 
     Attributes:
-        on_use: A method called after each question, answered or not; None for none.
+        on_use: A method called after each question, answered or not.
     """
 
     def __init__(
@@ -92,22 +91,20 @@ class LightModel:
 
     @property
     def is_available(self) -> bool:
-        """Whether a question would reach the client now: the breaker is closed, or it is time for a trial."""
+        """Whether a question would reach the client now."""
         return not self._breaker.is_open
 
     async def ask(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        """Return the model's answer, validated.
-
-        The answer may stand in a code fence or in prose, as long as it is the only JSON object there that validates.
+        """Return the model's answer: the only JSON object in its text that validates.
 
         Args:
-            messages: The prompt, already cut to size. It should mention JSON (some clients insist) and describe the
-                answer, as not every client takes a schema.
+            messages: The prompt, already cut to size. It should mention JSON and describe the answer, as not every
+                client takes a schema.
             answer_type: The type to validate as.
 
         Raises:
             LightModelError: No usable answer in time, the breaker is open, or decisions left a background question no
-                time. Nothing else but cancellation leaves.
+                time.
         """
         if not self.is_available:
             raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
@@ -232,16 +229,12 @@ class LightModel:
 
 
 class LightModelGuards:
-    """Asks one client several kinds of questions, each behind a breaker of its own.
+    """Asks one client several kinds of questions, each behind its own breaker.
 
-    A client that is too slow for a summary of twelve thousand tokens may still decide in time.
-
-    Args:
-        client: The light model; None where rules decide.
-        policy: Timeouts and token limits of each kind.
+    A client that is too slow for a long summary may still decide in time. Each guard is None without a client.
 
     Attributes:
-        decisions: Asked which references a request needs; None without a client, as the others.
+        decisions: Asked which references a request needs.
         summaries: Asked for summaries, in the background.
         titles: Asked for titles, in the background.
     """
@@ -299,7 +292,7 @@ class _Queue:
 
     Attributes:
         background: Held while a background question is asked or waits for decisions.
-        call: The background question that is asked now.
+        call: The background question under way.
         is_idle: Set while no decision is asked.
     """
 
