@@ -119,7 +119,7 @@ async def ask(client: ChatCompletionClient, **settings: Any) -> Answer:
         (ModelInfo(vision=False, function_calling=False, json_output=True, family="unknown"), True),  # pyright: ignore
     ],
 )
-async def test_the_strictest_output_the_client_has_is_asked_for(model_info: ModelInfo, expected: object):
+async def test_light_model_asks_for_the_strictest_output_of_the_client(model_info: ModelInfo, expected: object):
     """Structured, else JSON mode, else plain text; always with the token cap and a cancellation token."""
     client = Client(answering(GOOD)._behave, model_info)
     assert await ask(client, answer_limit_tokens=50) == Answer(expand=["a"])
@@ -157,7 +157,7 @@ async def test_autogens_replay_client_is_asked_and_its_usage_counted():
     ],
     ids=range(11),
 )
-async def test_the_answer_is_found_in_what_surrounds_it(text: str):
+async def test_answer_is_found_in_surrounding_text(text: str):
     """Fences, prose, thoughts, trailing commas, repetitions, a thousand keys too many."""
     assert await ask(answering(text)) == Answer(expand=["a"])
 
@@ -185,14 +185,14 @@ async def test_the_answer_is_found_in_what_surrounds_it(text: str):
     ],
     ids=range(17),
 )
-async def test_anything_else_is_refused(content: Any):
+async def test_unusable_answer_is_refused(content: Any):
     """Empty, prose, wrong types, cut off, contradictions, tool calls, a megabyte of braces."""
     with pytest.raises(LightModelError):
         await ask(answering(content))
 
 
 @given(st.text(alphabet='{}[]",:\\ae1 \n\ud800\x00', max_size=300))
-def test_no_text_gets_past_the_guard(text: str):
+def test_answers_validate_for_any_text(text: str):
     """An answer or LightModelError, never another error."""
 
     async def run() -> None:
@@ -202,7 +202,7 @@ def test_no_text_gets_past_the_guard(text: str):
     asyncio.run(run())
 
 
-async def test_an_odd_result_is_refused():
+async def test_result_that_is_no_text_is_refused():
     """A hand-made client may return None, or a result without usage."""
 
     async def create(**kwargs: Any) -> Any:
@@ -368,7 +368,7 @@ async def test_failures_are_warned_of_once_an_opening_and_say_nothing_private(
     assert "private" not in caplog.text
 
 
-def test_it_works_in_one_event_loop_after_another():
+def test_light_model_works_in_one_event_loop_after_another():
     """A team runs under several asyncio.run calls."""
     light = LightModel(answering(GOOD))
     for _ in range(2):
@@ -376,7 +376,7 @@ def test_it_works_in_one_event_loop_after_another():
 
 
 @pytest.mark.parametrize("name", ["timeout_seconds", "answer_limit_tokens", "failures_allowed", "retry_seconds"])
-def test_a_senseless_setting_is_refused_with_its_value(name: str):
+def test_unusable_setting_is_refused_with_its_value(name: str):
     """Shown with repr."""
     settings: Mapping[str, Any] = {name: -1}
     with pytest.raises(ValueError, match=f"{name}=-1"):

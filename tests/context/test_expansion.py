@@ -45,7 +45,7 @@ async def surveyed(context: MemoryContext, *topics: str, lines: int = 300) -> li
 # --- what the user names
 
 
-async def test_a_key_the_user_names_is_opened_after_the_message(store: MemoryStore):
+async def test_named_key_is_expanded_after_the_message(store: MemoryStore):
     """Whole, between marks, as a user message of source memory; explained and counted."""
     context = context_of(store)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -66,7 +66,7 @@ async def test_a_key_the_user_names_is_opened_after_the_message(store: MemorySto
 
 
 @pytest.mark.parametrize("form", ["{}.", "`{}`", "the [MemoryRef: {} - whatever - 7 tokens], please", "({})"])
-async def test_a_key_is_recognised_as_people_write_it(store: MemoryStore, form: str):
+async def test_named_key_is_recognised_in_everyday_spelling(store: MemoryStore, form: str):
     """In a sentence, in quotes, as the whole placeholder."""
     context = context_of(store)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -74,7 +74,7 @@ async def test_a_key_is_recognised_as_people_write_it(store: MemoryStore, form: 
 
 
 @pytest.mark.parametrize("limit", [300, 1000, 2000])
-async def test_what_is_opened_keeps_its_limit_and_shows_what_the_request_is_about(store: MemoryStore, limit: int):
+async def test_expansion_respects_limit_and_shows_relevant_passages(store: MemoryStore, limit: int):
     """A large item by its passages that match, with their line numbers."""
     context = context_of(store, expansion=ExpansionPolicy(limit_tokens=limit))
     (key,) = await surveyed(context, "owls", lines=3000)
@@ -88,7 +88,7 @@ async def test_what_is_opened_keeps_its_limit_and_shows_what_the_request_is_abou
         assert shown[: last - first] == report("owls", 3000).splitlines()[first - 1 : last - 1]
 
 
-async def test_several_keys_share_the_room(store: MemoryStore):
+async def test_expansion_of_several_keys_shares_the_limit(store: MemoryStore):
     """What a small one leaves goes to the large ones."""
     context = context_of(store)
     keys = await surveyed(context, "owls", "bats", "eels", lines=1500)
@@ -103,7 +103,7 @@ async def test_several_keys_share_the_room(store: MemoryStore):
     assert context.stats.expansions == 4
 
 
-async def test_a_listing_of_keys_is_read_only_as_far_as_it_could_be_shown(store: MemoryStore, monkeypatch):
+async def test_listing_of_keys_is_read_only_as_far_as_the_limit_allows(store: MemoryStore, monkeypatch):
     """A hundred keys in one message are no hundred reads."""
     keys = [await context_of(store).store(f"note {i}", "a note", source=f"note{i}") for i in range(100)]
     context = context_of(store)
@@ -115,7 +115,7 @@ async def test_a_listing_of_keys_is_read_only_as_far_as_it_could_be_shown(store:
     assert reads.count <= 16
 
 
-async def test_a_key_of_another_session_opens(store: MemoryStore):
+async def test_key_of_another_session_is_expanded(store: MemoryStore):
     """The user's memory is one; the scope is the user."""
     earlier = context_of(store)
     (key,) = await surveyed(earlier, "owls", lines=60)
@@ -123,7 +123,7 @@ async def test_a_key_of_another_session_opens(store: MemoryStore):
 
 
 @pytest.mark.parametrize("lines", [60, 3000])
-async def test_naming_a_key_again_and_again_adds_nothing(store: MemoryStore, lines: int):
+async def test_key_named_again_is_not_expanded_twice(store: MemoryStore, lines: int):
     """What is never withdrawn is not brought twice: whole or the same passages."""
     (key,) = await surveyed(context_of(store), "owls", lines=lines)
     placeholder = f"[MemoryRef: {key} - owls - 1 tokens]"
@@ -136,7 +136,7 @@ async def test_naming_a_key_again_and_again_adds_nothing(store: MemoryStore, lin
     assert len(opened(await ask(context, f"And finding 17 in {placeholder}?"))) == (2 if lines == 3000 else 1)
 
 
-async def test_what_was_opened_goes_when_its_turn_is_over_and_comes_back_when_it_is_named_again(store: MemoryStore):
+async def test_expansion_ends_with_its_turn_and_returns_when_named_again(store: MemoryStore):
     """Where that pays: it is withdrawn before the next request is looked at, so one view has it once."""
     context = context_of(store)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -150,7 +150,7 @@ async def test_what_was_opened_goes_when_its_turn_is_over_and_comes_back_when_it
     assert opened(await ask(context, "Translate 'good morning' to French.")) == []
 
 
-async def test_history_is_not_folded_for_what_a_small_budget_has_no_room_for(store: MemoryStore):
+async def test_expansion_does_not_cause_a_fold_in_a_small_budget(store: MemoryStore):
     """What is opened takes a quarter of the budget at most, and is shown."""
     note = await context_of(store).store(report("owls", 3000), "owls", source="owls")
     await store.flush_index()
@@ -166,7 +166,7 @@ async def test_history_is_not_folded_for_what_a_small_budget_has_no_room_for(sto
     assert context.stats.folds == 0
 
 
-async def test_many_large_items_are_shown_in_time(store: MemoryStore):
+async def test_expansion_of_many_large_items_ends_in_time(store: MemoryStore):
     """As far as there is room; each is read and looked through once."""
     light = Light()
     context = context_of(store, light)
@@ -180,9 +180,7 @@ async def test_many_large_items_are_shown_in_time(store: MemoryStore):
     assert context.token_counter.count(text) <= 2000
 
 
-async def test_what_is_finished_is_shown_although_the_rest_takes_too_long(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-):
+async def test_expansion_shows_finished_items_when_others_are_late(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """The named item was read; the search for more hangs. Then the store is not asked for a while."""
     context = context_of(
         store, store_timeout_seconds=0.2, store_retry_seconds=1000, expansion=ExpansionPolicy(timeout_seconds=0.2)
@@ -202,7 +200,7 @@ async def test_what_is_finished_is_shown_although_the_rest_takes_too_long(
     assert "another note" not in text_of(await ask(context, f"[MemoryRef: {other} - x - 1 tokens]?"))
 
 
-async def test_the_store_is_not_blamed_for_what_choosing_passages_takes(
+async def test_slow_choice_of_passages_does_not_open_the_store_breaker(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The view comes without; the next message is read for."""
@@ -219,7 +217,7 @@ async def test_the_store_is_not_blamed_for_what_choosing_passages_takes(
     assert len(opened(await ask(context, f"[MemoryRef: {note} - x - 1 tokens], please?"))) == 1
 
 
-async def test_a_very_long_message_does_not_hold_up_the_event_loop(store: MemoryStore):
+async def test_keys_in_a_very_long_message_do_not_block_the_event_loop(store: MemoryStore):
     """Keys are looked for in its ends."""
     context = context_of(store)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -256,7 +254,7 @@ async def test_a_forgotten_item_does_not_keep_others_from_opening(store: MemoryS
     assert "text 1" not in text
 
 
-async def test_what_is_in_sight_is_not_opened(store: MemoryStore):
+async def test_visible_item_is_not_expanded(store: MemoryStore):
     """A fresh result, a large message of the user's own, what was opened a turn ago."""
     context = context_of(store)
     await context.add_message(UserMessage(content="Survey.", source="user"))
@@ -282,7 +280,7 @@ async def test_what_is_in_sight_is_not_opened(store: MemoryStore):
     assert opened(await ask(large, f"I mean {part.stored.refs[0].key}.")) == []
 
 
-async def test_a_first_view_that_is_a_placeholder_is_not_in_sight(store: MemoryStore):
+async def test_first_view_as_placeholder_is_expanded(store: MemoryStore):
     """With first_view="placeholder" a fresh result is not read yet, so naming it opens it."""
     context = context_of(store, first_view="placeholder")
     await add_step(context, report("owls", 60))
@@ -306,7 +304,7 @@ async def test_the_key_of_a_fold_opens_the_folded_text(store: MemoryStore):
     assert context.stats.expansions == 1
 
 
-async def test_no_content_can_end_its_fence(store: MemoryStore):
+async def test_expanded_content_cannot_end_its_fence(store: MemoryStore):
     """The mark is made of what it encloses."""
     context = context_of(store)
     one = await context.store("first", "one", source="one")
@@ -326,7 +324,7 @@ async def test_no_content_can_end_its_fence(store: MemoryStore):
 # --- how long it stays
 
 
-async def test_what_was_opened_stays_where_it_is_until_a_planned_compaction_after_its_turn(store: MemoryStore):
+async def test_expansion_stays_in_place_until_a_planned_compaction_after_its_turn(store: MemoryStore):
     """Byte for byte, so that the prefix is stable; then it goes, in one batch with the compaction."""
     (key,) = await surveyed(context_of(store), "owls", lines=60)
     context = context_of(store, token_budget=8000, offload_threshold_tokens=200, cache=NEVER_PAYS)
@@ -349,7 +347,7 @@ async def test_what_was_opened_stays_where_it_is_until_a_planned_compaction_afte
     assert next(change.reason for change in changes if change.kind == "expansion") in ("withdrawn", "folded")
 
 
-async def test_what_was_opened_for_this_turn_survives_a_planned_compaction_in_it(store: MemoryStore):
+async def test_expansion_survives_planned_compaction_in_its_turn(store: MemoryStore):
     """Only what the budget forces goes; folding comes first."""
     context = context_of(store, token_budget=6000)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -365,7 +363,7 @@ async def test_what_was_opened_for_this_turn_survives_a_planned_compaction_in_it
     assert context.stats.view_tokens <= 6000
 
 
-async def test_a_saved_state_shows_the_same_and_does_not_grow_with_what_was_withdrawn(store: MemoryStore):
+async def test_saved_state_keeps_expansions_and_drops_withdrawn_texts(store: MemoryStore):
     """The texts in force are saved; those of the past are not, nor kept in the process."""
     context = context_of(store, token_budget=4000, cache=NEVER_PAYS)
     keys = [await context.store(report(f"topic {i}", 100), f"topic {i}", source=f"topic{i}") for i in range(12)]
@@ -386,7 +384,7 @@ async def test_a_saved_state_shows_the_same_and_does_not_grow_with_what_was_with
     assert sizes[-1] - sizes[3] < 8 * 900, "two messages and their decisions a turn"
 
 
-async def test_a_state_saved_before_the_view_has_what_was_begun(store: MemoryStore):
+async def test_state_saved_before_the_view_holds_the_pending_expansion(store: MemoryStore):
     """The decision of the turn is part of the session, whether a view was taken or not."""
     light = Light()
     context = context_of(store, light)
@@ -400,7 +398,7 @@ async def test_a_state_saved_before_the_view_has_what_was_begun(store: MemorySto
     assert len(light.prompts) == 1
 
 
-async def test_a_load_or_a_close_drops_what_was_begun(store: MemoryStore, monkeypatch):
+async def test_load_and_close_cancel_the_pending_expansion(store: MemoryStore, monkeypatch):
     """Nothing of the session before goes on in the background."""
     context = context_of(store)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -519,7 +517,7 @@ async def test_the_light_model_is_asked_once_and_chooses_among_what_is_on_offer(
         (ModelInfo(vision=False, function_calling=False, json_output=False, family="x", structured_output=False), None),
     ],
 )
-async def test_any_client_will_do(store: MemoryStore, info: ModelInfo, expected):
+async def test_light_model_may_be_any_client(store: MemoryStore, info: ModelInfo, expected):
     """With structured output, JSON mode or plain text."""
     light = Light(model_info=info)
     context = context_of(store, light)
@@ -545,7 +543,7 @@ async def test_the_prompt_stays_small_with_a_thousand_references(store: MemorySt
     assert prompt.count("\nsurvey_") > 10
 
 
-async def test_the_prompt_can_be_ones_own(store: MemoryStore):
+async def test_policy_takes_a_custom_prompt(store: MemoryStore):
     """A template with the three fields; a bad one is told when the context is made."""
     light = Light()
     policy = ExpansionPolicy(prompt="JSON, please. R={request} A={last_answer} L={references}")
@@ -559,7 +557,7 @@ async def test_the_prompt_can_be_ones_own(store: MemoryStore):
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("is_sent", [False, True])
-async def test_several_messages_before_a_view_are_one_question(store: MemoryStore, large: bool, is_sent: bool):
+async def test_consecutive_messages_share_one_light_model_call(store: MemoryStore, large: bool, is_sent: bool):
     """Also when they are large and stored meanwhile, and when the second comes after the first was asked about."""
     light = Light()
     context = context_of(store, light)
@@ -582,7 +580,7 @@ async def test_several_messages_before_a_view_are_one_question(store: MemoryStor
         assert report("owls", 60) in text_of(view)
 
 
-async def test_a_call_under_way_is_replaced_by_the_rules(store: MemoryStore):
+async def test_message_during_a_light_model_call_is_decided_by_rules(store: MemoryStore):
     """A second message comes while the light model thinks: it is not asked again, and nobody waits for it."""
     light = Light()
     context = context_of(store, light)
@@ -603,7 +601,7 @@ async def test_a_call_under_way_is_replaced_by_the_rules(store: MemoryStore):
 
 
 @pytest.mark.parametrize("is_key", [True, False])
-async def test_words_of_an_agent_leave_a_call_under_way_alone(store: MemoryStore, is_key: bool):
+async def test_words_of_an_agent_do_not_cancel_a_light_model_call(store: MemoryStore, is_key: bool):
     """What another agent names is opened beside what the light model chooses for the user's words; asked once."""
     light = Light()
     context = context_of(store, light)
@@ -640,7 +638,7 @@ BAD_ANSWERS = [
 
 
 @pytest.mark.parametrize("bad", BAD_ANSWERS, ids=range(len(BAD_ANSWERS)))
-async def test_a_light_model_that_fails_leaves_the_rules(store: MemoryStore, bad):
+async def test_rules_decide_when_the_light_model_fails(store: MemoryStore, bad):
     """Whatever it says: the view comes, with what the user named, and nothing is raised."""
     light = Light(bad)
     context = context_of(store, light)
@@ -650,7 +648,7 @@ async def test_a_light_model_that_fails_leaves_the_rules(store: MemoryStore, bad
     assert "bats finding" not in text
 
 
-async def test_nobody_waits_for_a_light_model_that_keeps_failing(store: MemoryStore):
+async def test_breaker_stops_waits_for_a_failing_light_model(store: MemoryStore):
     """A timeout opens the breaker at once; after a while it is tried again."""
     light = Light()
     fast = ExpansionPolicy(timeout_seconds=0.2, retry_seconds=1000)
@@ -705,7 +703,7 @@ async def test_a_store_that_fails_is_not_asked_again_at_once(
     ]
 
 
-async def test_a_search_that_fails_leaves_what_was_read(store: MemoryStore, monkeypatch):
+async def test_failed_search_keeps_the_items_already_read(store: MemoryStore, monkeypatch):
     """Named and ambiguous: the named item is shown although the recall fails."""
     context = context_of(store)
     note = await context.store("The team lunch is at Luigi's.", "where the team lunch is")
@@ -737,7 +735,7 @@ async def test_a_view_does_not_wait_long_for_a_store_that_hangs(server: Server, 
 # --- tasks, loops, cancellation
 
 
-async def test_views_taken_at_once_are_the_same(store: MemoryStore):
+async def test_concurrent_views_are_equal(store: MemoryStore):
     """Both wait for one decision; it is recorded once."""
     light = Light()
     context = context_of(store, light)
@@ -752,7 +750,7 @@ async def test_views_taken_at_once_are_the_same(store: MemoryStore):
     assert len(light.prompts) == 1
 
 
-async def test_a_message_that_comes_while_a_view_waits_is_waited_for_too(store: MemoryStore):
+async def test_view_also_waits_for_a_message_that_comes_meanwhile(store: MemoryStore):
     """So that nothing is brought into what the agent has answered."""
     light = Light()
     context = context_of(store, light)
@@ -770,7 +768,7 @@ async def test_a_message_that_comes_while_a_view_waits_is_waited_for_too(store: 
     light.release.set()
 
 
-async def test_a_cancelled_view_loses_nothing(store: MemoryStore):
+async def test_cancelled_view_keeps_the_pending_expansion(store: MemoryStore):
     """The next one shows what was begun."""
     light = Light()
     context = context_of(store, light)
@@ -790,7 +788,7 @@ async def test_a_cancelled_view_loses_nothing(store: MemoryStore):
     assert len(light.prompts) == 1
 
 
-async def test_a_cancelled_message_is_decided_about_too(store: MemoryStore):
+async def test_cancelled_add_message_is_decided_at_the_next_view(store: MemoryStore):
     """It is in the transcript, so the next view opens what it names."""
     context = context_of(store)
     (key,) = await surveyed(context, "owls", lines=60)
@@ -804,7 +802,7 @@ async def test_a_cancelled_message_is_decided_about_too(store: MemoryStore):
     assert len(opened(await context.get_messages())) == 1
 
 
-async def test_clear_drops_what_is_pending(store: MemoryStore):
+async def test_clear_cancels_the_pending_expansion(store: MemoryStore):
     """And the next message is decided about anew."""
     light = Light()
     context = context_of(store, light)
@@ -825,7 +823,7 @@ async def test_clear_drops_what_is_pending(store: MemoryStore):
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
-def test_what_was_begun_in_an_event_loop_that_ended_is_shown_in_the_next(database_url: str, is_answered: bool):
+def test_expansion_of_an_ended_event_loop_is_shown_in_the_next(database_url: str, is_answered: bool):
     """A team runs under several asyncio.run: neither lost, nor asked twice."""
     store = MemoryStore(database_url)
     light = Light()
@@ -858,7 +856,7 @@ def test_what_was_begun_in_an_event_loop_that_ended_is_shown_in_the_next(databas
 # --- show_memories
 
 
-async def test_shown_memories_are_replaced_not_piled_up(store: MemoryStore):
+async def test_shown_memories_replace_the_previous_ones(store: MemoryStore):
     """After the newest message, whatever that is; the same text stays where it is; "" shows none."""
     context = context_of(store)
     await ask(context, "Hello.")
@@ -901,7 +899,7 @@ async def test_views_that_an_autogen_memory_looks_at_are_not_counted(store: Memo
     assert any(change.kind == "expansion" for change in (await context.explain()).changes)
 
 
-async def test_folds_take_what_was_opened_with_them(store: MemoryStore):
+async def test_fold_takes_its_expansions_along(store: MemoryStore):
     """An expansion behind a fold is gone with its turn."""
     context = context_of(store, token_budget=4000)
     (key,) = await surveyed(context, "owls", lines=60)

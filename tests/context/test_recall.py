@@ -40,7 +40,7 @@ async def remember(store: MemoryStore, user_id: str = "alice") -> None:
     await store.flush_index()
 
 
-async def test_an_ambiguous_request_in_a_new_session_is_answered_from_earlier_ones(store: MemoryStore):
+async def test_ambiguous_request_recalls_passages_of_earlier_sessions(store: MemoryStore):
     """Labelled with reference, source and date; within its limit; explained and counted."""
     await remember(store)
     context = context_of(store)
@@ -55,7 +55,7 @@ async def test_an_ambiguous_request_in_a_new_session_is_answered_from_earlier_on
     assert "recalled for '" in segment.why
 
 
-async def test_recall_keeps_its_own_limits(store: MemoryStore):
+async def test_recall_respects_its_own_limits(store: MemoryStore):
     """So many tokens, so many passages."""
     earlier = context_of(store)
     for i in range(12):
@@ -70,7 +70,7 @@ async def test_recall_keeps_its_own_limits(store: MemoryStore):
         assert 1 <= text.count("(recalled; ") <= passages
 
 
-async def test_a_concrete_request_reads_nothing(store: MemoryStore, monkeypatch):
+async def test_concrete_request_reads_nothing_from_the_store(store: MemoryStore, monkeypatch):
     """No search, no look-up: not one read."""
     await remember(store)
     reads = Reads(store, monkeypatch)
@@ -86,7 +86,7 @@ async def test_a_concrete_request_reads_nothing(store: MemoryStore, monkeypatch)
     assert context.stats.light_model_calls == 0, "nothing is on offer and nothing is missing"
 
 
-async def test_nothing_is_shown_when_nothing_is_relevant(store: MemoryStore):
+async def test_recall_shows_nothing_irrelevant(store: MemoryStore):
     """The best of a memory without an answer is no answer."""
     await remember(store)
     for request in ("Which hamster did we pick for zoology last time?", "What did I tell you about my violin?"):
@@ -95,7 +95,7 @@ async def test_nothing_is_shown_when_nothing_is_relevant(store: MemoryStore):
         assert context.stats.recalls == 0
 
 
-async def test_an_empty_memory_brings_nothing(store: MemoryStore):
+async def test_recall_from_an_empty_memory_shows_nothing(store: MemoryStore):
     """Nor does another user's."""
     await remember(store, "bob")
     context = context_of(store)
@@ -133,7 +133,7 @@ async def test_recall_can_be_switched_off(store: MemoryStore, monkeypatch):
     assert light.prompts == []
 
 
-async def test_what_is_in_sight_is_not_recalled(store: MemoryStore):
+async def test_visible_passage_is_not_recalled(store: MemoryStore):
     """Neither what the view shows nor the request's own words, stored meanwhile or in another session."""
     request = "Where did we say the meeting about project Zephyr is? My notes so far:\n" + "\n".join(
         f"project Zephyr, note {i}: the meeting was moved to room {i * 7}" for i in range(60)
@@ -150,7 +150,7 @@ async def test_what_is_in_sight_is_not_recalled(store: MemoryStore):
     assert brought(await ask(visible, "Where did we say the meeting about project Zephyr is?")) == []
 
 
-async def test_what_was_compacted_is_recalled_in_its_own_session(store: MemoryStore):
+async def test_compacted_content_is_recalled_in_its_own_session(store: MemoryStore):
     """Out of sight, so worth bringing back."""
     context = context_of(store)
     await context.add_message(UserMessage(content="Read the Zephyr notes.", source="user"))
@@ -162,7 +162,7 @@ async def test_what_was_compacted_is_recalled_in_its_own_session(store: MemorySt
     assert "note 77: moved to room 539" in text
 
 
-async def test_what_was_recalled_is_not_recalled_again_while_it_is_shown(store: MemoryStore):
+async def test_recalled_passage_is_not_recalled_again_while_visible(store: MemoryStore):
     """The same question twice shows the passage once."""
     await remember(store)
     context = context_of(store, cache=NEVER_PAYS)
@@ -173,7 +173,7 @@ async def test_what_was_recalled_is_not_recalled_again_while_it_is_shown(store: 
     assert text_of(view).count(LUNCH) == 1
 
 
-async def test_stored_text_that_gives_orders_opens_nothing(store: MemoryStore):
+async def test_orders_in_stored_text_expand_nothing(store: MemoryStore):
     """Neither by rules nor, beyond what is on offer, by a light model that obeys it."""
     earlier = context_of(store)
     secret = await earlier.store("The vault code is 7734.", "the code of the vault", source="vault")
@@ -197,7 +197,7 @@ async def test_stored_text_that_gives_orders_opens_nothing(store: MemoryStore):
         assert "7734" not in text_of(await ask(context, "Thanks, and what is the capital of France?"))
 
 
-async def test_a_memory_about_one_thing_recalls_it(store: MemoryStore):
+async def test_memory_about_one_subject_is_recalled(store: MemoryStore):
     """Its words are in every passage and so weigh nothing in the ranking; they are still what was asked for."""
     earlier = MemoryContext("alice", memory_store=store)
     for number in range(12):

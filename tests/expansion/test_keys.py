@@ -28,7 +28,7 @@ KEY = "run_shell_k3f6x2"
         f"key={KEY}\r\n",
     ],
 )
-def test_a_key_is_found_whatever_stands_around_it(text: str):
+def test_named_key_is_found_between_punctuation_and_quotes(text: str):
     """Punctuation, quotes, backticks, brackets, a placeholder."""
     assert named_keys(text, {KEY, "other_abc234"}) == [KEY]
 
@@ -37,12 +37,12 @@ def test_a_key_is_found_whatever_stands_around_it(text: str):
     "text",
     ["", "run_shell", KEY.upper(), KEY + "x", "my_" + KEY, KEY + ".log", KEY + "_2", "x" + KEY, KEY[:-1]],
 )
-def test_what_only_resembles_a_key_is_none(text: str):
+def test_words_that_resemble_a_key_are_not_named_keys(text: str):
     """Other case, longer words, parts."""
     assert named_keys(text, {KEY}) == []
 
 
-def test_a_key_that_begins_another_is_told_apart():
+def test_key_that_is_a_prefix_of_another_is_told_apart():
     """Whole words only, and of two readings the longer."""
     known = ["log_a2", "log_a2.b", "log_a2."]
     assert named_keys("log_a2.b", known) == ["log_a2.b"]
@@ -50,7 +50,7 @@ def test_a_key_that_begins_another_is_told_apart():
     assert named_keys("log_a2.", ["log_a2"]) == ["log_a2"]
 
 
-def test_keys_come_in_order_and_once():
+def test_named_keys_come_in_order_and_once():
     """In the order the user named them."""
     assert named_keys("b_2, a_1 and b_2 again", ["a_1", "b_2"]) == ["b_2", "a_1"]
 
@@ -64,7 +64,7 @@ def test_unknown_keys_are_placeholders_and_key_shaped_words():
 
 
 @given(st.text(alphabet="ab2_.-[ ]MemoryRef:é\ud800", max_size=80), st.lists(st.from_regex(r"[ab2_.-]{1,8}")))
-def test_no_text_breaks_it_and_only_known_keys_come_back(text: str, known: list[str]):
+def test_named_keys_are_known_keys_for_any_text(text: str, known: list[str]):
     """A property over texts that are nearly keys."""
     found = named_keys(text, known)
     assert set(found) <= set(known)

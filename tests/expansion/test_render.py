@@ -15,7 +15,7 @@ COUNTER = default_token_counter()
 LONG = "".join(f"line {number}: the weather is fine today and nothing happens\n" for number in range(1, 2001))
 
 
-def test_a_small_item_is_shown_whole() -> None:
+def test_retrieved_text_that_fits_is_whole() -> None:
     """With its label, inside the marks."""
     text, shown = render_retrieved(
         [RetrievedText("[MemoryRef: k - d - 3 tokens] (named)", "three short words")], "k", 500, COUNTER
@@ -27,7 +27,7 @@ def test_a_small_item_is_shown_whole() -> None:
     assert inside == "[MemoryRef: k - d - 3 tokens] (named)\nthree short words"
 
 
-def test_of_a_large_item_the_passages_that_have_to_do_with_the_request_are_shown() -> None:
+def test_large_text_shows_passages_relevant_to_the_request() -> None:
     """With their lines in the item."""
     needle = "line 1500: the boiler E4711 exploded\n"
     content = LONG.replace("line 1500: the weather is fine today and nothing happens\n", needle)
@@ -38,12 +38,12 @@ def test_of_a_large_item_the_passages_that_have_to_do_with_the_request_are_shown
     assert COUNTER.count(text) <= 360
 
 
-def test_without_a_word_in_common_the_beginning_is_shown() -> None:
+def test_large_text_without_relevant_passage_shows_its_beginning() -> None:
     """Something is better than nothing."""
     assert best_passages(LONG, "zebra", 100, COUNTER).startswith("line 1: ")
 
 
-def test_small_pieces_leave_room_for_large_ones() -> None:
+def test_short_texts_leave_room_for_long_ones() -> None:
     """The limit holds for all together."""
     pieces = [RetrievedText("small", "a few words"), RetrievedText("large", LONG), RetrievedText("large too", LONG)]
     text, shown = render_retrieved(pieces, "weather", 1000, COUNTER)
@@ -51,7 +51,7 @@ def test_small_pieces_leave_room_for_large_ones() -> None:
     assert 600 <= COUNTER.count(text) <= 1000
 
 
-def test_too_many_pieces_the_last_give_way() -> None:
+def test_last_texts_are_left_out_when_room_ends() -> None:
     """Rather fewer that say something."""
     text, shown = render_retrieved(
         [RetrievedText(f"piece {number}", LONG) for number in range(50)], "weather", 1000, COUNTER
@@ -61,7 +61,7 @@ def test_too_many_pieces_the_last_give_way() -> None:
     assert COUNTER.count(text) <= 1000
 
 
-def test_a_small_piece_is_not_dropped_because_large_ones_come_first() -> None:
+def test_short_text_is_kept_behind_long_ones() -> None:
     """What is short as a whole finds room that is too little for a passage."""
     pieces = [*(RetrievedText(f"piece {number}", LONG) for number in range(50)), RetrievedText("small", "a few words")]
     for limit in range(800, 1000, 20):
@@ -75,7 +75,7 @@ def test_a_small_piece_is_not_dropped_because_large_ones_come_first() -> None:
         raise AssertionError("never shown")
 
 
-def test_each_piece_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """And only as much of it as can be read in time, and only if it is shown."""
     analysed: list[int] = []
 
@@ -91,7 +91,7 @@ def test_each_piece_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert analysed == [500_000] * len(shown)
 
 
-def test_what_only_repeats_what_is_in_sight_is_left_out() -> None:
+def test_text_that_repeats_visible_text_is_left_out() -> None:
     """Also of a large item, whose best passages stand there; others get its room."""
     large = RetrievedText("large", LONG)
     first, _ = render_retrieved([large], "weather on line 1500", 1000, COUNTER)
@@ -103,7 +103,7 @@ def test_what_only_repeats_what_is_in_sight_is_left_out() -> None:
     assert "a few" not in text
 
 
-def test_a_label_is_one_line_and_leaves_room() -> None:
+def test_label_is_one_line_and_leaves_room() -> None:
     """Whatever a source is called."""
     text, _ = render_retrieved([RetrievedText("a\nb\r\u2028<c>" + "語" * 2000, "content")], "", 200, COUNTER)
     label, content = text.splitlines()[2:4]
@@ -112,7 +112,7 @@ def test_a_label_is_one_line_and_leaves_room() -> None:
     assert COUNTER.count(text) <= 200
 
 
-def test_content_cannot_end_its_fence() -> None:
+def test_retrieved_content_cannot_end_its_fence() -> None:
     """The mark is a hash of what is inside, so it cannot be written there beforehand."""
     first, _ = render_retrieved([RetrievedText("a", "harmless")], "", 500, COUNTER)
     mark = re.search(r"</(memory-[0-9a-f]{8})>", first)
@@ -129,7 +129,7 @@ def test_content_cannot_end_its_fence() -> None:
     request=st.text(max_size=200),
     limit=st.integers(100, 2000),
 )
-def test_the_limit_always_holds(contents: list[str], request: str, limit: int) -> None:
+def test_retrieved_text_respects_limit_for_any_input(contents: list[str], request: str, limit: int) -> None:
     """Whatever the texts."""
     text, shown = render_retrieved(
         [RetrievedText(f"piece {i}", c) for i, c in enumerate(contents)], request, limit, COUNTER

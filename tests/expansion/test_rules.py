@@ -23,7 +23,7 @@ def expanded(request: str, *references: CandidateReference, **given: object) -> 
     return [expansion.key for expansion in decide_by_rules(turn).expansions]
 
 
-def test_a_named_key_is_expanded_before_what_matches():
+def test_named_key_is_expanded_before_matches():
     """However many references share its words."""
     answer = decide_by_rules(ExpansionRequest(f"compare {REPORT.ref.key} with login.py", references=OFFERS))
     assert [(one.key, one.reason) for one in answer.expansions] == [
@@ -34,7 +34,7 @@ def test_a_named_key_is_expanded_before_what_matches():
     assert not answer.is_ambiguous
 
 
-def test_a_named_key_inside_a_megabyte_is_found_at_its_ends_only():
+def test_named_key_in_a_megabyte_is_found_at_both_ends_only():
     """Only the first and last few thousand characters are read, cut between words."""
     filler = "lorem ipsum " * 50_000
     assert expanded(f"{LOGS.ref.key} {filler}") == [LOGS.ref.key]
@@ -69,7 +69,9 @@ def test_words_of_the_quotation_frame_match_no_request():
         ("", []),
     ],
 )
-def test_a_reference_is_expanded_if_the_request_speaks_of_it(request_text: str, expected: list[CandidateReference]):
+def test_reference_is_expanded_if_it_shares_rare_words_with_the_request(
+    request_text: str, expected: list[CandidateReference]
+):
     """By rare terms, and not because something is to be made that has the same name."""
     assert expanded(request_text) == [one.ref.key for one in expected]
 
@@ -105,13 +107,13 @@ def test_a_reference_is_expanded_if_the_request_speaks_of_it(request_text: str, 
         ("Schreibe mir ein Gedicht", "", ("Mietvertrag Lagerhalle", "Umsatz Nordregion")),
     ],
 )
-def test_a_reference_is_found_in_any_spelling_and_language(request_text: str, expected: str, others: tuple[str, ...]):
+def test_reference_matches_in_any_spelling_and_language(request_text: str, expected: str, others: tuple[str, ...]):
     """Accents, identifiers, code fences, and words of six languages with or without a determiner."""
     offers = [offered(f"key_{i}a2", one) for i, one in enumerate((expected, *others) if expected else others)]
     assert expanded(request_text, *offers) == (["key_0a2"] if expected else [])
 
 
-def test_all_files_that_are_named_exactly_are_expanded():
+def test_files_named_exactly_are_all_expanded():
     """However much better one of them matches."""
     files = (
         offered("a_a2a2a2", "path=src/billing/invoice_parser.py, 300 lines"),
@@ -122,7 +124,7 @@ def test_all_files_that_are_named_exactly_are_expanded():
     assert expanded(request_text, *files) == ["a_a2a2a2", "b_b3b3b3"]
 
 
-def test_accents_are_folded_in_what_is_at_hand():
+def test_accents_are_folded_in_visible_texts():
     """What is in sight is not opened again, and what is offered is not asked for."""
     listed = offered("read_a2a2a2", "Prüfliste für die Abnahme")
     assert expanded("Was steht in der Prüfliste?", listed, visible_text=["Die Prüfliste: 1. Tür, 2. Dach"]) == []
@@ -131,13 +133,13 @@ def test_accents_are_folded_in_what_is_at_hand():
     assert decide_by_rules(ExpansionRequest("Résume le règlement")).is_ambiguous
 
 
-def test_what_many_references_share_tells_nothing():
+def test_word_that_many_references_share_matches_none():
     """A word that half of them have is not rare."""
     many = tuple(offered(f"key_{i}", f"login page {i}") for i in range(8))
     assert expanded("what does the login page say?", *many) == []
 
 
-def test_what_is_visible_in_full_is_not_expanded():
+def test_visible_content_is_not_expanded():
     """The item itself, the word in a text that the view shows, or an answer that has gone into it."""
     assert expanded("what does login.py do?", offered("k_a2", "path=login.py", is_visible=True)) == []
     assert expanded("what does login.py do?", visible_text=["# LOGIN.PY\nimport os"]) == []
@@ -167,7 +169,7 @@ def test_at_most_three_references_match():
         "wie üblich",
     ],
 )
-def test_what_points_to_something_absent_is_ambiguous_and_searched_for(request_text: str):
+def test_request_that_refers_to_something_absent_is_ambiguous_and_searched(request_text: str):
     """The query is made of the request's own words."""
     answer = decide_by_rules(ExpansionRequest(request_text))
     assert answer.is_ambiguous
@@ -190,13 +192,13 @@ def test_what_points_to_something_absent_is_ambiguous_and_searched_for(request_t
         ("", ""),
     ],
 )
-def test_what_is_at_hand_is_concrete(request_text: str, last_answer: str):
+def test_request_that_refers_to_visible_things_is_concrete(request_text: str, last_answer: str):
     """Said in the request, in the last answer, quoted, or known to everybody."""
     answer = decide_by_rules(ExpansionRequest(request_text, last_answer))
     assert (answer.is_ambiguous, answer.search_query) == (False, "")
 
 
-def test_a_thing_the_view_speaks_of_is_at_hand():
+def test_thing_in_a_visible_text_or_reference_makes_request_concrete():
     """In a text shown in full, or in a reference."""
     assert decide_by_rules(ExpansionRequest("send the brochure")).is_ambiguous
     assert not decide_by_rules(ExpansionRequest("send the brochure", visible_text=["Brochure, page 1"])).is_ambiguous
@@ -210,7 +212,7 @@ TEXTS = st.text(max_size=200) | st.lists(st.sampled_from(WORDS.split(" ")), max_
 
 
 @given(TEXTS, TEXTS, st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=8), st.lists(TEXTS, max_size=3))
-def test_no_input_breaks_the_rules(
+def test_rules_take_any_input(
     request_text: str, last_answer: str, offers: list[tuple[str, str, str]], visible: list[str]
 ):
     """Whatever was said: only offered keys, at most three of them unnamed, and the same answer again."""
