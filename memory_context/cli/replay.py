@@ -1,11 +1,8 @@
-"""What the model saw in each call of a session, and what that cost: made again from the session's archive.
+"""The model calls of a session and what they cost, replayed from its archive. Reads no content, writes nothing.
 
-The archive has every message with its tokens and every decision in its order, and a view is a function of these. So it
-is rendered again where the archive says that one was handed out. Nothing is written, and no content is read.
-
-Not in an archive, and therefore assumed or left out: the prices of the session's policy, and whether results were shown
-by their placeholders from the first view on (the defaults are assumed). Archives of earlier versions do not say either
-how long an excerpt was, or a text that was withdrawn again: `Replay.reservations` tells.
+A view is a function of messages and decisions, so it is rendered again wherever the archive says one was handed out.
+Not archived, and therefore defaults: prices, and whether results were placeholders from the first view on. Archives of
+earlier versions lack lengths of excerpts and of withdrawn texts (`Replay.reservations`).
 """
 
 from collections.abc import Sequence
@@ -36,13 +33,13 @@ class ModelCall:
     """One model call, in tokens of messages; system prompt and tool schemas are not counted.
 
     Attributes:
-        number: From 1.
-        at: When the newest message came that it read, in UTC; None if it read none.
-        messages: How many messages the session had then.
-        raw_tokens: What keeping everything would have sent.
-        view_tokens: What was sent.
-        stable_tokens: What of it stood unchanged at its head since the call before.
-        mark: What was done to older messages before it: fold, compaction, or nothing.
+        number: Number of the call, from 1.
+        at: Time of the newest message in it, in UTC; None without messages.
+        messages: Messages of the session by then.
+        raw_tokens: Tokens that keeping everything would have sent.
+        view_tokens: Tokens sent.
+        stable_tokens: Tokens at its head that are unchanged since the call before.
+        mark: Change to older messages before it, if any.
     """
 
     number: int
@@ -56,17 +53,16 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class Replay:
-    """A session as its archive tells it.
+    """A session, replayed.
 
     Attributes:
-        calls: Its model calls; the last one need not have been made if the view was only looked at.
-        stats: The sums over them, and the decisions, and the light model's calls.
-        transcript: The messages and decisions, without the texts that only the store has.
-        views: What the last two calls were shown; empty ones if there were none.
-        assumed_excerpts: Results whose first excerpt is counted with its limit.
-        lost_expansions: Opened texts that are not counted, since they were withdrawn before they were archived.
-        unread_batches: Numbers of batches that are not in all this: the first that is damaged or comes after a missing
-            one, and those behind it.
+        calls: Its model calls; the last view may have been handed out without a call.
+        stats: Sums over calls and decisions, and the calls of the light model.
+        transcript: Messages and decisions, without texts that only the store has.
+        views: The last two views; empty ones if there were none.
+        assumed_excerpts: Number of first excerpts counted with their limit.
+        lost_expansions: Number of opened texts not counted: withdrawn before they were archived.
+        unread_batches: Numbers of the first damaged batch, or the first after a missing one, and those behind it.
     """
 
     calls: tuple[ModelCall, ...]
@@ -79,7 +75,7 @@ class Replay:
 
     @property
     def reservations(self) -> list[str]:
-        """What the figures do not know, in sentences; empty if they are as the session counted itself."""
+        """What the figures leave out, in sentences; empty if they are exact."""
         said: list[str] = []
         if self.assumed_excerpts:
             said.append(f"first excerpts that are counted with their limit: {self.assumed_excerpts}")
@@ -92,14 +88,14 @@ class Replay:
 
 
 def replay(archived: Archived, policy: ContextPolicy) -> Replay:
-    """Return what happened in a session, as far as its archive is whole.
+    """Return a session replayed as far as its archive is whole.
 
     Args:
         archived: Its archive.
-        policy: The settings it is assumed to have had.
+        policy: Its assumed settings.
 
     Raises:
-        ValueError: A newer version archived it.
+        ValueError: It was archived by a newer version.
     """
     batches = _whole(archived.batches)
     watcher = _Watcher(policy)
@@ -135,7 +131,7 @@ def _joined(batches: Sequence[StoredBatch]) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Renders a view wherever one was handed out, and adds them up as the context itself does."""
+    """Renders the views again and meters them as the context does."""
 
     def __init__(self, policy: ContextPolicy) -> None:
         self.calls: list[ModelCall] = []
@@ -147,7 +143,6 @@ class _Watcher:
         self._renderer = Renderer(policy, default_token_counter())
 
     def watch(self, transcript: Transcript, decision: Decision) -> None:
-        """See a decision take effect again."""
         match decision:
             case ViewShown():
                 self._add_call(transcript, self._renderer.render(transcript))
@@ -163,10 +158,7 @@ class _Watcher:
                     self._mark = self._mark or "compaction"
 
     def _restore_first_view(self, transcript: Transcript, decision: PartOffloaded) -> None:
-        """Have a result shown as it was first: by as much as its excerpt took, or whole below its key.
-
-        The texts of both may be dropped by the time they are archived.
-        """
+        """Let a result take as many tokens as it first did; its excerpt or headline may have been dropped since."""
         if decision.position < transcript.first:
             return
         part = transcript[decision.position].part(decision.address)
@@ -187,10 +179,10 @@ class _Watcher:
 
     def _add_call(self, transcript: Transcript, view: View) -> None:
         if not self.meter.add_view(transcript, view):
-            return  # it was the same again
+            return  # the same view
         before = self.meter.views[0]
         if self.calls and self.calls[-1].messages == transcript.end:
-            self._mark = self.calls.pop().mark or self._mark  # something was added for it before it was made
+            self._mark = self.calls.pop().mark or self._mark  # replaced before it was sent
         newest = transcript.entries(start=max(transcript.end - 1, transcript.first))
         self.calls.append(
             ModelCall(

@@ -1,7 +1,7 @@
 """The base of memory tools: arguments, and answers within the limit of a first view.
 
-A tool never raises: problems are part of its text. The context finds its answer again by hash, shows it once, and later
-collapses it to its label instead of storing it as something new.
+A tool never raises: problems are part of its text. The context recognises an answer by its hash and collapses it to its
+label instead of storing it again.
 """
 
 import asyncio
@@ -40,10 +40,9 @@ _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
 
 class ToolArguments(BaseModel):
-    """Arguments of a memory tool. Unknown ones are refused.
+    """Arguments of a memory tool; unknown ones are refused.
 
-    The JSON schema is part of every model call, so it has no titles, defaults, bounds or null branches: an argument
-    that is not required may be left out, and a value out of bounds is answered with its bounds.
+    The JSON schema is part of every model call, so it has no titles, defaults, bounds or null branches.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -152,10 +151,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         return text
 
     async def answer(self, args: Mapping[str, Any]) -> Answer:
-        """Return the answer for a caller outside of a conversation, without notes on earlier ones.
-
-        Problems, of the arguments too, are in the answer, never raised. Only for a tool with a context.
-        """
+        """Return the answer outside of a conversation; problems are in the answer. Only for a tool with a context."""
         assert self._own_host is not None
         try:
             parsed = self.args_model.model_validate(args)

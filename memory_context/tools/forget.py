@@ -1,8 +1,7 @@
 """`forget_memory`: erasing on the user's wish, offered on request only.
 
-A model never erases anything by one call of its own. With `confirm` the application asks a person. Without it the tool
-takes two calls: the first lists what would go and gives a code; the second, with that code, forgets, once the user has
-said something in between.
+With `confirm` the application asks a person. Without it the tool takes two calls: the first lists the items and gives a
+code; the second, with that code, forgets, once the user has said something in between.
 
 | the second call                                   | is answered with                          |
 |---------------------------------------------------|-------------------------------------------|
@@ -10,8 +9,7 @@ said something in between.
 | comes in the same turn                             | the user has not answered yet             |
 | has another code, or an item was stored again, or one with the same content came or went | the list, with a new code |
 
-The code is a keyed hash of the items and the turn; only this process has the key. Outside of a conversation (MCP) there
-is no turn: the client asks the person there.
+The code is a keyed hash of items and turn; only this process has the key. Over MCP there is no turn: the client asks.
 """
 
 import base64

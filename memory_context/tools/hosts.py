@@ -1,10 +1,9 @@
 """The context that a memory tool belongs to.
 
-Component data describes an agent, not a conversation: its context and its tools name a *template*. AutoGen loads a
-workbench before its agent's context, and tools that are listed beside it after the context. So tools wait for the next
-context of their template, and a context takes the last tools that wait, or else the tools that follow it. The same data
-loaded twice gives two pairs. Tasks and threads are kept apart, since they may load the same data at once. A tool name
-that comes again begins the tools of the next agent, which tells apart agents inside of agents.
+Component data describes an agent, not a conversation: its context and tools name a *template*. AutoGen loads a
+workbench before the context, and tools listed beside it after. A loaded context takes the tools that wait for its
+template, or else those that follow. Tasks and threads are kept apart. A tool name that comes again begins the tools of
+the next agent, as agents inside of agents have.
 """
 
 import asyncio
@@ -66,14 +65,7 @@ class _LoadedHost(Protocol):
 
 
 class MemoryToolConfig(BaseModel):
-    """Names the context of a tool: the one loaded from the same template.
-
-    Attributes:
-        user_id: User of the context.
-        agent_id: Agent of the context.
-        template_id: Template of both.
-        is_late: True for a tool that a `MemoryWorkbench` offers once something is stored; others are always offered.
-    """
+    """Names the context of a tool by its template; `is_late` tools are offered once something is stored."""
 
     user_id: str
     agent_id: str
@@ -101,12 +93,12 @@ def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
 
 
 class _Flow:
-    """What one task, or one thread outside of tasks, has loaded.
+    """The loading of one task or thread.
 
     Attributes:
-        waiting: Tools without a context, in runs of one agent each, the last agent's last.
+        waiting: Tools without a context, in runs of one agent each.
         newest: The context loaded last from each template.
-        names: Names of the tools that followed a context; None if waiting tools were its own, so that none follow.
+        names: Tools that followed a context; None if it took waiting ones, so that none follow.
     """
 
     def __init__(self) -> None:
@@ -128,7 +120,7 @@ _sweep_at = _MIN_SWEPT_TEMPLATES
 
 
 def register_host(host: _LoadedHost, key: TemplateKey) -> bool:
-    """Let waiting tools of a template, and tools called without a context, find this one; return whether any waited."""
+    """Let tools of a template find this context; return whether any waited for it."""
     global _sweep_at
     with _lock:
         if len(_alive) >= _sweep_at:

@@ -1,13 +1,9 @@
-"""The head of each model call: tool schemas and the system message; and the workbench that offers memory tools late.
+"""The head of each model call, schemas and system message, and the workbench that offers memory tools late.
 
-A context hands out messages only. It counts the rest of the head: its own tools and instructions, and the agent's tools
-and system message as far as the application names them. Each change is a decision, so the bill can be made again from
-the archive.
-
-Tool schemas are part of every model call, before everything else. So memory tools are offered late: with the first view
-after an offload, or with the first of all if the user has memory (`Offered`). Waiting for the first placeholder costs
-more: by then more stands behind the schemas, and a prompt cache reads it anew. AutoGen lists tools after each
-`get_messages` and for each call it runs; tools that were offered stay offered.
+The head is counted as far as the context knows it; each change is a decision, so bills can be made from the archive.
+Schemas are part of every call. So memory tools are offered with the first view after an offload, or with the first of
+all if the user has memory (`Offered`), and from then on. Later would cost more: a prompt cache reads anew what stands
+behind the schemas. AutoGen lists tools after each `get_messages`.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Repeated look-ups: notices in place of content that the model has seen, so that no agent goes round in circles.
+"""Notices in place of look-ups that the model has made before, so that it does not go round in circles.
 
-An agent may rightly look again at what has collapsed; a model that does so without end has to be told. Two calls are
-the same if tool and normalised arguments are; for searches and listings the result has to be the same too. Earlier
-answers are read from the transcript, so they survive save and load.
+Content collapses after the agent has answered, so looking again can be right. Two calls are the same if tool and
+normalised arguments are, and for searches and listings also the results. The transcript tells what was answered before.
 
 | shown in this turn | stands whole in the view | the call is answered with                                     |
 |--------------------|--------------------------|---------------------------------------------------------------|
@@ -12,8 +11,8 @@ answers are read from the transcript, so they survive save and load.
 | twice or more      | no                       | that it was shown so often, and what comes next               |
 | nothing was found  | -                        | looked up again; if still nothing, that it was so before       |
 
-"In this turn" means since the user's last message and within the last 50 messages: in a turn of hundreds of steps a
-third look is no loop. The same call twice in one step is answered once.
+"In this turn" is since the user's last message and within the last 50 messages. The same call twice in one step is
+answered once.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,12 +45,12 @@ class Answer:
 
     Attributes:
         text: Text for the model.
-        label: Source of the content, which the answer collapses to later; empty if there was nothing to see.
-        next_step: Alternative to asking for the same again: a sentence, best with the exact call.
-        found: Result, if it may change between two calls for the same; empty if it never does.
-        failed: True if the request could not be done, so that the text says what to do instead.
-        stored: The item that was stored.
-        data: The same for a program, JSON-native.
+        label: Source of the content, to which it collapses later; empty without content.
+        next_step: Sentence on what to do other than the same again.
+        found: Result of a search or listing, which may change.
+        failed: Whether the request could not be done; the text says what to do instead.
+        stored: The stored item.
+        data: The answer for a program, JSON-native.
     """
 
     text: str
@@ -68,10 +67,10 @@ class PreviousAnswers:
     """The earlier answers to the same call.
 
     Attributes:
-        shown: Number of times the content was shown in this turn.
-        stands: True if the content stands whole in the view, or is about to.
-        calls_ago: Steps with calls since it was shown; 0 in this one.
-        said: Text of the last answer in this turn, if the view still has it.
+        shown: Times the content was shown in this turn.
+        stands: Whether the content stands whole in the view, or is about to.
+        calls_ago: Steps with calls since then.
+        said: Last answer in this turn, if the view still has it.
     """
 
     shown: int = 0
@@ -90,11 +89,11 @@ def find_previous_answers(
     """Return the earlier answers to the same call.
 
     Args:
-        transcript: Transcript of the calling agent's context.
-        policy: Policy of that context.
-        is_same: Tells whether a call asks for the same.
-        is_content: Tells whether a text is content rather than a note or a problem.
-        call_id: Id of the call, to tell it from the same one beside it.
+        transcript: Transcript of the context.
+        policy: Policy of the context.
+        is_same: Whether a call asks for the same.
+        is_content: Whether a text is content rather than a note or a problem.
+        call_id: Id of the call.
     """
     if _is_beside(transcript, is_same, call_id):
         return PreviousAnswers(1, stands=True)
@@ -122,7 +121,7 @@ def find_previous_answers(
 
 
 def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> bool:
-    """Return whether the next view surely shows a look-up whole; an answered large one may collapse with that view."""
+    """Return whether the next view surely shows a look-up whole."""
     if transcript.state.is_folded(entry.position):
         return False
     part = entry.part(address) if entry.parts is not None else None
@@ -133,7 +132,7 @@ def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, add
 
 
 def _is_beside(transcript: Transcript, is_same: Callable[[FunctionCall], bool], call_id: str | None) -> bool:
-    """Return whether the same call comes before this one in the step that is being answered."""
+    """Return whether the same call comes before this one in the same step."""
     newest = transcript[transcript.end - 1].message if transcript.end > transcript.first else None
     if not call_id or not isinstance(newest, AssistantMessage):
         return False
@@ -142,13 +141,7 @@ def _is_beside(transcript: Transcript, is_same: Callable[[FunctionCall], bool], 
 
 
 def with_repeat_notice(answer: Answer, earlier: PreviousAnswers, *, is_new: bool) -> tuple[str, bool]:
-    """Return the text for the model, by the table above, and whether it shows the content.
-
-    Args:
-        answer: The tool's answer.
-        earlier: The answers to the same call before.
-        is_new: True if the result differs this time.
-    """
+    """Return the text for the model, by the table above, and whether it shows the content; `is_new`: results differ."""
     ago = f"{earlier.calls_ago} call{'s' if earlier.calls_ago > 1 else ''} ago" if earlier.calls_ago else "just now"
     if not answer.label:
         if earlier.said is not None and earlier.said.startswith(answer.text):
