@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -190,15 +191,37 @@ async def store(database_url: str) -> AsyncIterator[MemoryStore]:
         yield store
 
 
+@pytest.fixture(scope="session")
+def used_home() -> Iterator[Path]:
+    """A folder in which the embedded server was set up, with the schema, and has stopped: setting up takes seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="mc-used-", dir="/tmp"))
+
+    async def migrate(url: str) -> None:
+        async with MemoryStore(url):
+            pass
+
+    asyncio.run(migrate(make_conninfo(**embedded.start(folder))))
+    embedded.stop(folder)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for an embedded server of its own, chosen by MEMORY_CONTEXT_HOME."""
+def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for an embedded server of its own, chosen by MEMORY_CONTEXT_HOME."""
     folder = Path(tempfile.mkdtemp(prefix="mc-home-", dir="/tmp"))
     monkeypatch.setenv("MEMORY_CONTEXT_HOME", str(folder))
     monkeypatch.delenv("MEMORY_CONTEXT_URL", raising=False)
     yield folder
     embedded.release(folder)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def home(used_home: Path, new_home: Path) -> Path:
+    """A folder that was used before, by somebody else."""
+    subprocess.run(["cp", "-a", str(used_home / "postgres"), str(new_home)], check=True)
+    return new_home
 
 
 StartPython = Callable[..., Awaitable[asyncio.subprocess.Process]]

@@ -174,7 +174,7 @@ def test_python_of_the_documents_runs_as_pasted(home: Path, monkeypatch: pytest.
     assert all(f"`{path}`" in servers or f" {path}" in servers for path in ("/api/chat", "/api/chat/sessions"))
 
 
-def test_the_readmes_example_runs(home: Path, tmp_path: Path):
+def test_the_readmes_example_runs(new_home: Path, tmp_path: Path):
     """As it stands, against a server that speaks OpenAI's protocol."""
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
@@ -188,7 +188,7 @@ def test_the_readmes_example_runs(home: Path, tmp_path: Path):
             "-c",
             example[1],
             cwd=tmp_path,
-            MEMORY_CONTEXT_HOME=str(home),
+            MEMORY_CONTEXT_HOME=str(new_home),
             OPENAI_API_KEY="none",
             OPENAI_BASE_URL=stub.url,
             PYTHONWARNINGS="ignore::UserWarning",  # AutoGen's, about the stub's model name
@@ -197,7 +197,7 @@ def test_the_readmes_example_runs(home: Path, tmp_path: Path):
     assert re.search(r"full +result +read_file +4,\d\d\d|excerpt +result +read_file", out)
 
 
-def test_the_wheel_works_outside_the_checkout(home: Path, tmp_path: Path):
+def test_the_wheel_works_outside_the_checkout(new_home: Path, tmp_path: Path):
     """Built and unpacked elsewhere, it has its SQL, token ranks and samples, and stores and retrieves.
 
     Importing MemoryContext imports neither the driver nor what a context is made of: that waits for the first context.
@@ -221,7 +221,7 @@ async def main():
         print(memory_context.__file__, await context.retrieve(key), context.token_counter.count("hello world"))
 asyncio.run(main())
 """
-    environment = {"PYTHONPATH": str(site), "MEMORY_CONTEXT_HOME": str(home)}
+    environment = {"PYTHONPATH": str(site), "MEMORY_CONTEXT_HOME": str(new_home)}
     out = run(sys.executable, "-c", script, *NOT_IMPORTED_AT_ONCE, cwd=tmp_path, **environment)
     imported, _, out = out.partition("\n")
     assert imported == "[]"

@@ -127,7 +127,7 @@ async def test_no_step_waits_long_for_a_store_that_hangs(server: Server, databas
         assert context.stats.offloads == 4
 
 
-async def test_a_first_use_does_not_wait_for_the_server_to_start(home: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_first_use_does_not_wait_for_the_server_to_start(new_home: Path, monkeypatch: pytest.MonkeyPatch):
     """The embedded server of a new folder starts behind the agent's back; nothing is lost meanwhile."""
     may_start, start = threading.Event(), embedded.start
 

@@ -129,14 +129,14 @@ async def test_takes_any_context_of_autogen(code: Path) -> None:
     await agent.close()
 
 
-async def test_makes_a_memory_of_its_own_if_it_gets_none(home: Path) -> None:
+async def test_makes_a_memory_of_its_own_if_it_gets_none(new_home: Path) -> None:
     """For the user it is told, without touching the store."""
     agent = CodeAgent("coder", model("."), user_id="alice")
     context = agent.model_context
     assert isinstance(context, MemoryContext)
     assert (context.user_id, context.agent_id) == ("alice", "coder")
     await agent.close()
-    assert os.listdir(home) == []
+    assert os.listdir(new_home) == []
 
 
 async def test_is_a_component(context: MemoryContext, code: Path) -> None:

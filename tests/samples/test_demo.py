@@ -23,9 +23,9 @@ CALL = re.compile(r"^ *(\d+) (.+?) +([\d,]+) +([\d,]+) +(\d+%|-)  [█▏▎▍�
 def out(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for what the demo writes; its scratch files go to `<out>/tmp`.
 
-    Its database is one of the tests' server, which need not be set up first; for a test that asks for `home`, there.
+    Its database is one of the tests' server, which need not be set up first; with `new_home` it is there.
     """
-    if "home" not in request.fixturenames:
+    if "new_home" not in request.fixturenames:
         monkeypatch.setenv("MEMORY_CONTEXT_URL", request.getfixturevalue("database_url"))
     out = Path(tempfile.mkdtemp(prefix="mc-out-", dir="/tmp"))
     (out / "tmp").mkdir()
@@ -65,7 +65,7 @@ def figures(row: str, text: str) -> list[str]:
     return re.split(r"  +", line.removeprefix(row).strip())
 
 
-def test_demo_tells_the_whole_story(home: Path, out: Path) -> None:
+def test_demo_tells_the_whole_story(new_home: Path, out: Path) -> None:
     """Calls, placeholder, look-up, second process, table and chart, in plain lines of 80 columns."""
     run = run_demo(out)
     assert (run.returncode, run.stderr) == (0, "")

@@ -47,11 +47,11 @@ async def test_contexts_keep_their_data_in_the_applications_store(wrap, store: M
     assert await store.fetch_memory("alice", key) is not None  # the store is the application's: still open
 
 
-def test_without_a_data_layer_the_default_store_is_used(home: Path) -> None:
+def test_without_a_data_layer_the_default_store_is_used(new_home: Path) -> None:
     """And nothing is started yet."""
     context = UIAgentBuilder().build_model_context("alice", None)
     assert context.memory_store is MemoryStore.default()
-    assert list(home.iterdir()) == []
+    assert list(new_home.iterdir()) == []
 
 
 @pytest.mark.parametrize("wrong", ["postgresql://me:hidden@localhost/db", object(), DataLayer(memory_store="no")])  # type: ignore[arg-type]

@@ -127,12 +127,12 @@ async def holder(start_python: StartPython, script: str = HOLD_UNTIL_TOLD, **env
     return process
 
 
-async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -> None:
+async def test_first_use_prints_nothing(new_home: Path, start_python: StartPython) -> None:
     """In a folder whose parents do not exist, with every warning switched on, and though the application logs at INFO.
 
     The reports of the library are this library's, at DEBUG.
     """
-    deep = home / "not" / "yet" / "there"
+    deep = new_home / "not" / "yet" / "there"
     process = await start_python(
         "import logging; logging.basicConfig(level=logging.INFO)\n" + FIRST_USE,
         MEMORY_CONTEXT_HOME=str(deep),
@@ -144,7 +144,7 @@ async def test_first_use_prints_nothing(home: Path, start_python: StartPython) -
 
 
 async def test_program_that_ends_while_its_folder_is_set_up_loses_nothing(
-    home: Path, start_python: StartPython
+    new_home: Path, start_python: StartPython
 ) -> None:
     """Its loop is closed by hand with the start and the storing in mid-flight, and asyncio does not complain."""
     process = await start_python(END_BEFORE_THE_SERVER_IS_UP)
@@ -188,13 +188,13 @@ async def test_two_processes_share_one_server(home: Path, start_python: StartPyt
     assert not server_runs(home)
 
 
-async def test_processes_that_start_together_share_one_server(home: Path, start_python: StartPython) -> None:
+async def test_processes_that_start_together_share_one_server(new_home: Path, start_python: StartPython) -> None:
     """In a new folder; one keeper waits for all of them."""
     processes = [await start_python(HOLD_UNTIL_TOLD) for _ in range(3)]
     for process in processes:
         assert await process.stdout.readline() == b"[]\n"
-    server = Exit(server_pid(home))
-    keeper_of(home)
+    server = Exit(server_pid(new_home))
+    keeper_of(new_home)
     await asyncio.gather(*(finish(process) for process in processes))
     await server
 
@@ -371,21 +371,23 @@ async def test_a_folder_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyP
     assert "MEMORY_CONTEXT_URL" in str(caught.value)
 
 
-async def test_a_folder_of_another_postgres_is_not_touched(home: Path) -> None:
+async def test_a_folder_of_another_postgres_is_not_touched(new_home: Path) -> None:
     """The text says how it is brought over."""
-    (home / "postgres").mkdir()
-    (home / "postgres" / "PG_VERSION").write_text("9\n")
+    (new_home / "postgres").mkdir()
+    (new_home / "postgres" / "PG_VERSION").write_text("9\n")
     with pytest.raises(errors.StoreUnavailableError, match=r"made by Postgres 9.*upgrade_db"):
         await MemoryStore().open()
 
 
-async def test_a_long_folder_name_works_and_its_socket_is_private(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_folder_name_works_and_its_socket_is_private(
+    new_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The library moves the socket to a shared place then; the server trusts whoever reaches it."""
-    folder = home / ("long" * 25)
+    folder = new_home / ("long" * 25)
     params = embedded.start(folder)
     try:
         socket = Path(params["host"]) / f".s.PGSQL.{params['port']}"
-        assert str(home) not in params["host"]
+        assert str(new_home) not in params["host"]
         assert socket.stat().st_mode & 0o077 == 0
     finally:
         embedded.release(folder)
