@@ -48,46 +48,33 @@ readable AS MATERIALIZED (
     WHERE item.user_id = %(user_id)s AND {meets(item)} AND {may_read(item)} AND {is_indexed(item)}
 )
 
--- fragment: content_scores()
--- What terms say about passages, for some of their contents.
-SELECT
-    found.content_id,
-    posting >> 16 AS chunk_number,
-    memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
-FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
-CROSS JOIN unnest(found.postings) AS posting
-
--- fragment: name_scores()
--- What terms say about the names of items; of several items with one content each term counts once.
-SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
-FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
-JOIN memory_context.agent_memory_names AS named ON named.user_id = %(user_id)s AND named.term = known.term
-
--- fragment: best_by_terms()
--- The best of what was said about passages: of each content only the best, so that no large one crowds out others.
-scored AS (
-    SELECT content_id, chunk_number, sum(score) AS score FROM said GROUP BY content_id, chunk_number
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM scored
+-- fragment: within_reach()
+-- The same without criteria.
+readable AS MATERIALIZED (
+    SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
+    WHERE item.user_id = %(user_id)s AND item.is_active AND item.memory_type <> 'user_secret'
+        AND {may_read(item)} AND {is_indexed(item)}
 )
-SELECT content_id, chunk_number, score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY score DESC, content_id DESC, chunk_number
-LIMIT %(limit)s
 
--- fragment: best_by_distance()
--- The nearest of the user's own passages: of each content only the nearest, among more than one has; to number all takes
--- longer than to compare them.
-near AS (
-    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
-), ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY distance) AS place FROM near
+-- fragment: not_hidden_contents()
+-- After a content: it is one that the reader may know of.
+NOT IN (
+    SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
 )
-SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
-WHERE place <= %(per_item)s
-ORDER BY distance
-LIMIT %(limit)s
+
+-- fragment: not_hidden_items()
+-- The same after an item.
+NOT IN (
+    SELECT memory_id FROM memory_context.hidden_items(%(user_id)s, %(reader_agent)s, %(reader_session)s)
+)
+
+-- fragment: readable_contents()
+-- After a content: an item of it is readable.
+IN (SELECT content_id FROM readable)
+
+-- fragment: readable_items()
+-- The same after an item.
+IN (SELECT id FROM readable)
 
 -- fragment: within_session(session_id)
 -- Whether a row is of the session that is asked for, if one is.

@@ -633,15 +633,15 @@ CREATE TABLE memory_context.recent_conversation_history (
     agent_id text NOT NULL COLLATE pg_catalog."C",
     branch text NOT NULL COLLATE pg_catalog."C",
     sequence integer NOT NULL,
-    message_batch jsonb NOT NULL,
-    batch_sha256 bytea,
-    message_count integer NOT NULL,
     begins_anew boolean DEFAULT false NOT NULL,
+    message_count integer NOT NULL,
     memory_keys text[] DEFAULT '{}'::text[] NOT NULL,
     message_ids text[] DEFAULT '{}'::text[] NOT NULL,
     start_timestamp timestamp with time zone NOT NULL,
     end_timestamp timestamp with time zone NOT NULL,
     archived_at timestamp with time zone DEFAULT now() NOT NULL,
+    batch_sha256 bytea,
+    message_batch jsonb NOT NULL,
     CONSTRAINT recent_conversation_history_counts CHECK (((sequence >= 0) AND (message_count >= 0))),
     CONSTRAINT recent_conversation_history_kinds CHECK ((((kind = 'transcript'::text) AND (octet_length(batch_sha256) = 32)) OR ((kind = 'client'::text) AND (batch_sha256 IS NULL) AND (agent_id = ''::text) AND (branch = ''::text) AND (NOT begins_anew)))),
     CONSTRAINT recent_conversation_history_lengths CHECK (((octet_length(user_id) <= 512) AND (octet_length(session_id) <= 512) AND (octet_length(agent_id) <= 512) AND (octet_length(branch) <= 512))),
@@ -649,12 +649,12 @@ CREATE TABLE memory_context.recent_conversation_history (
 );
 COMMENT ON COLUMN memory_context.recent_conversation_history.kind IS 'transcript: the next stretch of an agent''s transcript; client: chat messages';
 COMMENT ON COLUMN memory_context.recent_conversation_history.branch IS 'empty for the main line; other lines were gone on with by a process that found its number taken';
-COMMENT ON COLUMN memory_context.recent_conversation_history.message_batch IS 'of a transcript its entries and decisions, of chat messages a list of them; all strings are escaped like short columns';
-COMMENT ON COLUMN memory_context.recent_conversation_history.batch_sha256 IS 'of the canonical form of message_batch, made again when it is read';
-COMMENT ON COLUMN memory_context.recent_conversation_history.message_count IS 'how many messages are new with this batch';
 COMMENT ON COLUMN memory_context.recent_conversation_history.begins_anew IS 'everything since the beginning is in it: reading starts at the last one';
+COMMENT ON COLUMN memory_context.recent_conversation_history.message_count IS 'how many messages are new with this batch';
 COMMENT ON COLUMN memory_context.recent_conversation_history.memory_keys IS 'the items it refers to';
 COMMENT ON COLUMN memory_context.recent_conversation_history.message_ids IS 'of chat messages their ids; of a transcript those of the chat messages whose words are in it';
+COMMENT ON COLUMN memory_context.recent_conversation_history.batch_sha256 IS 'of the canonical form of message_batch, made again when it is read';
+COMMENT ON COLUMN memory_context.recent_conversation_history.message_batch IS 'of a transcript its entries and decisions, of chat messages a list of them; all strings are escaped like short columns';
 
 CREATE TABLE memory_context.schema_migrations (
     version integer NOT NULL,
@@ -691,20 +691,20 @@ CREATE TABLE memory_context.ui_steps (
     step_id text NOT NULL COLLATE pg_catalog."C",
     "position" bigint NOT NULL,
     thread_id text NOT NULL COLLATE pg_catalog."C",
-    input text,
-    output text,
-    fields jsonb NOT NULL,
-    is_updated boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    is_updated boolean NOT NULL,
     feedback_id text COLLATE pg_catalog."C",
     feedback_value smallint,
     feedback_comment text,
+    fields jsonb NOT NULL,
+    input text,
+    output text,
     CONSTRAINT ui_steps_feedback_whole CHECK (((feedback_id IS NULL) = (feedback_value IS NULL))),
     CONSTRAINT ui_steps_lengths CHECK (((octet_length(step_id) <= 512) AND (octet_length(feedback_id) <= 512)))
 );
 COMMENT ON COLUMN memory_context.ui_steps."position" IS 'the order of what was created at the same time';
-COMMENT ON COLUMN memory_context.ui_steps.fields IS 'all else that the interface keeps of it, also what is not known here';
 COMMENT ON COLUMN memory_context.ui_steps.is_updated IS 'whether an update has come: what comes as new afterwards is older and only fills in what is missing';
+COMMENT ON COLUMN memory_context.ui_steps.fields IS 'all else that the interface keeps of it, also what is not known here';
 
 ALTER TABLE memory_context.ui_steps ALTER COLUMN "position" ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME memory_context.ui_steps_position_seq
@@ -967,4 +967,4 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 ));
 
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
-    (1, '0001_initial', 'ece14a2c0143e4b6d4c20da37cea372390fddd3b5caf280d0e40f339e57b0e3f');
+    (1, '0001_initial', 'f8e38e02250ab99127982ef0ba37d0c0f9ca8b836abe5395c668a9618bfd8440');

@@ -1,8 +1,7 @@
-"""How passages that were found are ordered: by terms, by meaning, and by what stands beside them.
+"""Ranking of passages by terms, by meaning, and by their neighbours. Pure: the scores come from the store.
 
-No fixed mixture is best everywhere: static embeddings say little about a line of chat and much about a page; what
-stands beside a passage supports it in a conversation and says nothing in a list of unrelated texts. So each signal is
-weighed by what can be seen of it in the candidates of the query at hand. Pure: the scores come from the store.
+No fixed mixture is best everywhere: static embeddings say little about a line of chat and much about a page, and a
+neighbour supports a passage in a conversation but not in a list. So the candidates of each query weigh the signals.
 """
 
 import math
@@ -41,14 +40,14 @@ MOST_SUPPORT = 0.5
 
 @dataclass(frozen=True)
 class Ranked:
-    """A candidate and why it ranks where it does. Comparable within one query only.
+    """A candidate and its score, comparable within one query only.
 
     Attributes:
         candidate: The passage.
-        total: The sum of the others; what the order follows.
+        total: The sum of the others, by which is ordered.
         lexical: The share of the query's information that its terms carry, 0 to 1.
-        semantic: How much nearer in meaning it is than the middle one of the candidates; negative if it is farther.
-        neighbours: What it gains from the passages before and after it.
+        semantic: Similarity above the median of the candidates; negative below it.
+        neighbours: Support by the passages beside it.
     """
 
     candidate: Candidate
@@ -59,11 +58,10 @@ class Ranked:
 
 
 def inverse_frequency(document_frequency: int, passages: int) -> float:
-    """Return what a term tells that occurs in so many of the passages: BM25's idf, always positive.
+    """Return how much a term tells that occurs in so many passages: BM25's idf, always positive.
 
     `ln(1 + (N - df + 0.5) / (df + 0.5))`, as Lucene has it, after Robertson and Zaragoza, "The Probabilistic Relevance
-    Framework" (2009). In a passage of average length that has the term once, its score is just this; more occurrences
-    raise it to less than `BM25_K1 + 1` times as much.
+    Framework" (2009). More occurrences in a passage raise it to less than `BM25_K1 + 1` times as much.
     """
     passages = max(passages, document_frequency)
     return math.log1p((passages - document_frequency + 0.5) / (document_frequency + 0.5))
@@ -72,16 +70,14 @@ def inverse_frequency(document_frequency: int, passages: int) -> float:
 def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     """Return the candidates, the best first; of equal ones the newer first.
 
-    - By terms: BM25 as a share of the most it could be for this query, terms that are unknown included. A query that
-      the memory has no words for is thus left to meaning.
-    - By meaning: how far the cosine similarity lies above the median of the candidates, as a share of how far it could
-      (so that it does not matter on which part of the scale a model's similarities lie), less for short passages.
-    - By neighbours: their own scores, times how well neighbours predict each other among these candidates (the slope of
-      the regression, from 0 to `MOST_SUPPORT`). It is about 0 where neighbours have nothing to do with each other.
+    - By terms: BM25 as a share of the most it could be for this query, unknown terms included.
+    - By meaning: how far the cosine similarity lies above the median of the candidates, as a share of how far it could,
+      less for short passages.
+    - By neighbours: their own scores, times the slope of the regression between neighbours among these candidates,
+      from 0 to `MOST_SUPPORT`.
 
     Args:
-        candidates: Distinct passages: those that ranked high, and their neighbours. The links of the former are what
-            the slope is taken from; a link in one direction is as good as in both.
+        candidates: Distinct passages: those that ranked high, and their neighbours. A link in one direction is enough.
         query: How rare its terms are.
     """
     lexical = _by_terms(candidates, query)
@@ -120,7 +116,6 @@ def _by_meaning(candidates: Sequence[Candidate]) -> list[float]:
 
 
 def _by_neighbours(candidates: Sequence[Candidate], own: Mapping[PassagePlace, float]) -> dict[PassagePlace, float]:
-    """Return what each passage gains from those beside it."""
     beside: dict[PassagePlace, set[PassagePlace]] = {place: set() for place in own}
     pairs: list[tuple[float, float]] = []
     for one in candidates:
@@ -135,10 +130,7 @@ def _by_neighbours(candidates: Sequence[Candidate], own: Mapping[PassagePlace, f
 
 
 def _slope(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the second on the first, by least squares; 0 if there is none.
-
-    That the passages of the first were chosen for their score does not bend it, as it would a correlation.
-    """
+    """Return the slope of the second on the first, by least squares; selection by the first does not bend it."""
     if not pairs:
         return 0.0
     mean_own = fmean(own for own, _ in pairs)

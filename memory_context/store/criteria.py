@@ -1,4 +1,4 @@
-"""Which items are meant: the one value that filters listing and searching alike."""
+"""The filter of items, for listing and searching alike."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from psycopg.rows import DictRow
 
+from . import tables
 from .database import Database
 from .limits import TransactionKind
 from .pool import Statement
@@ -102,13 +103,11 @@ def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement
 
     Each deletion returns the number of `rows`; the counts include the items. A session counts with its sub-agents'.
     """
-    from .tables import ITEMS, TABLES  # with the models of an export's lines, which take long to load
-
     params = {"user_id": user_id, "session_id": session_id}
-    deleted = [table for table in TABLES if table.name != ITEMS.name and not table.has_tombstones]
+    deleted = [table for table in tables.TABLES if table.name != tables.ITEMS.name and not table.has_tombstones]
     return (
         [Statement(table.statement("delete_rows"), params) for table in deleted],
-        [Statement(table.statement("count_rows"), params) for table in (ITEMS, *deleted)],
+        [Statement(table.statement("count_rows"), params) for table in (tables.ITEMS, *deleted)],
     )
 
 
@@ -132,12 +131,12 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
     Items go in batches, then sessions and threads; then, if nothing was stored meanwhile, the rest in one transaction.
     A new pass deletes what was stored meanwhile.
     """
-    from .tables import ITEMS, TABLES  # late, see deletable_rows
-
     params: dict[str, object] = {"user_id": user_id, "limit": BATCH_ITEMS}
     deletions, counts = deletable_rows(user_id, None)
     scope = {**params, "session_id": None}
-    left = [Statement(table.statement("count_rows"), scope) for table in TABLES if table.name != ITEMS.name]
+    left = [
+        Statement(table.statement("count_rows"), scope) for table in tables.TABLES if table.name != tables.ITEMS.name
+    ]
     tally = await tally_of(database, user_id, counts, progress)
     erased = 0
     for _ in range(_PASSES):
@@ -148,7 +147,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
             user_id,
             Statement(_JOBS["delete_user_jobs"], params),
             Statement(_SESSIONS["lock_sessions"], params),
-            *(Statement(table.statement("delete_all_rows"), params) for table in TABLES if table.has_tombstones),
+            *(Statement(table.statement("delete_all_rows"), params) for table in tables.TABLES if table.has_tombstones),
             *deletions,  # in the order of those who store: the rows, then the list of users
             Statement(_JOBS["lock_user"], params),
             Statement(_JOBS["delete_user_jobs"], params),

@@ -1,22 +1,49 @@
 """The registry of tables: what is exported, imported, erased, pruned and counted of a user's rows, and how.
 
 To add a table: a migration that makes it and calls `fence_table`, the queries of what uses it, which put its user on
-the list of users (`insert_known_user`), and an entry here. Tables that are derived from others (passages, terms, names,
-embeddings, jobs, statistics) have no entry: their rows go with what they are made of, and are made again.
+the list of users (`insert_known_user`), and an entry here. Columns, types and limits are read from the database. Tables
+that are derived from others (passages, terms, names, embeddings, statistics) and jobs have no entry: their rows go with
+their items and users, and are made again.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from .sql import expanded, load_queries
-from .transfer.records import Batch, Element, Event, Item, Record, SessionRow, Step, ThreadRow, UIUserRow
 
-__all__ = ["ITEMS", "TABLES", "Table"]
+__all__ = ["ITEMS", "TABLES", "Column", "Table", "columns_of"]
 
 _NAME = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, as the database describes it.
+
+    Attributes:
+        name: Its name.
+        type: Its type, such as `timestamp with time zone`.
+        is_required: Whether it refuses NULL.
+        conditions: The check constraints of its table.
+    """
+
+    name: str
+    type: str
+    is_required: bool
+    conditions: str = field(repr=False)
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Column]]:
+    """Return the columns that travel of each table, in their order, from what `select_columns` returned."""
+    derived = {table.name: table.derived for table in TABLES}
+    found: dict[str, list[Column]] = {}
+    for row in rows:
+        if row["name"] not in ("user_id", *derived[row["table_name"]]):
+            column = Column(row["name"], row["type"], row["is_required"], row["conditions"])
+            found.setdefault(row["table_name"], []).append(column)
+    return found
 
 
 @dataclass(frozen=True)
@@ -26,15 +53,16 @@ class Table:
     Attributes:
         name: In the schema memory_context.
         record: What its rows are called: in an export, in reports.
-        model: What a line of an export holds: columns of the table.
         order: The columns by which an export is ordered, which tell a row from the user's others, each with a value
             before the first.
         key: The columns that say that a row to be imported is there; with `user_id`, which comes first everywhere.
+        same: The columns in which it then has to be the same; another row in its place is a conflict.
         session: The column that says of which session or thread a row is; None if of none.
         parent: The table of these.
         has_tombstones: Whether rows that were deleted stay, without what they said, and refuse what comes for them.
         large: Columns of which a page of an export should not hold many.
-        encodings: How binary columns are written in an export.
+        encodings: How binary columns are written in an export, if not in hexadecimal digits.
+        derived: Columns that do not travel, as they are made again; nor do those that the database fills in.
         batch_rows: How many rows one transaction deletes. Items have statements of their own, and where there are
             tombstones all go at once, with what belongs to them.
         age: The column that says how old a row is; pruning deletes what is too old. None: pruning has its own rules.
@@ -46,14 +74,15 @@ class Table:
 
     name: str
     record: str
-    model: type[Record]
     order: Mapping[str, str | int]
     key: tuple[str, ...]
+    same: tuple[str, ...] = ()
     session: Literal["session_id", "thread_id"] | None = None
     parent: Literal["agent_sessions", "ui_threads"] | None = None
     has_tombstones: bool = False
     large: tuple[str, ...] = ()
-    encodings: Mapping[str, str] = field(default_factory=dict[str, str])
+    encodings: Mapping[str, Literal["hex", "base64"]] = field(default_factory=dict[str, Literal["hex", "base64"]])
+    derived: tuple[str, ...] = ()
     batch_rows: int = 1000
     age: str | None = None
     own: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -71,28 +100,38 @@ class Table:
         """The fields that tell whether a row is there, or may be."""
         parents = (self.session,) if self.parent and self.session else ()
         tombstones = ("deleted_at",) if self.has_tombstones else ()
-        return self.identity or tuple(dict.fromkeys((*self.key, *parents, *tombstones)))
+        return self.identity or tuple(dict.fromkeys((*self.key, *self.same, *parents, *tombstones)))
 
-    def statement(self, name: str) -> bytes:
-        """Return a statement of `tables.sql` for this table, or its own."""
+    def encoding(self, column: Column) -> Literal["hex", "base64"] | None:
+        """Return how a column is written in an export; None if as JSON has it."""
+        return self.encodings.get(column.name, "hex") if column.type == "bytea" else None
+
+    def statement(self, name: str, columns: Sequence[Column] = ()) -> bytes:
+        """Return a statement of `tables.sql` for this table, or its own.
+
+        Args:
+            name: Of the block.
+            columns: Those of this table, for statements that read or write whole rows, or compare them.
+        """
         if name in self.own:
             return load_queries("transfer")[self.own[name]]
-        text = load_queries("tables")[name].decode()
-        while (whole := _NAME.sub(lambda found: self._names[found[1]], text)) != text:
+        text, names = load_queries("tables")[name].decode(), self._names(columns)
+        while (whole := _NAME.sub(lambda found: names[found[1]], text)) != text:
             text = whole
         return text.encode()
 
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        columns = [name for name in self.model.model_fields if name != "record"]
-        written = {name: f"encode(one.{name}, '{code}') AS {name}" for name, code in self.encodings.items()}
-        read = {name: f"decode(line.fields ->> '{name}', '{code}')" for name, code in self.encodings.items()}
+    def _names(self, columns: Sequence[Column]) -> dict[str, str]:
+        codes = {column.name: code for column in columns if (code := self.encoding(column))}
+        written = {name: f"encode(one.{name}, '{code}') AS {name}" for name, code in codes.items()}
+        read = {name: f"decode(line.fields ->> '{name}', '{code}')" for name, code in codes.items()}
+        names = [column.name for column in columns]
         within = {
             None: "{within_nothing()}",
             "session_id": "{within_session(one.session_id)}",
             "thread_id": "{within_thread(one.thread_id)}",
         }
         is_gone = {None: "false", "agent_sessions": "{is_session_gone()}", "ui_threads": "{is_thread_gone()}"}
+        is_same = (f"there.{name} IS NOT DISTINCT FROM {read.get(name, f'given.{name}')}" for name in self.same)
         return {
             "table": self.name,
             "parent": self.parent or "",
@@ -105,10 +144,11 @@ class Table:
             "places": ", ".join(f"one.{name} AS after_{name}" for name in self.order),
             "is_same_place": " AND ".join(f"one.{name} = sized.{name}" for name in self.order),
             "is_same_row": " AND ".join(f"there.{name} = given.{name}" for name in self.key) or "true",
+            "is_same": " AND ".join(is_same) or "true",
             "bytes": " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in self.large) or "0",
-            "names": ", ".join(columns),
-            "columns": ", ".join(written.get(name, f"one.{name}") for name in columns),
-            "values": ", ".join(read.get(name, f"one.{name}") for name in columns),
+            "names": ", ".join(names),
+            "columns": ", ".join(written.get(name, f"one.{name}") for name in names),
+            "values": ", ".join(read.get(name, f"one.{name}") for name in names),
             "within": expanded(within[self.session]),
             "has_live_parent": expanded("{has_live_parent()}") if self.parent else "true",
             "is_gone": expanded("{is_others()}" if self.name == "ui_threads" else is_gone[self.parent]),
@@ -119,7 +159,6 @@ class Table:
 ITEMS = Table(
     name="agent_memories",
     record="item",
-    model=Item,
     order={"memory_id": 0},
     key=("memory_key",),
     session="session_id",
@@ -129,6 +168,7 @@ ITEMS = Table(
         "compare_rows": "compare_items",
         "insert_rows": "insert_transferred_items",
     },
+    derived=("content_id", "content_bytes"),
     identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "origin", "content_sha256", "is_active"),
     before_insert=("insert_transferred_contents",),
     after_insert=("delete_unused_contents",),
@@ -139,43 +179,39 @@ TABLES = [
     Table(
         name="agent_sessions",
         record="session",
-        model=SessionRow,
         order={"session_id": ""},
         key=("session_id",),
         session="session_id",
         has_tombstones=True,
+        derived=("message_count", "chat_count"),
         own={"insert_rows": "insert_transferred_sessions"},
     ),
     Table(
         name="recent_conversation_history",
         record="batch",
-        model=Batch,
         order={"session_id": "", "kind": "", "agent_id": "", "branch": "", "sequence": -1},
         key=("session_id", "kind", "agent_id", "branch", "sequence"),
+        same=("batch_sha256", "message_ids"),
         session="session_id",
         parent="agent_sessions",
         large=("message_batch",),
-        encodings={"batch_sha256": "hex"},
         batch_rows=500,
-        own={"compare_rows": "compare_batches", "insert_rows": "insert_transferred_batches"},
-        identity=("session_id", "kind", "agent_id", "branch", "sequence", "batch_sha256", "message_ids"),
         before_insert=("lock_batch_sessions",),
+        after_insert=("update_session_counts",),
     ),
     Table(
         name="agent_memory_events",
         record="event",
-        model=Event,
         order={"id": "00000000-0000-0000-0000-000000000000"},
         key=("id",),
         session="session_id",
         batch_rows=5000,
         age="created_at",
     ),
-    Table(name="ui_users", record="ui_user", model=UIUserRow, order={"user_id": ""}, key=()),
+    Table(name="ui_users", record="ui_user", order={"user_id": ""}, key=()),
     Table(
         name="ui_threads",
         record="thread",
-        model=ThreadRow,
         order={"thread_id": ""},
         key=("thread_id",),
         session="thread_id",
@@ -184,7 +220,6 @@ TABLES = [
     Table(
         name="ui_steps",
         record="step",
-        model=Step,
         order={"thread_id": "", "created_at": "-infinity", "position": 0},
         key=("step_id",),
         session="thread_id",
@@ -195,7 +230,6 @@ TABLES = [
     Table(
         name="ui_elements",
         record="element",
-        model=Element,
         order={"thread_id": "", "position": 0},
         key=("element_id",),
         session="thread_id",

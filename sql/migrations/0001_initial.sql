@@ -5,6 +5,8 @@
 --     is visible and none can be written. The pool logs in as a member of memory_context_app, which owns nothing.
 --   * Content is kept exactly, as text, or as bytes where text refuses it, and once for each user.
 --   * No triggers, no domain types; constraints are named.
+--   * An export writes the columns in the order they have here; an import checks types, NOT NULL and the simple conditions
+--     (octet_length(x) <= n, x >= 0, x <> '') before it stores anything.
 
 -- Roles belong to the whole cluster, the migration lock only to this database: another database's migration may be
 -- creating the same role right now. IF NOT EXISTS of CREATE SCHEMA asks for rights even when there is nothing to do.
@@ -544,15 +546,15 @@ CREATE TABLE memory_context.recent_conversation_history (
     agent_id text COLLATE "C" NOT NULL,
     branch text COLLATE "C" NOT NULL,
     sequence integer NOT NULL,
-    message_batch jsonb NOT NULL,
-    batch_sha256 bytea,
-    message_count integer NOT NULL,
     begins_anew boolean NOT NULL DEFAULT false,
+    message_count integer NOT NULL,
     memory_keys text[] NOT NULL DEFAULT '{}',
     message_ids text[] NOT NULL DEFAULT '{}',
     start_timestamp timestamptz NOT NULL,
     end_timestamp timestamptz NOT NULL,
     archived_at timestamptz NOT NULL DEFAULT now(),
+    batch_sha256 bytea,
+    message_batch jsonb NOT NULL,
     CONSTRAINT recent_conversation_history_pkey PRIMARY KEY (user_id, session_id, kind, agent_id, branch, sequence),
     CONSTRAINT recent_conversation_history_session FOREIGN KEY (user_id, session_id)
         REFERENCES memory_context.agent_sessions (user_id, session_id) ON DELETE CASCADE,
@@ -748,14 +750,14 @@ CREATE TABLE memory_context.ui_steps (
     step_id text COLLATE "C" NOT NULL,
     position bigint GENERATED ALWAYS AS IDENTITY,
     thread_id text COLLATE "C" NOT NULL,
-    input text,
-    output text,
-    fields jsonb NOT NULL,
-    is_updated boolean NOT NULL,
     created_at timestamptz NOT NULL,
+    is_updated boolean NOT NULL,
     feedback_id text COLLATE "C",
     feedback_value smallint,
     feedback_comment text,
+    fields jsonb NOT NULL,
+    input text,
+    output text,
     CONSTRAINT ui_steps_pkey PRIMARY KEY (user_id, step_id),
     CONSTRAINT ui_steps_thread FOREIGN KEY (user_id, thread_id)
         REFERENCES memory_context.ui_threads (user_id, thread_id) ON DELETE CASCADE,

@@ -30,43 +30,17 @@ FROM memory_context.agent_memory_statistics
 WHERE user_id = %(user_id)s;
 
 -- name: select_frequencies :many
--- In how many passages that the reader may know of each term occurs; the indexes alone say it.
-SELECT term, sum(passages)::bigint AS document_frequency
-FROM (
+-- In how many passages that the reader may know of each term occurs; the indexes alone say it. Braces, here and in the
+-- rankings: which contents and items count (`passages.ranking_statement`).
+WITH {readable}found AS (
     SELECT term, passages FROM memory_context.agent_memory_terms
-    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND content_id NOT IN (
-        SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
+    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND content_id {contents}
     UNION ALL
     SELECT term, count(DISTINCT content_id) FROM memory_context.agent_memory_names
-    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND memory_id NOT IN (
-        SELECT memory_id FROM memory_context.hidden_items(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
+    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND memory_id {items}
     GROUP BY term
-) AS found
-GROUP BY term;
-
--- name: select_frequencies_within :many
--- The same for a reader with a narrow reach.
-WITH readable AS MATERIALIZED (
-    SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
-    WHERE item.user_id = %(user_id)s
-        AND item.is_active AND item.memory_type <> 'user_secret'
-        AND {may_read(item)}
-        AND {is_indexed(item)}
 )
-SELECT term, sum(passages)::bigint AS document_frequency
-FROM (
-    SELECT term, passages FROM memory_context.agent_memory_terms
-    WHERE user_id = %(user_id)s
-        AND term = ANY(%(terms)s::text[])
-        AND content_id IN (SELECT content_id FROM readable)
-    UNION ALL
-    SELECT term, count(DISTINCT content_id) FROM memory_context.agent_memory_names
-    WHERE user_id = %(user_id)s AND term = ANY(%(terms)s::text[]) AND memory_id IN (SELECT id FROM readable)
-    GROUP BY term
-) AS found
-GROUP BY term;
+SELECT term, sum(passages)::bigint AS document_frequency FROM found GROUP BY term;
 
 -- name: select_related_keys :many
 -- What an item was linked to when it was stored, if the reader may read it.
@@ -76,55 +50,51 @@ WHERE item.user_id = %(user_id)s
     AND {may_read(item)};
 
 -- name: rank_by_terms :many
--- The passages that say most about the terms, by BM25.
-WITH said AS (
-    {content_scores()}
-    WHERE found.content_id NOT IN (
-        SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
+-- The passages that say most about the terms, by BM25: of each content only the best, so that no large one crowds out others.
+-- Of several items with one content a term in their names counts once.
+WITH {readable}said AS (
+    SELECT
+        found.content_id,
+        posting >> 16 AS chunk_number,
+        memory_context.bm25(posting, known.document_frequency, %(chunk_count)s) AS score
+    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
+    JOIN memory_context.agent_memory_terms AS found ON found.user_id = %(user_id)s AND found.term = known.term
+    CROSS JOIN unnest(found.postings) AS posting
+    WHERE found.content_id {contents}
     UNION ALL
-    {name_scores()}
-    WHERE named.memory_id NOT IN (
-        SELECT memory_id FROM memory_context.hidden_items(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
+    SELECT named.content_id, 0, max(memory_context.bm25(named.posting, known.document_frequency, %(chunk_count)s))
+    FROM unnest(%(terms)s::text[], %(document_frequencies)s::bigint[]) AS known (term, document_frequency)
+    JOIN memory_context.agent_memory_names AS named ON named.user_id = %(user_id)s AND named.term = known.term
+    WHERE named.memory_id {items}
     GROUP BY named.content_id, named.term
-), {best_by_terms()};
+), scored AS (
+    SELECT content_id, chunk_number, sum(score) AS score FROM said GROUP BY content_id, chunk_number
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY score DESC, chunk_number) AS place FROM scored
+)
+SELECT content_id, chunk_number, score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY score DESC, content_id DESC, chunk_number
+LIMIT %(limit)s;
 
--- name: rank_by_terms_filtered :many
--- The same among the items that meet criteria.
-WITH {readable()}, said AS (
-    {content_scores()}
-    WHERE found.content_id IN (SELECT content_id FROM readable)
-    UNION ALL
-    {name_scores()}
-    WHERE named.memory_id IN (SELECT id FROM readable)
-    GROUP BY named.content_id, named.term
-), {best_by_terms()};
-
--- name: rank_by_embedding_exact :many
--- The passages nearest in meaning, all of the user's compared: right, and fast enough up to some ten thousand. OFFSET keeps
--- the model's index out; the vectors themselves are not carried along.
-WITH own AS (
+-- name: rank_by_embedding :many
+-- The passages nearest in meaning, all that count compared: right, and fast enough up to some ten thousand. OFFSET keeps the
+-- model's index out; the vectors themselves are not carried along. Of each content only the nearest count, among more than one
+-- has; to number all takes longer than to compare them.
+WITH {readable}own AS (
     SELECT content_id, chunk_number, embedding <=> %(embedding)s::halfvec AS distance
     FROM memory_context.agent_memory_embeddings
-    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s
-        AND content_id NOT IN (
-            SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-        )
+    WHERE user_id = %(user_id)s AND embedding_model = %(embedding_model)s AND content_id {contents}
     OFFSET 0
-), {best_by_distance()};
-
--- name: rank_by_embedding_filtered :many
--- The same among the items that meet criteria.
-WITH {readable()}, own AS (
-    SELECT found.content_id, found.chunk_number, found.embedding <=> %(embedding)s::halfvec AS distance
-    FROM (SELECT DISTINCT content_id FROM readable) AS readable
-    JOIN memory_context.agent_memory_embeddings AS found
-        ON found.user_id = %(user_id)s
-        AND found.embedding_model = %(embedding_model)s
-        AND found.content_id = readable.content_id
-    OFFSET 0
-), {best_by_distance()};
+), near AS (
+    SELECT * FROM own ORDER BY distance LIMIT 20 * %(limit)s
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY content_id ORDER BY distance) AS place FROM near
+)
+SELECT content_id, chunk_number, 1 - distance AS score FROM ranked
+WHERE place <= %(per_item)s
+ORDER BY distance
+LIMIT %(limit)s;
 
 -- name: set_nearest_scope :exec
 -- How far the approximate search looks, for this transaction; to sort all of a user's passages is not what it is for.
@@ -135,9 +105,7 @@ SELECT set_config('hnsw.ef_search', %(ef_search)s::text, true), set_config('enab
 SELECT content_id, chunk_number, 1 - (embedding <=> %(embedding)s::halfvec) AS score
 FROM memory_context.agent_memory_embeddings
 WHERE user_id = %(user_id)s AND embedding_model = {embedding_model}
-    AND content_id NOT IN (
-        SELECT content_id FROM memory_context.hidden_contents(%(user_id)s, %(reader_agent)s, %(reader_session)s)
-    )
+    AND content_id {not_hidden_contents()}
 ORDER BY embedding::halfvec({dimensions}) <=> %(embedding)s::halfvec({dimensions})
 LIMIT %(limit)s;
 

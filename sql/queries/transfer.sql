@@ -5,6 +5,20 @@
 -- Times of a file are in UTC. Whoever takes its pages may be slow: a pipe that is full, a person who reads.
 SELECT set_config('TimeZone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true);
 
+-- name: select_columns :many
+-- The columns of some tables in their order, with the conditions of each table; those that the database fills in are left out.
+SELECT
+    class.relname::text AS table_name, attname::text AS name, format_type(atttypid, NULL) AS type,
+    attnotnull AS is_required, coalesce(checks.conditions, '') AS conditions
+FROM pg_class AS class
+JOIN pg_attribute ON attrelid = class.oid AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''
+CROSS JOIN LATERAL (
+    SELECT string_agg(pg_get_constraintdef(oid), ' ') AS conditions
+    FROM pg_constraint WHERE conrelid = class.oid AND contype = 'c'
+) AS checks
+WHERE class.relnamespace = 'memory_context'::regnamespace AND class.relname = ANY(%(names)s::text[])
+ORDER BY class.relname, attnum;
+
 -- name: count_items :one
 -- How many items there are; of a session those that are not forgotten.
 SELECT count(*) AS rows FROM memory_context.agent_memories
@@ -55,21 +69,18 @@ ORDER BY item.id;
 -- What of some items stands in the way of storing them: the key is known (the same item), kept (one of the two was
 -- forgotten) or taken by another item; or the same content stands in the same place under another key.
 WITH given AS (
-    SELECT * FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text, origin text,
-        content_sha256 text, is_active boolean
-    )
+    SELECT one.*, (line.fields ->> 'place')::bigint AS place, decode(line.fields ->> 'content_sha256', 'hex') AS sha256
+    FROM jsonb_array_elements(%(records)s::jsonb) AS line (fields)
+    CROSS JOIN jsonb_populate_record(NULL::memory_context.agent_memories, line.fields) AS one
 )
 SELECT
     given.place,
     CASE
         WHEN there.is_active <> given.is_active THEN 'kept'
         WHEN NOT there.is_active THEN 'known'
-        WHEN content.content_sha256 = decode(given.content_sha256, 'hex')
-            AND there.agent_id = given.agent_id
-            AND there.session_id = given.session_id
-            AND there.memory_type = given.memory_type
-            AND there.source = given.source
+        WHEN content.content_sha256 = given.sha256
+            AND (there.agent_id, there.session_id, there.memory_type, there.source)
+                = (given.agent_id, given.session_id, given.memory_type, given.source)
         THEN 'known'
         ELSE 'taken'
     END AS outcome,
@@ -83,7 +94,7 @@ UNION ALL
 SELECT given.place, 'elsewhere', there.memory_key
 FROM given
 JOIN memory_context.agent_memory_contents AS content
-    ON content.user_id = %(user_id)s AND content.content_sha256 = decode(given.content_sha256, 'hex')
+    ON content.user_id = %(user_id)s AND content.content_sha256 = given.sha256
 JOIN memory_context.agent_memories AS there
     ON there.user_id = %(user_id)s
     AND there.agent_id = given.agent_id
@@ -94,36 +105,6 @@ JOIN memory_context.agent_memories AS there
     AND there.content_id = content.id
     AND there.memory_key <> given.memory_key
     AND given.is_active;
-
--- name: compare_batches :many
--- Which of some batches are known, and whose number is taken by another; kept, if the session was deleted here.
-WITH given AS (
-    SELECT * FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        place bigint, session_id text, kind text, agent_id text, branch text, sequence integer, batch_sha256 text,
-        message_ids text[]
-    )
-)
-SELECT
-    given.place,
-    CASE
-        WHEN there.batch_sha256 IS NOT DISTINCT FROM decode(given.batch_sha256, 'hex')
-            AND there.message_ids = given.message_ids
-        THEN 'known'
-        ELSE 'taken'
-    END AS outcome
-FROM given
-JOIN memory_context.recent_conversation_history AS there
-    ON there.user_id = %(user_id)s
-    AND there.session_id = given.session_id
-    AND there.kind = given.kind
-    AND there.agent_id = given.agent_id
-    AND there.branch = given.branch
-    AND there.sequence = given.sequence
-UNION ALL
-SELECT given.place, 'kept'
-FROM given
-JOIN memory_context.agent_sessions AS session
-    ON session.user_id = %(user_id)s AND session.session_id = given.session_id AND session.deleted_at IS NOT NULL;
 
 -- name: insert_transferred_contents :exec
 -- Contents of items that are to be stored. What is there already is locked by writing the same again, so that nobody takes
@@ -150,19 +131,15 @@ WITH stored AS (
         content_id, content_bytes
     )
     SELECT
-        %(user_id)s, given.memory_key, given.agent_id, given.session_id, given.memory_type, given.source, given.origin,
-        given.summary, given.model_summary, given.tags, given.related_to, given.content_metadata, given.token_count,
-        given.is_private, coalesce(given.shared_with, '{}'), given.is_active, given.created_at, given.updated_at,
-        given.last_used_at, content.id, coalesce(content.content_bytes, 0)
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        place bigint, memory_key text, agent_id text, session_id text, memory_type text, source text, origin text,
-        summary text, model_summary text, tags text[], related_to text[], content_metadata jsonb, token_count bigint,
-        is_private boolean, shared_with text[], is_active boolean, created_at timestamptz, updated_at timestamptz,
-        last_used_at timestamptz, content_sha256 text
-    )
+        %(user_id)s, one.memory_key, one.agent_id, one.session_id, one.memory_type, one.source, one.origin, one.summary,
+        one.model_summary, one.tags, one.related_to, one.content_metadata, one.token_count, one.is_private,
+        coalesce(one.shared_with, '{}'), one.is_active, one.created_at, one.updated_at, one.last_used_at,
+        content.id, coalesce(content.content_bytes, 0)
+    FROM jsonb_array_elements(%(records)s::jsonb) WITH ORDINALITY AS line (fields, place)
+    CROSS JOIN jsonb_populate_record(NULL::memory_context.agent_memories, line.fields) AS one
     LEFT JOIN memory_context.agent_memory_contents AS content
-        ON content.user_id = %(user_id)s AND content.content_sha256 = decode(given.content_sha256, 'hex')
-    ORDER BY given.place
+        ON content.user_id = %(user_id)s AND content.content_sha256 = decode(line.fields ->> 'content_sha256', 'hex')
+    ORDER BY line.place
     ON CONFLICT DO NOTHING
     RETURNING id, is_active, content_bytes
 ), jobs AS (
@@ -191,19 +168,15 @@ WITH stored AS (
         user_id, session_id, agent_id, title, summary, created_at, last_activity_at, deleted_at
     )
     SELECT
-        %(user_id)s, given.session_id, given.agent_id, given.title, given.summary, given.created_at,
-        given.last_activity_at,
-        coalesce(given.deleted_at, (
+        %(user_id)s, one.session_id, one.agent_id, one.title, one.summary, one.created_at, one.last_activity_at,
+        coalesce(one.deleted_at, (
             SELECT max(above.deleted_at) FROM memory_context.agent_sessions AS above
             WHERE above.user_id = %(user_id)s AND above.session_id = ANY(ARRAY(
                 SELECT array_to_string(parts[1:length], '/')
-                FROM string_to_array(given.session_id, '/') AS parts, generate_series(1, cardinality(parts)) AS length
+                FROM string_to_array(one.session_id, '/') AS parts, generate_series(1, cardinality(parts)) AS length
             ))
         ))
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        session_id text, agent_id text, title text, summary text, created_at timestamptz, last_activity_at timestamptz,
-        deleted_at timestamptz
-    )
+    FROM jsonb_populate_recordset(NULL::memory_context.agent_sessions, %(records)s::jsonb) AS one
     ON CONFLICT DO NOTHING
     RETURNING session_id
 )
@@ -218,42 +191,27 @@ WHERE user_id = %(user_id)s AND session_id IN (
 ORDER BY session_id
 FOR UPDATE;
 
--- name: insert_transferred_batches :one
--- What was said, into sessions that are there and not deleted; they count it.
-WITH stored AS (
-    INSERT INTO memory_context.recent_conversation_history (
-        user_id, session_id, kind, agent_id, branch, sequence, message_batch, batch_sha256, message_count, begins_anew,
-        memory_keys, message_ids, start_timestamp, end_timestamp, archived_at
-    )
-    SELECT
-        %(user_id)s, given.session_id, given.kind, given.agent_id, given.branch, given.sequence, given.message_batch,
-        decode(given.batch_sha256, 'hex'), given.message_count, given.begins_anew, given.memory_keys, given.message_ids,
-        given.start_timestamp, given.end_timestamp, given.archived_at
-    FROM jsonb_to_recordset(%(records)s::jsonb) AS given (
-        session_id text, kind text, agent_id text, branch text, sequence integer, message_batch jsonb, batch_sha256 text,
-        message_count integer, begins_anew boolean, memory_keys text[], message_ids text[], start_timestamp timestamptz,
-        end_timestamp timestamptz, archived_at timestamptz
-    )
-    JOIN memory_context.agent_sessions AS session
-        ON session.user_id = %(user_id)s AND session.session_id = given.session_id AND session.deleted_at IS NULL
-    ON CONFLICT DO NOTHING
-    RETURNING session_id, kind, message_count, archived_at
-), summed AS (
+-- name: update_session_counts :exec
+-- The sessions of some batches count what was said in them.
+UPDATE memory_context.agent_sessions AS session
+SET message_count = said.messages,
+    chat_count = said.chats,
+    last_activity_at = greatest(session.last_activity_at, said.archived_at)
+FROM (
     SELECT
         session_id,
         coalesce(sum(message_count) FILTER (WHERE kind = 'transcript'), 0) AS messages,
         coalesce(sum(message_count) FILTER (WHERE kind = 'client'), 0) AS chats,
         max(archived_at) AS archived_at
-    FROM stored GROUP BY session_id
-), counted AS (
-    UPDATE memory_context.agent_sessions AS session
-    SET message_count = session.message_count + summed.messages,
-        chat_count = session.chat_count + summed.chats,
-        last_activity_at = greatest(session.last_activity_at, summed.archived_at)
-    FROM summed
-    WHERE session.user_id = %(user_id)s AND session.session_id = summed.session_id
-)
-SELECT count(*) AS stored FROM stored;
+    FROM memory_context.recent_conversation_history
+    WHERE user_id = %(user_id)s AND session_id IN (
+        SELECT given.session_id FROM jsonb_to_recordset(%(records)s::jsonb) AS given (session_id text)
+    )
+    GROUP BY session_id
+) AS said
+WHERE session.user_id = %(user_id)s
+    AND session.session_id = said.session_id
+    AND (session.message_count, session.chat_count) <> (said.messages, said.chats);
 
 -- name: fetch_export_signature :one
 -- The signature by this installation of a file of this user, of which this is the SHA-256.

@@ -15,7 +15,7 @@ WHERE user_id = %(user_id)s
 
 -- name: select_forgotten :many
 -- The tombstones of a user, those forgotten last first.
-SELECT memory_key, memory_type, source, agent_id, session_id, created_at, updated_at
+SELECT memory_key, memory_type, source, agent_id, session_id, created_at, updated_at AS forgotten_at
 FROM memory_context.agent_memories
 WHERE user_id = %(user_id)s
     AND NOT is_active

@@ -266,7 +266,7 @@ async def test_what_somebody_stores_meanwhile_is_not_overwritten(store: MemorySt
     insert = importer._store
 
     async def store_one(*args: Any) -> int:
-        if args[3][0].number == 3:
+        if args[4][0].number == 3:
             await store.insert_memories("alice", [NewItem("mine", "", 1, key="b")])
         return await insert(*args)
 

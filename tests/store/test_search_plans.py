@@ -14,7 +14,7 @@ from memory_context.store.search import ann_quality
 from memory_context.store.sql import load_queries
 from tests.conftest import Server
 from tests.store import crowd
-from tests.support.statements import ACROSS_USERS, OF_USERS, login_of, params_of, statement_of
+from tests.support.statements import ACROSS_USERS, OF_USERS, all_columns, login_of, params_of, statement_of
 
 OWN_ITEMS, SMALL_ITEMS, CHUNKS = 6000, 70, 5
 ANY = MemoryCriteria()
@@ -62,6 +62,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
     """Neither for a user with few rows nor for one with a third of all, for whom a scan of everything would be cheaper:
     each table is read by an index on the user; the model's index is used where it is meant."""
     with psycopg.connect(server.url("crowd", user=login_of("crowd")), autocommit=True) as connection:
+        columns = all_columns(connection)
         for user in ("user100", "big"):
             ids = [
                 row[0]
@@ -87,7 +88,7 @@ def test_no_statement_reads_rows_of_other_users(server: Server, crowd_url: str) 
                         connection.execute(load_queries("search")["set_nearest_scope"], {"ef_search": 400})
                     is_search = file == "search"
                     explain = b"EXPLAIN (FORMAT JSON, ANALYZE, BUFFERS) " if is_search else b"EXPLAIN (FORMAT JSON) "
-                    query = explain + statement_of(file, name)
+                    query = explain + statement_of(file, name, columns)
                     ((((answer,),),),) = [connection.execute(query, params_of(name, **own)).fetchall()]
                 plan = answer["Plan"]
                 for node in nodes(plan):

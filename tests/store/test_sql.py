@@ -9,7 +9,17 @@ import pytest
 from memory_context.store import MemoryStore
 from memory_context.store.sql import load_queries
 from tests.conftest import REPOSITORY, Server, database_of
-from tests.support.statements import ACROSS_USERS, BLOCKS, FILES, OF_USERS, login_of, params_of, statement_of
+from tests.support.statements import (
+    ACROSS_USERS,
+    BLOCKS,
+    FILES,
+    OF_USERS,
+    TABLES,
+    all_columns,
+    login_of,
+    params_of,
+    statement_of,
+)
 
 FUNCTIONS = re.compile(
     rb"(store_content|store_memory|touch_session|append_batch|append_chat|sign_export)\(\s*%\(user_id\)s"
@@ -26,10 +36,11 @@ def test_every_block_is_explained_and_used(file: str, name: str) -> None:
 
 
 def test_every_fragment_is_explained_and_shared() -> None:
-    """A comment follows its name, and two statements or more have it, or all tables."""
+    """A comment follows its name, and two statements or more have it, or all tables or rankings."""
     text = (REPOSITORY / "sql" / "fragments.sql").read_text()
     everything = "".join(path.read_text() for path in FILES) + text
-    of_tables = (REPOSITORY / "memory_context" / "store" / "tables.py").read_text()
+    store = REPOSITORY / "memory_context" / "store"
+    of_tables = (store / "tables.py").read_text() + (store / "search" / "passages.py").read_text()
     names = re.findall(r"^-- fragment: (\w+)\(\w*\)\n-- \w", text, re.MULTILINE)
     assert len(names) == text.count("-- fragment:")
     assert {name for name in names if everything.count(f"{{{name}(") < 2 and name not in of_tables} == set()
@@ -48,10 +59,11 @@ def test_every_statement_can_be_explained_as_the_pool(store: MemoryStore, server
     """All that concern users, and none scans a table of all users."""
     database = database_of(database_url)
     with psycopg.connect(server.url(database, user=login_of(database)), autocommit=True) as connection:
+        columns = all_columns(connection)
         for file, name in OF_USERS:
             with connection.transaction(force_rollback=True):
                 connection.execute(load_queries("transactions")["act_as"], {"user_id": "alice"})
-                query = b"EXPLAIN " + statement_of(file, name)
+                query = b"EXPLAIN " + statement_of(file, name, columns)
                 plan = "\n".join(row[0] for row in connection.execute(query, params_of(name)).fetchall())
             assert "Seq Scan" not in plan, (name, plan)
 
@@ -60,9 +72,11 @@ def test_every_other_statement_is_understood_by_the_server(server: Server, datab
     """Those of roles, databases and migrations: parsed, not run."""
     with psycopg.connect(database_url) as connection:
         for file, name in BLOCKS:
-            if (file, name) in OF_USERS or file in ("transactions", "tables"):  # the former are run by every test
+            if file in (*TABLES, "transactions", "tables"):  # the former are run by every test
                 continue
-            statement = load_queries(file)[name].decode().format(login="somebody", password="'secret'")
+            statement = (
+                load_queries(file)[name].decode().format(login="somebody", password="'secret'", database="somewhere")
+            )
             statement = re.sub(r"%\(\w+\)s", "NULL", statement)
             if statement.startswith("SELECT"):
                 connection.execute(f"EXPLAIN {statement}".encode())

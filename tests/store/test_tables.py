@@ -3,15 +3,12 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Annotated
 
 import pytest
-from pydantic import AwareDatetime, Field
 
 from memory_context.store import MemoryStore, TransferError, tables
 from memory_context.store.pool import Statement
 from memory_context.store.sql import load_queries
-from memory_context.store.transfer.records import Record
 from tests.conftest import Server, SqlCopy, database_of
 
 MIGRATION = """
@@ -22,7 +19,9 @@ CREATE TABLE memory_context.notes (
     text text NOT NULL,
     mark bytea NOT NULL,
     created_at timestamptz NOT NULL,
-    CONSTRAINT notes_pkey PRIMARY KEY (user_id, note_id)
+    CONSTRAINT notes_pkey PRIMARY KEY (user_id, note_id),
+    CONSTRAINT notes_note_id_named CHECK (note_id <> ''),
+    CONSTRAINT notes_lengths CHECK (octet_length(note_id) <= 64)
 );
 CREATE INDEX notes_age ON memory_context.notes (user_id, created_at);
 CALL memory_context.fence_table('notes');
@@ -34,16 +33,6 @@ INSERT INTO memory_context.notes (user_id, note_id, session_id, text, mark, crea
 VALUES (%(user_id)s, %(note_id)s, %(session_id)s, %(text)s, %(mark)s, %(created_at)s);
 """
 NOW = datetime.now(timezone.utc)
-
-
-class Note(Record):
-    """A line of a note in an export."""
-
-    note_id: Annotated[str, Field(min_length=1)]
-    session_id: str
-    text: str
-    mark: str
-    created_at: Annotated[AwareDatetime, Field(strict=False)]
 
 
 DERIVED = {
@@ -66,12 +55,10 @@ def test_every_table_of_users_is_in_the_registry_or_derived(server: Server, data
 NOTES = tables.Table(
     name="notes",
     record="note",
-    model=Note,
     order={"note_id": ""},
     key=("note_id",),
     session="session_id",
     large=("text",),
-    encodings={"mark": "hex"},
     batch_rows=2,
     age="created_at",
 )
@@ -109,6 +96,17 @@ async def test_status_counts_the_rows_of_an_added_table(store: MemoryStore) -> N
     assert status.table_bytes["notes"] > 0
 
 
+DAMAGED = [  # what the table would not take, from its columns and conditions alone
+    ({"note_id": ""}, "note_id: String should have at least 1 character"),
+    ({"note_id": "n" * 65}, "note_id: .*longer than 64 bytes"),
+    ({"note_id": 1}, "note_id: Input should be a valid string"),
+    ({"note": "n"}, "note: Extra inputs"),
+    ({"text": None}, "text: Input should be a valid string"),
+    ({"mark": "0g"}, "mark: String should match"),
+    ({"created_at": "yesterday"}, "created_at: .*not a time"),
+]
+
+
 async def exported(store: MemoryStore, user: str, session: str | None = None) -> list[bytes]:
     return b"".join([piece async for piece in store.admin.export_lines(user, session)]).splitlines(keepends=True)
 
@@ -119,9 +117,10 @@ async def test_an_added_table_is_exported_and_imported(store: MemoryStore) -> No
     assert json.loads(whole[1])["mark"] == "00ff"
     assert json.loads(whole[-1])["records"]["note"] == 3
     assert [json.loads(line)["note_id"] for line in (await exported(store, "alice", "s"))[1:-1]] == ["n0", "n1"]
-    damaged = [line.replace(b'"n1"', b'""') for line in whole]
-    with pytest.raises(TransferError, match="line 3: note_id"):
-        await store.admin.import_lines(lambda: damaged, "bob")
+    for change, says in DAMAGED:
+        damaged = [*whole[:2], json.dumps(json.loads(whole[2]) | change).encode() + b"\n", *whole[3:]]
+        with pytest.raises(TransferError, match=f"line 3: {says}"):
+            await store.admin.import_lines(lambda lines=damaged: lines, "bob")
     for stored, known in ((3, 0), (0, 3)):
         report = await store.admin.import_lines(lambda: whole, "bob")
         assert (report.stored["note"], report.known["note"]) == (stored, known)

@@ -1,13 +1,16 @@
 """Every statement of the package, with parameters to run it."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+import psycopg
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from memory_context.store import tables
-from memory_context.store.search.passages import nearest_statement
+from memory_context.store.search.passages import nearest_statement, ranking_statement
 from memory_context.store.sql import load_queries
 from tests.conftest import REPOSITORY
 
@@ -43,7 +46,13 @@ OF_TABLES = [
 ]
 
 
-OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES] + OF_TABLES
+RANKINGS = ("select_frequencies", "rank_by_terms", "rank_by_embedding")
+
+
+OF_RANKINGS = [("search", f"{name} {reach}") for name in RANKINGS for reach in ("user", "narrow", "filtered")]
+
+
+OF_USERS = [(file, name) for file, name in BLOCKS if file in TABLES and name not in RANKINGS] + OF_RANKINGS + OF_TABLES
 
 
 ACROSS_USERS = (  # functions of the owner answer these
@@ -51,6 +60,7 @@ ACROSS_USERS = (  # functions of the owner answer these
     "fetch_counts",
     "select_row_counts",
     "fetch_thread_owner",
+    "select_columns",
 )
 
 
@@ -219,18 +229,29 @@ PARAMS: dict[str, Any] = {
 
 
 OTHER_PARAMS: dict[str, dict[str, Any]] = {  # of blocks that call something else by the same name
+    "select_columns": {"names": ["agent_memories"]},
     "upsert_memory": {"related_to": ["k"]},
     "upsert_element": {"content": b"c"},
     "select_page event": {"after_id": "00000000-0000-0000-0000-000000000000"},
 }
 
 
-def statement_of(file: str, name: str) -> bytes:
+def statement_of(file: str, name: str, columns: Mapping[str, Sequence[tables.Column]] = {}) -> bytes:
     """Return a block as it is run; of what all tables have alike, for one of them."""
     if file == "tables":
         name, record = name.split()
-        return next(table for table in tables.TABLES if table.record == record).statement(name)
+        table = next(table for table in tables.TABLES if table.record == record)
+        return table.statement(name, columns.get(table.name, ()))
+    if name.split()[0] in RANKINGS:
+        return ranking_statement(*name.split())
     return nearest_statement("crowd/8", 8) if name == "rank_by_embedding_nearest" else load_queries(file)[name]
+
+
+def all_columns(connection: psycopg.Connection[Any]) -> Mapping[str, Sequence[tables.Column]]:
+    """Return the columns of the tables that travel."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        names = {"names": [table.name for table in tables.TABLES]}
+        return tables.columns_of(cursor.execute(load_queries("transfer")["select_columns"], names).fetchall())
 
 
 def params_of(name: str, **others: Any) -> dict[str, Any]:

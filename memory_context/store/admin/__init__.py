@@ -1,7 +1,6 @@
 """A store as its operator sees it: how it is, its schema, what each user has in it, and what is pruned.
 
-admin       what is done to a store as a whole
-status      what there is and what waits, through whatever login and schema
+status      a store as a whole: its state and schema, export and import
 user_stats  what there is of one user
 prune       retention
 """

@@ -1,6 +1,5 @@
-from .admin import StoreAdmin
 from .prune import PruneProgress, PruneReport
-from .status import StoreStatus
+from .status import StoreAdmin, StoreStatus
 from .user_stats import Forgettable, UserStats
 
 __all__ = ["Forgettable", "PruneProgress", "PruneReport", "StoreAdmin", "StoreStatus", "UserStats"]

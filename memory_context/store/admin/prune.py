@@ -1,11 +1,10 @@
-"""Retention: what was neither stored, used nor archived in for a while goes, user by user, in small transactions.
+"""Retention: items, audit events and, on request, conversations that were not used for a while are pruned.
 
-    user:  old items, 500 a transaction ─▶ old rows of tables with an age ─▶ old sessions ─▶ what was shown of them
+    user:  old items, 500 a transaction ─▶ old rows of tables with an age ─▶ old sessions ─▶ old threads
 
-Promises: what people said goes on request only; what they said of themselves (preferences, facts, secrets) is never
-pruned, unlike what a model, a tool or a file stored under these types; nor is an item of an active session, or one that
-its archive refers to. A pruned item leaves a tombstone, as a forgotten one does. It can be broken off anywhere and
-called again; several at once only share the work.
+Promises: conversations are pruned on request only; preferences, facts and secrets that the user or the application
+stored never; nor are items of an active session, or those that its archive refers to. A pruned item leaves a
+tombstone. It can be broken off anywhere and called again; several at once only share the work.
 """
 
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
+from .. import tables
 from ..database import Database, every_user
 from ..items import SECRET_TYPE, TRUSTED_ORIGINS, USER_TYPES
 from ..pool import Statement
@@ -50,7 +50,7 @@ class PruneReport:
         events: Events of the audit trail.
         sessions: Sessions whose archive is gone.
         content_bytes: Bytes of the contents that went with their last items.
-        others: Rows of other tables with an age, by what they are called.
+        others: Rows of other tables with an age, by record.
     """
 
     items: int = 0
@@ -62,15 +62,15 @@ class PruneReport:
 
 @dataclass(frozen=True)
 class PruneProgress:
-    """How far pruning is.
+    """How far pruning is; counts as in `PruneReport`.
 
     Attributes:
         users_done: Users that are done.
         users: Users there were at the beginning.
-        items: Items that are tombstones now.
-        events: Events that are gone.
-        sessions: Sessions whose archive is gone.
-        bytes_freed: Bytes of the contents that went with their last items.
+        items: Items.
+        events: Events.
+        sessions: Sessions.
+        bytes_freed: Bytes of contents.
     """
 
     users_done: int
@@ -113,7 +113,7 @@ async def prune(
 
 
 class _Pruning:
-    """One run: what is old, and what became of it so far."""
+    """One run."""
 
     def __init__(
         self,
@@ -130,16 +130,13 @@ class _Pruning:
             "claimed_types": list(claimed_types),
             "trusted_origins": list(TRUSTED_ORIGINS),
         }
-        from ..tables import TABLES  # with the models of an export's lines, which take long to load
-
-        self._aged = [table for table in TABLES if table.age is not None]
+        self._aged = [table for table in tables.TABLES if table.age is not None]
         self._progress = progress
         self.users = self.users_done = 0
         self.items = self.sessions = self.content_bytes = 0
         self.rows: Counter[str] = Counter()
 
     async def count(self, user_id: str) -> None:
-        """Add up what pruning would take of a user, sessions included."""
         params = {**self._same, "user_id": user_id}
         counts = [Statement(table.statement("count_old_rows"), params) for table in self._aged]
         (found,), *rows = await self._database.read(user_id, Statement(_QUERIES["count_prunable"], params), *counts)
@@ -180,10 +177,7 @@ class _Pruning:
             params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
 
     async def rows_of(self, user_id: str, conversations: bool) -> None:
-        """Delete a user's old rows; with conversations, old sessions with what was said and shown in them, too.
-
-        Tombstones of sessions go with them and are not counted.
-        """
+        """Delete a user's old rows; with conversations, old sessions and threads, too."""
         for table in self._aged:
             async for gone in self._deleted(user_id, table.statement("delete_old_rows")):
                 self.rows[table.record] += len(gone)
@@ -194,14 +188,13 @@ class _Pruning:
                 pass
 
     async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
-        """Run a deletion until it finds nothing; yield what each batch returned."""
+        """Run a deletion until it finds nothing; yield the rows that each batch returned."""
         deletion = Statement(query, {**self._same, "user_id": user_id, "limit": BATCH_SESSIONS})
         while gone := (await self._database.write(user_id, deletion, kind="batch"))[0]:
             yield gone
             self.tell()
 
     def tell(self) -> None:
-        """Say how far it is."""
         if self._progress is not None:
             self._progress(
                 PruneProgress(

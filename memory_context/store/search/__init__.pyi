@@ -1,8 +1,7 @@
-from .candidates import Candidate, PassagePlace, QueryProfile
 from .chunks import Chunk, chunks_of
 from .embed import reindex
 from .indexer import Indexer, IndexReport
-from .passages import PassageSearch, StoredPassage
+from .passages import Candidate, PassagePlace, PassageSearch, QueryProfile, StoredPassage
 
 __all__ = [
     "Candidate",

@@ -1,4 +1,4 @@
-"""Whether the index of embeddings finds what comparing everything finds: checked now and then, beside the searches."""
+"""Recall of the index of embeddings (HNSW), sampled beside the searches."""
 
 import logging
 from collections import deque
@@ -21,7 +21,7 @@ LEAST_RECALL = 0.9
 
 
 class AnnQualityCheck:
-    """Compares approximate rankings with exact ones, of the first search and of every hundredth; nobody waits for it.
+    """Compares approximate rankings with exact ones: the first search and every hundredth; nobody waits for it.
 
     Args:
         database: Where the embeddings are.
@@ -36,7 +36,7 @@ class AnnQualityCheck:
         self._checking = Background[None]("memory_context check of the embedding index")
 
     def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
-        """Take notice of an approximate ranking; now and then check it in the background."""
+        """Count an approximate ranking; now and then check it in the background."""
         self._searches += 1
         if (self._searches - 1) % CHECK_EVERY == 0:
             found = {(row["content_id"], row["chunk_number"]) for row in nearest}

@@ -1,8 +1,6 @@
-"""Passages: the pieces of a content that are searched, ranked and shown, each with its exact place.
+"""Passages: a content cut into pieces of about a thousand characters, each with its exact place, in linear time.
 
-About a thousand characters are enough to say what a passage is about and little enough to be about one thing. Cuts
-fall where the author made one (blank lines, headings, beginnings of definitions), else between lines, else between
-words. The work is linear, whatever the content.
+Cuts fall where the author made one (blank lines, headings, definitions), else between lines, else between words.
 """
 
 import re
@@ -34,9 +32,9 @@ class Chunk:
     """A passage of a content.
 
     Attributes:
-        number: Its place among the passages, from 0.
-        start_char: Where it begins in the content, from 0.
-        end_char: Where it ends, exclusive.
+        number: Its index among the passages.
+        start_char: Index of its first character in the content.
+        end_char: Index after its last character.
         start_line: The line of its first character, from 1, as `split("\\n")` counts.
         end_line: The line of its last character.
         text: `content[start_char:end_char]`.

@@ -1,7 +1,6 @@
-"""Embeddings of passages: made within a time limit, written in batches; filled in for another model meanwhile in use.
+"""Embeddings of passages: written in batches, and filled in for another model while the store is in use.
 
-Models live side by side: each has rows and an index of its own. A new one is filled user by user, batch by batch; what
-is there already is left out, so it can be interrupted anywhere and begun again.
+Models live side by side, each with rows and an index of its own. Filling in can be interrupted and repeated.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ async def write_embeddings(
     *,
     masks_credentials: bool = True,
 ) -> int:
-    """Embed passages, write what comes and return how many those are; a text without any words has no embedding.
+    """Embed passages and write the embeddings; return how many there are: a text without any words has none.
 
     Raises:
         EmbeddingError: The embedder failed, or what it returned cannot be used.
@@ -60,7 +59,7 @@ async def write_embeddings(
 
 
 async def reindex(database: Database, indexer: "Indexer", embedder: Embedder, progress: ProgressCallback | None) -> int:
-    """Embed what this model has not embedded yet, of all users; return how many passages that were.
+    """Embed the passages of all users that this model has not embedded yet; return how many.
 
     `progress` never goes back, and ends with all that was there at the beginning.
 

@@ -46,7 +46,7 @@ _Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class IndexReport:
-    """What the index still lacks, in items.
+    """Items that the index still lacks.
 
     Attributes:
         pending: Will be tried again.

@@ -1,14 +1,13 @@
-"""Search over passages: what ranks high by terms and by meaning, its neighbours, and the texts of what is shown.
+"""The reads of a search: what ranks high by terms and by meaning, its neighbours, scores of all, and their texts.
 
-A few short reads: how rare the terms are, and the ranking by meaning; the ranking by the rarest terms; the neighbours
-of what was found; the scores of all these; the passages that were chosen. How the scores come together is not decided
-here (`memory.rank`).
+How the scores come together is decided in `memory.rank`.
 """
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pgvector import HalfVector
@@ -22,18 +21,19 @@ from ..criteria import MemoryCriteria, criteria_params
 from ..database import Database
 from ..items import MemoryItem, ReadScope, content_of, is_as_stored, item_from_row, scope_params
 from ..pool import Statement
-from ..sql import load_queries
+from ..sql import expanded, load_queries
 from .ann_quality import AnnQualityCheck
-from .candidates import Candidate, PassagePlace, QueryProfile
 from .indexer import Indexer, model_of
 
-__all__ = ["PassageSearch", "QueryVector", "StoredPassage"]
+__all__ = ["Candidate", "PassagePlace", "PassageSearch", "QueryProfile", "QueryVector", "StoredPassage"]
 
 _QUERIES = load_queries("search")
 
-_COUNTS = ("fetch_statistics", "select_frequencies")
-_COUNTS_WITHIN = ("fetch_statistics_within", "select_frequencies_within")
-
+_REACHES = {  # what comes before a ranking, and which contents and items count in it
+    "user": ("", "{not_hidden_contents()}", "{not_hidden_items()}"),
+    "narrow": ("{within_reach()}, ", "{readable_contents()}", "{readable_items()}"),
+    "filtered": ("{readable()}, ", "{readable_contents()}", "{readable_items()}"),
+}
 CANDIDATES = 200
 PASSAGES_AN_ITEM = 20  # of which one item may provide so many, that a long log does not crowd out the notes on it
 NEAREST = 2 * CANDIDATES  # asked of the index, which cannot tell items apart
@@ -49,17 +49,48 @@ _UNINDEXED_BYTES = 8_000_000  # looked through for words, of the newest items
 _BEFORE_A_WORD = 500
 _SHORTEST_WORD = 2
 
+_SPAN = "text", "start_char", "end_char", "start_line", "end_line"
 _LIKE_SIGNS = re.compile(r"[\\%_]")
+
+
+PassagePlace = tuple[int, int]
+"""The content that a passage is of, and the number of the passage there."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A passage that could answer a query, or stands beside one.
+
+    Attributes:
+        content_id: The content it is of.
+        chunk_number: Its number there.
+        lexical: BM25 of the query's terms; 0 if it has none of them.
+        semantic: Cosine similarity of its embedding to the query's; None without one.
+        length: Characters.
+        before: The passage before it in its content, or in the item before in its session; None if none is known.
+        after: The passage after it.
+    """
+
+    content_id: int
+    chunk_number: int
+    lexical: float
+    semantic: float | None
+    length: int
+    before: PassagePlace | None
+    after: PassagePlace | None
+
+
+@dataclass(frozen=True)
+class QueryProfile:
+    """Number of passages that the reader may know of, and for each term of a query, in how many of them it occurs."""
+
+    passages: int
+    frequencies: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class QueryVector:
-    """A query's embedding.
-
-    Attributes:
-        model: The model's name in the store.
-        values: The embedding, of unit length.
-    """
+    """A query's embedding, of unit length, and the model's name in the store."""
 
     model: str
     values: Sequence[float]
@@ -67,16 +98,7 @@ class QueryVector:
 
 @dataclass(frozen=True)
 class StoredPassage:
-    """A passage and the item it is of.
-
-    Attributes:
-        item: The item, without its content.
-        text: The passage, as it is in the content.
-        start_char: Where it begins in the content, from 0.
-        end_char: Where it ends, exclusive.
-        start_line: Its first line, from 1.
-        end_line: Its last line.
-    """
+    """A passage as it is in its content, and the item, without its content; characters count from 0, lines from 1."""
 
     item: MemoryItem
     text: str
@@ -98,7 +120,7 @@ class PassageSearch:
         self._database = database
         self._indexer = indexer
         self._passage_counts: OrderedDict[str, int] = OrderedDict()
-        self._ann_quality = AnnQualityCheck(database, _QUERIES["rank_by_embedding_exact"])
+        self._ann_quality = AnnQualityCheck(database, ranking_statement("rank_by_embedding", "user"))
 
     async def embed_query(self, query: str) -> QueryVector | None:
         """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
@@ -122,13 +144,13 @@ class PassageSearch:
         criteria: MemoryCriteria,
         scope: ReadScope,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return the passages that could answer a query, scored, and what is known of its terms.
+        """Return the passages that could answer a query, scored, and how rare its terms are.
 
         Args:
             user_id: Whose passages.
             terms: The distinct terms of the query; may be empty.
             vector: The query's embedding; None to rank by terms alone.
-            criteria: Which items count, in both rankings.
+            criteria: Which items count.
             scope: Who reads, and how far.
         """
         filters = await self._filter_params(user_id, criteria, scope)
@@ -142,11 +164,14 @@ class PassageSearch:
             "embedding": None if vector is None else HalfVector(list(vector.values)),
             "embedding_model": "" if vector is None else vector.model,
         }
-        counts = _COUNTS_WITHIN if scope.is_narrow else _COUNTS
-        statements = [Statement(_QUERIES[name], params) for name in counts]
+        reach = "filtered" if is_filtered else "user"
+        counted = _QUERIES["fetch_statistics_within" if scope.is_narrow else "fetch_statistics"]
+        frequencies_of = ranking_statement("select_frequencies", "narrow" if scope.is_narrow else "user")
+        statements = [Statement(counted, params), Statement(frequencies_of, params)]
         is_approximate = vector is not None and not is_filtered and await self._is_approximate(user_id, vector)
+        by_meaning_exact = Statement(ranking_statement("rank_by_embedding", reach), params)
         if vector is not None:
-            statements += self._by_meaning(vector, is_filtered, params, is_approximate)
+            statements += _nearest(vector, params) if is_approximate else [by_meaning_exact]
         statistics, frequencies, *rest = await self._database.read(user_id, *statements)
         by_meaning = rest[-1] if rest else []
         if is_approximate:
@@ -154,8 +179,7 @@ class PassageSearch:
             is_complete = len(by_meaning) >= CANDIDATES
             by_meaning = _few_of_each(by_meaning)
             if not is_complete:  # the index gave up: most of what is near is other users'
-                statement = Statement(_QUERIES["rank_by_embedding_exact"], params)
-                (by_meaning,) = await self._database.read(user_id, statement)
+                (by_meaning,) = await self._database.read(user_id, by_meaning_exact)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
         self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
         passages: int = statistics[0]["known_count"] if statistics else 0
@@ -163,8 +187,7 @@ class PassageSearch:
         if not statistics:
             return [], profile
         params["chunk_count"] = passages
-        name = "rank_by_terms_filtered" if is_filtered else "rank_by_terms"
-        ranking = Statement(_QUERIES[name], {**params, **_of_terms(_rarest(known))})
+        ranking = Statement(ranking_statement("rank_by_terms", reach), {**params, **_of_terms(_rarest(known))})
         (by_terms,) = await self._database.read(user_id, ranking)
         found = sorted({(row["content_id"], row["chunk_number"]) for row in (*by_terms, *by_meaning)})
         return await self._scored(user_id, found, known, params, criteria), profile
@@ -179,7 +202,7 @@ class PassageSearch:
     ) -> list[Candidate]:
         """Return passages and their neighbours with both scores, which count all terms.
 
-        With criteria, of other items only those that meet them: whether a neighbour does was not asked.
+        With criteria, neighbours of other items only count if those meet them.
         """
         (rows,) = await self._database.read(user_id, _of_places("select_neighbours", found, params))
         beside = {
@@ -206,20 +229,13 @@ class PassageSearch:
     async def passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, scope: ReadScope
     ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by their places, each with an item that meets criteria; those of none are left out."""
+        """Return passages by their places, each with the newest item that meets criteria; others are left out."""
         if not places:
             return {}
         params = {"user_id": user_id, **await self._filter_params(user_id, criteria, scope)}
         (rows,) = await self._database.read(user_id, _of_places("select_passages", places, params))
         return {
-            (row["content_id"], row["chunk_number"]): StoredPassage(
-                item_from_row(row),
-                row["text"],
-                row["start_char"],
-                row["end_char"],
-                row["start_line"],
-                row["end_line"],
-            )
+            (row["content_id"], row["chunk_number"]): StoredPassage(item_from_row(row), *(row[one] for one in _SPAN))
             for row in rows
             if is_as_stored(stored_form(row["text"]), row)
         }
@@ -233,15 +249,13 @@ class PassageSearch:
         written: Sequence[str],
         scope: ReadScope,
     ) -> list[StoredPassage]:
-        """Return passages of the newest items that are not indexed yet, those named by one of the words first.
-
-        Of each its beginning, and what stands around the first place of every word that is farther behind.
+        """Return the beginnings of the newest items not indexed yet, and what stands around words farther behind.
 
         Args:
             user_id: Whose items.
             criteria: Which items count.
-            limit: How many items at most.
-            words: Terms to look for, in names and contents.
+            limit: Items at most.
+            words: Terms to look for, in names and contents; items named by one come first.
             written: Words to look for in contents as they are written.
             scope: Who reads, and how far.
         """
@@ -265,7 +279,7 @@ class PassageSearch:
         return {**criteria_params(criteria, related), **scope_params(scope)}
 
     async def _is_approximate(self, user_id: str, vector: QueryVector) -> bool:
-        """Whether the user has so many passages that comparing the query with all of them takes too long."""
+        """Whether comparing the query with all passages of the user takes too long."""
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search: later ones learn it on their way
@@ -275,17 +289,6 @@ class PassageSearch:
             self._remember(user_id, rows[0]["chunk_count"] if rows else 0)
         return self._passage_counts.get(user_id, 0) > EXACT_UP_TO_PASSAGES
 
-    @staticmethod
-    def _by_meaning(
-        vector: QueryVector, is_filtered: bool, params: dict[str, Any], is_approximate: bool
-    ) -> list[Statement]:
-        if is_approximate:
-            scope = Statement(_QUERIES["set_nearest_scope"], {"ef_search": EF_SEARCH})
-            nearest = nearest_statement(vector.model, len(vector.values))
-            return [scope, Statement(nearest, {**params, "limit": NEAREST})]
-        name = "rank_by_embedding_filtered" if is_filtered else "rank_by_embedding_exact"
-        return [Statement(_QUERIES[name], params)]
-
     def _remember(self, user_id: str, passages: int) -> None:
         self._passage_counts.pop(user_id, None)
         self._passage_counts[user_id] = passages
@@ -294,12 +297,21 @@ class PassageSearch:
 
 
 async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> list[str]:
-    """Return what the item of `criteria.related_to` was linked to, as the statements that filter take it."""
+    """Return the keys that the item of `criteria.related_to` was linked to."""
     if criteria.related_to is None:
         return []
     params = {"user_id": user_id, "memory_key": criteria.related_to, **scope_params(scope)}
     (rows,) = await database.read(user_id, Statement(_QUERIES["select_related_keys"], params))
     return [row["memory_key"] for row in rows]
+
+
+@cache
+def ranking_statement(name: str, reach: str) -> bytes:
+    """Return a statement over what a reader may know of: all, what is within a narrow reach, or what meets criteria."""
+    text = _QUERIES[name].decode()
+    for word, fragment in zip(("readable", "contents", "items"), _REACHES[reach], strict=True):
+        text = text.replace(f"{{{word}}}", expanded(fragment))
+    return text.encode()
 
 
 def nearest_statement(model: str, dimensions: int) -> bytes:
@@ -312,8 +324,14 @@ def nearest_statement(model: str, dimensions: int) -> bytes:
     )
 
 
+def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
+    scope = Statement(_QUERIES["set_nearest_scope"], {"ef_search": EF_SEARCH})
+    nearest = nearest_statement(vector.model, len(vector.values))
+    return [scope, Statement(nearest, {**params, "limit": NEAREST})]
+
+
 def _rarest(known: dict[str, int]) -> dict[str, int]:
-    """Return the terms that may find passages: the rarest, as many as can be read quickly. All of them score."""
+    """Return the terms that may find passages: the rarest, as many as can be read quickly."""
     rarest: dict[str, int] = {}
     postings = 0
     for term, frequency in sorted(known.items(), key=lambda item: item[1]):
@@ -325,7 +343,6 @@ def _rarest(known: dict[str, int]) -> dict[str, int]:
 
 
 def _few_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first passages of each item, in the order given."""
     counts: Counter[int] = Counter()
     few: list[dict[str, Any]] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""What an item is found by, as rows: its names, the passages of its content, and the terms of each. Pure."""
+"""Passages, terms and names of items, as rows. Pure."""
 
 import math
 from collections import Counter, defaultdict
@@ -21,16 +21,16 @@ _MOST_LENGTH_CODE = 255
 
 @dataclass(frozen=True)
 class IndexedItem:
-    """What an item is found by.
+    """What the index holds of an item.
 
     Attributes:
         memory_id: The item.
-        chunks: The passages of its content; none if they are there already.
-        masked_texts: For each passage its text without credentials, or "" if it has none.
-        postings: For each term of the content a number for each passage that holds it, as the table says; digits and
-            commas. Not lists, since the garbage collector looks at every list of the process, and holds all threads.
-        names: Terms of what the item is called, as far as the first passage does not hold them.
-        name_posting: What stands for each of them.
+        chunks: The passages of its content; empty if they are indexed already.
+        masked_texts: The text of each passage without credentials; "" if it has none.
+        postings: For each term of the content one number a passage, as the table says: digits and commas. Not lists:
+            the garbage collector looks at every list of the process, and holds all threads.
+        names: Terms of its names that the first passage does not hold.
+        name_posting: The posting of each of them.
     """
 
     memory_id: int
@@ -42,13 +42,12 @@ class IndexedItem:
 
 
 def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_credentials: bool = True) -> IndexedItem:
-    """Return the passages and terms of a content, and what its item is called.
+    """Return the passages and terms of a content, and of the names of its item.
 
     Args:
         memory_id: The item.
         content: Its content, or as much of it as is indexed.
-        names: What it is called: key, description, source, tags. Their terms count for the first passage, whose
-            length they leave as it is.
+        names: Key, description, source, tags. Their terms count for the first passage, whose length stays.
         masks_credentials: Whether credentials are no terms; the passages keep them.
     """
     chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # an empty content is found by its names
@@ -69,18 +68,14 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
 def index_names(
     memory_id: int, first_passage: str, names: Sequence[str], *, masks_credentials: bool = True
 ) -> IndexedItem:
-    """Return what an item is called, whose content begins with this passage and is indexed already."""
+    """Return the names of an item whose content begins with this passage and is indexed already."""
     terms = terms_of(masked_in_place(first_passage) if masks_credentials else first_passage)
     called = set(terms_of("\n".join(names))) - set(terms)
     return IndexedItem(memory_id, [], [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
 
 
 def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
-    """Return what indexing items writes: of each content its passages and terms once, of each item its names.
-
-    Args:
-        rows: The items.
-        masks: Whether credentials are no terms.
+    """Return the parameters that index items: each content with its passages and terms once, each item with its names.
 
     Raises:
         ItemDamagedError: A content is not what was stored.
@@ -103,13 +98,10 @@ def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
 
 
 def _text_params(items: Sequence[tuple[int, IndexedItem]]) -> dict[str, Any]:
-    """Return the parameters of the statements that write passages, terms and names.
+    """Return the parameters of the statements that write passages, terms and names, of items and their content ids.
 
-    Passages and terms are spelled out as Postgres reads arrays: there are so many that the driver would take longer for
-    its lists than the server for the rows. The server sorts the terms; one call that sorts them here holds all threads.
-
-    Args:
-        items: Items with the ids of their contents.
+    Passages and terms are spelled out as Postgres reads arrays: the driver would take longer for its lists than the
+    server for the rows. The server sorts the terms; one call that sorts them here holds all threads.
     """
     indexed = [(content_id, item) for content_id, item in items if item.chunks]
     chunks = [(item.memory_id, content_id, chunk) for content_id, item in indexed for chunk in item.chunks]
@@ -149,10 +141,10 @@ def _integers(values: Iterable[int]) -> str:
 
 
 def strings_literal(values: Iterable[str]) -> str:
-    """Return an array of strings that Postgres `text` takes, each in quotation marks, so that none means anything."""
+    """Return an array of strings that Postgres `text` takes, each in quotation marks."""
     return "{" + ",".join(['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]) + "}"
 
 
 def _length_code(length: int) -> int:
-    """Return a length in one byte, 4 % exact: the ranking needs no more."""
+    """Return a length in one byte, 4 % exact."""
     return min(round(16 * math.log2(1 + length)), _MOST_LENGTH_CODE)

@@ -1,14 +1,13 @@
-"""Writing everything of a user, or of a session, as the lines of a file (`lines`).
+"""Writing the lines of a file (`lines`): all rows of a user, or of a session.
 
-Promises: the lines show one moment, whatever is written meanwhile: they are read in one transaction, on a connection
-of its own. Memory is bounded: a page ends at a number of rows or of bytes, whichever comes first; a row that is larger
-than a page comes alone, and its content goes out in slices.
+Promises: the lines show one moment, since they are read in one transaction on a connection of its own. Memory is
+bounded: a page ends at a number of rows or bytes; a larger row comes alone, and its content in slices.
 """
 
 import base64
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -22,7 +21,7 @@ from ..connection import Connection, dedicated, driver_errors
 from ..database import Database
 from ..items import checked_content
 from ..sql import load_migrations, load_queries
-from ..tables import ITEMS, TABLES, Table
+from ..tables import ITEMS, TABLES, Column, Table, columns_of
 from .lines import END, FORMAT, FORMAT_VERSION, ascii_json
 
 __all__ = ["end_line", "export_lines"]
@@ -53,6 +52,8 @@ async def export_lines(
             await _execute(connection, _TRANSACTIONS["begin_snapshot"])
             await _execute(connection, _TRANSACTIONS["act_as"], scope)
             await _execute(connection, _QUERIES["set_transfer_scope"])
+            names = {"names": [table.name for table in TABLES]}
+            columns = columns_of(await _execute(connection, _QUERIES["select_columns"], names))
             total = None
             if session_id is None:
                 counts = [await _execute(connection, table.statement("count_rows"), scope) for table in TABLES]
@@ -61,7 +62,7 @@ async def export_lines(
             digest = hashlib.sha256()
             written = {table.record: 0 for table in TABLES}
             for table in TABLES:
-                async with aclosing(_rows(connection, table, scope)) as rows:
+                async with aclosing(_rows(connection, table, columns[table.name], scope)) as rows:
                     async for row in rows:
                         if not done:
                             header = _header(scope)
@@ -82,7 +83,9 @@ async def export_lines(
                 yield end_line(written, signature=bytes(signed["signature"]).hex())
 
 
-async def _rows(connection: Connection, table: Table, scope: dict[str, Any]) -> AsyncGenerator[DictRow, None]:
+async def _rows(
+    connection: Connection, table: Table, columns: Sequence[Column], scope: dict[str, Any]
+) -> AsyncGenerator[DictRow, None]:
     params = {
         **scope,
         **table.start,
@@ -90,7 +93,7 @@ async def _rows(connection: Connection, table: Table, scope: dict[str, Any]) -> 
         "bytes_limit": PAGE_BYTES,
         "packed_bytes_limit": PAGE_PACKED_BYTES,
     }
-    query = table.statement("select_page")
+    query = table.statement("select_page", columns)
     while rows := await _execute(connection, query, params):
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
         while rows:  # let go of each before the next page comes
@@ -141,12 +144,12 @@ def _slices(content: str) -> Iterator[str]:
 
 
 def _escaped(content: str) -> Iterator[bytes]:
-    """Yield a content as the inside of a JSON string: up to ten times its bytes, if all of it has to be escaped."""
+    """Yield a content as the inside of a JSON string, up to ten times its bytes."""
     return (json.dumps(escape(piece))[1:-1].encode("ascii") for piece in _slices(content))
 
 
 def _base64(content: str) -> Iterator[bytes]:
-    """Yield the UTF-8 of a content in Base64, which bounds the length of a line whatever is in it."""
+    """Yield the UTF-8 of a content in Base64, which bounds the length of any line."""
     rest = b""
     for piece in _slices(content):
         data = rest + to_utf8(piece)

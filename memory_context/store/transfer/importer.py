@@ -1,12 +1,10 @@
-"""Taking in a file that `exporter` wrote: into the same store or another, for the same user or another.
+"""Reading a file that `exporter` wrote: into the same store or another, for the same user or another.
 
-The file is read twice: first every line is looked at and compared with what is there, then rows are stored, a page a
-transaction, each item with the job to index it.
+The file is read twice: every line is checked and compared with the store, then rows are stored, a page a transaction.
 
-Promises: a file that is damaged, cut off or at odds with what is there changes nothing. What is there is never changed:
-rows that are known are left out, so that the same file again does nothing and an import that was broken off can be
-repeated; what was forgotten or deleted here stays so. Memory is bounded by a page, or by the longest line. A line has a
-limit, which any item fits that `exporter` writes.
+Promises: a file that is damaged, cut off or in conflict with the store changes nothing. Rows that are there are never
+changed, and what was forgotten or deleted here stays so; so an import can be repeated. Memory is bounded by a page, or
+by the longest line, whose limit any exported item fits.
 """
 
 import asyncio
@@ -26,10 +24,10 @@ from ..database import Database
 from ..items import imported_origin
 from ..pool import Statement
 from ..sql import load_queries
-from ..tables import ITEMS, TABLES, Table
+from ..tables import ITEMS, TABLES, Column, Table, columns_of
 from .exporter import end_line
 from .lines import END, Line, TransferError, read_header, read_line
-from .records import Header, item_content
+from .records import Models, item_content, models_of
 
 __all__ = ["ImportReport", "ReadLines", "bounded_lines", "import_lines"]
 
@@ -49,7 +47,7 @@ ReadLines = Callable[[], Iterable[bytes]]
 
 
 def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
-    """Yield the lines of a file, from the one with this number on; no more than the limit of one is read at a time.
+    """Yield the lines of a file, from the one with this number on; each is bounded while it is read.
 
     Raises:
         TransferError: A line is longer.
@@ -72,15 +70,15 @@ def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of the records of a file, each by kind, such as item.
+    """What became of the records of a file, by kind, such as item.
 
     Attributes:
         user_id: Whose they are now.
         stored: Were not there before.
         known: Were there already.
-        kept: Are forgotten or deleted on one side, or belong to another user; what is here was kept.
-        origins: Why items keep the origins that the file says: "signed" by this installation for this user, "trusted"
-            by whoever imports; "lowered" if they do not.
+        kept: Are forgotten or deleted on one side, or belong to another user; the row here was kept.
+        origins: Whether items keep the origins in the file: "signed" by this installation for this user, "trusted" by
+            the caller; "lowered" if they do not.
     """
 
     user_id: str
@@ -93,30 +91,19 @@ class ImportReport:
 async def import_lines(
     database: Database, read: ReadLines, user_id: str | None, *, only_check: bool, trust_origins: bool
 ) -> ImportReport:
-    """Import a file, or only find out what importing it would do.
-
-    Args:
-        database: Where to.
-        read: Reads the file; called two or three times.
-        user_id: Whose it shall be; None for the user in the file.
-        only_check: Whether nothing is to be stored.
-        trust_origins: Whether items keep the origins that the file says, also if this installation did not sign it.
-
-    Raises:
-        TransferError: A line is not as it has to be, or something else is there; nothing was stored.
-        ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
-        StoreError: The database failed; what was stored until then stays.
-    """
+    """Import a file, or only report what importing it would do; see `StoreAdmin.import_lines`."""
     whose = unescape(read_header(next(iter(read()), b"")).user)
     user_id = user_id or whose
     is_signed = user_id == whose and await _is_signed(database, user_id, read)  # another's words are not this user's
     keeps_origins = trust_origins or is_signed
-    checking = _File(read, keeps_origins)
+    names = {"names": [table.name for table in TABLES]}
+    columns = columns_of((await database.read(user_id, Statement(_QUERIES["select_columns"], names)))[0])
+    models = models_of(columns)
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     conflicts: list[str] = []
-    async with aclosing(_pages(checking)) as pages:
+    async with aclosing(_pages(_File(read, keeps_origins, models))) as pages:
         async for table, lines in pages:
-            found = await _compare(database, user_id, table, lines)
+            found = await _compare(database, user_id, table, columns[table.name], lines)
             conflicts += _conflicts(lines, found)
             outcomes[table.record].update(outcome for outcome, _ in found.values())
             outcomes[table.record]["stored"] += len(lines) - len(found)
@@ -127,9 +114,9 @@ async def import_lines(
     known = {record: counts["known"] for record, counts in outcomes.items()}
     if not only_check:
         stored = dict.fromkeys(stored, 0)
-        async with aclosing(_pages(_File(read, keeps_origins))) as pages:
+        async with aclosing(_pages(_File(read, keeps_origins, models))) as pages:
             async for table, lines in pages:
-                stored[table.record] += await _store(database, user_id, table, lines)
+                stored[table.record] += await _store(database, user_id, table, columns[table.name], lines)
     kept = {record: counts.total() - stored[record] - known[record] for record, counts in outcomes.items()}
     return ImportReport(
         user_id, stored, known, kept, "signed" if is_signed else "trusted" if trust_origins else "lowered"
@@ -173,10 +160,11 @@ class _File:
         TransferError: When it is made, of the header; while it is read, of a line, or because it is cut off.
     """
 
-    def __init__(self, read: ReadLines, trust_origins: bool) -> None:
+    def __init__(self, read: ReadLines, trust_origins: bool, models: Models) -> None:
         self._trust_origins = trust_origins
+        self._models = models
         self._lines = iter(read())
-        self.header: Header = read_header(next(self._lines, b""))
+        read_header(next(self._lines, b""))
         self._parents: dict[str, set[Any]] = {table.parent: set() for table in TABLES if table.parent}
         self._records = {table.name: table.record for table in TABLES}
 
@@ -206,7 +194,7 @@ class _File:
             octets = len(data)
             if octets > LINE_LIMIT_BYTES:
                 raise TransferError(f"line {number}: longer than {LINE_LIMIT_BYTES:,} bytes")
-            line = read_line(number, data)
+            line = read_line(number, data, self._models)
             del data
             if line.table is None:
                 has_ended = True
@@ -245,13 +233,15 @@ async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
 # --- the tables
 
 
-async def _compare(database: Database, user_id: str, table: Table, lines: Sequence[Line]) -> dict[int, tuple[str, str]]:
-    """Return what is there of some lines: the outcome by the place of the line, and another key if that is why."""
+async def _compare(
+    database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
+) -> dict[int, tuple[str, str]]:
+    """Return the outcome of lines that are there, by the place of the line, and another key if that is why."""
     given = [
         {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
     params = {"user_id": user_id, "records": json.dumps(given)}
-    (rows,) = await database.read(user_id, Statement(table.statement("compare_rows"), params), kind="batch")
+    (rows,) = await database.read(user_id, Statement(table.statement("compare_rows", columns), params), kind="batch")
     found: dict[int, tuple[str, str]] = {}
     for row in rows:
         if found.get(row["place"], ("",))[0] != "taken":
@@ -275,23 +265,27 @@ def _conflicts(lines: Sequence[Line], found: Mapping[int, tuple[str, str]]) -> l
     return said
 
 
-async def _store(database: Database, user_id: str, table: Table, lines: Sequence[Line]) -> int:
-    """Store what is not there of some lines, in one transaction; return how many those were."""
+async def _store(
+    database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
+) -> int:
+    """Store rows that are not there, in one transaction; return their number."""
     params = {"user_id": user_id} | await asyncio.to_thread(_params_of, table, lines)
     finish = Statement(_ITEMS["upsert_pending_user"], params)
     listed = Statement(_THREADS["insert_known_user"], params)
     before = [Statement(_QUERIES[name], params) for name in table.before_insert]
-    insert = Statement(table.statement("insert_rows"), params)
+    insert = Statement(table.statement("insert_rows", columns), params)
     after = [Statement(_QUERIES[name], params) for name in table.after_insert]
     results = await database.write(user_id, *before, insert, *after, listed, finish, kind="batch")
     stored = int(results[len(before)][0]["stored"])
-    if stored < len(lines) and (conflicts := _conflicts(lines, await _compare(database, user_id, table, lines))):
+    if stored == len(lines):
+        return stored
+    if conflicts := _conflicts(lines, await _compare(database, user_id, table, columns, lines)):
         raise ConflictError(f"{conflicts[0]}, since the import began; what came before stays: import it again")
     return stored
 
 
 def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
-    """Return what the statements take: the lines as they are; items without their contents, which come beside them."""
+    """Return the parameters of the statements; contents of items come beside their records."""
     if table is not ITEMS:
         return {"records": f"[{','.join(line.text for line in lines)}]"}
     contents: list[str | None] = []

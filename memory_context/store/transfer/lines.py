@@ -1,15 +1,11 @@
-"""The file in which everything of a user travels: JSON Lines, each a row of a table (`store/tables.py`).
+"""The file of an export: JSON Lines, each a row of a table (`store/tables.py`), in ASCII.
 
     {"format":"memory-context","version":2,"user":"alice",…}       the header
     {"record":"item","memory_key":"run_shell_k3f9x2",…}            a line a row
     {"record":"end","records":{"item":1}}                          without it the file is cut off
 
-A field is named like its column. Text is escaped as the columns are (`memory_context.utf8`): NUL and lone
-surrogates are U+001A and four hexadecimal digits. JSON has escapes of its own for them, but readers refuse them,
-replace them, or make one character of two halves that were apart. All else is JSON as everywhere; the file is ASCII.
-What is derived (passages, terms, embeddings) does not travel: it is made again.
-
-Promise: what a `Line` holds, the tables take.
+A field is named like its column. NUL and lone surrogates are U+001A and four hexadecimal digits, as in the database:
+readers refuse or replace JSON's own escapes of them. Derived rows (passages, terms, embeddings) do not travel.
 """
 
 import json
@@ -25,8 +21,8 @@ from memory_context.errors import SecretError
 from memory_context.utf8 import is_plain
 
 from ..items import SECRET_TYPE
-from ..tables import ITEMS, TABLES, Table
-from .records import Header
+from ..tables import ITEMS, Table
+from .records import Header, Models, check_record
 
 __all__ = [
     "END",
@@ -54,13 +50,13 @@ class TransferError(ValueError):
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a file that was found good.
+    """A checked line of a file.
 
     Attributes:
-        number: Which line, from 1.
-        table: Where it belongs; None for the last line.
-        fields: What it holds.
-        text: The line itself.
+        number: Its number, from 1.
+        table: Its table; None for the last line.
+        fields: Its fields.
+        text: The line itself; "" for items.
     """
 
     number: int
@@ -70,7 +66,7 @@ class Line:
 
 
 def ascii_json(text: str) -> str:
-    """Return JSON with all that is not ASCII in it written as escapes."""
+    """Return JSON with escapes for all that is not ASCII."""
     if text.isascii():
         return text
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)  # only strings hold such
@@ -99,28 +95,27 @@ def read_header(data: bytes) -> Header:
         raise TransferError(f"line 1: {_said(error)}") from None
 
 
-def read_line(number: int, data: bytes) -> Line:
-    """Return a line after the first, once it is known that the tables take what it holds.
+def read_line(number: int, data: bytes, models: Models) -> Line:
+    """Return a line after the first, checked against the columns of its table.
 
     Raises:
-        TransferError: They do not; says what is wrong with it.
+        TransferError: The table would not take it; says why.
         SecretError: It is an item of the type of secrets.
     """
     try:
         text = data.decode().rstrip("\r\n")
         fields = _object(json.loads(text, parse_constant=_refuse, parse_float=_finite))
-        record = fields.get("record")
+        record: Any = fields.get("record")
         if record == END:
             if not isinstance(fields.get("records"), dict):
                 raise ValueError("the last line does not say how many records there are")
             return Line(number, None, fields, text)
-        tables = {table.record: table for table in TABLES}
-        if record not in tables:
-            raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(tables)}, {END}")
+        if record not in models:
+            raise ValueError(f"{record!r} is no kind of record: it is one of {', '.join(models)}, {END}")
         if _REFUSED.search(text) and not _is_plain(fields):
             raise ValueError("NUL or a lone surrogate: write U+001A and its four hexadecimal digits")
-        table = tables[record]
-        table.model.model_validate(fields).check()
+        table, model = models[record]
+        check_record(table, model.model_validate(fields))
         if table is ITEMS and fields["is_active"] and fields["memory_type"] == SECRET_TYPE:
             raise SecretError(
                 f"line {number}: item {fields['memory_key']!r} is of type {SECRET_TYPE!r}, which is refused, since "
