@@ -75,7 +75,7 @@ def test_placeholder_is_parsed_only_if_it_is_exactly_one() -> None:
     assert MemoryRef.parse(ref.render().replace("npm", "n\npm")) is None
 
 
-def test_reference_refuses_a_key_that_is_none_and_a_negative_count() -> None:
+def test_reference_refuses_an_invalid_key_and_a_negative_count() -> None:
     with pytest.raises(ValueError, match="no memory key"):
         MemoryRef("_k", "", 1)
     with pytest.raises(ValueError, match="must not be negative, got -1"):

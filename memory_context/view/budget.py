@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from autogen_core.models import SystemMessage
 
+from ..messages import PartKind
 from ..policy import ContextPolicy
 from ..references import MemoryRef
 from ..tokens import TokenCounter
-from ..transcript import Decision, Entry, ExpansionWithdrawn, HistoryFolded, PartId, PartsCompacted, Transcript
+from ..transcript import Decision, ExpansionWithdrawn, HistoryFolded, PartId, PartsCompacted, Transcript
 from .economics import aged_results, ageing_of, arithmetic_of, expected_calls, saving_changes
 from .history import FoldedLines, fold_key
 from .render import Renderer, current_task, text_in_view
@@ -104,8 +105,7 @@ class Budget:
         return view
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
-        """Record the decisions that pay. A turn calls it before it decides what to open, which depends on what is in
-        sight."""
+        """Record the decisions that pay; also called before a turn decides about expansions of the coming view."""
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))
@@ -166,13 +166,13 @@ class Budget:
         return self._fold(transcript, view, transcript.state.consumed, self._fold_target(view))
 
     def _fold_fresh(self, transcript: Transcript, view: View) -> list[Decision]:
-        return self._fold(transcript, view, transcript.end, self._policy.view_limit_tokens or 0)
+        return self._fold(transcript, view, transcript.end, self._limit)
 
     def _trim_fold(self, transcript: Transcript, view: View) -> list[Decision]:
         fold = transcript.state.fold
         if fold is None:
             return []
-        excess = view.tokens - (self._policy.view_limit_tokens or 0)
+        excess = view.tokens - self._limit
         trimmed = self._folded(transcript, fold.upto, fold.kept, text_limit=fold.tokens - excess)
         return [trimmed] if trimmed.tokens < fold.tokens else []
 
@@ -184,8 +184,8 @@ class Budget:
 
     def _leave_out_texts_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         task = current_task(transcript, self._policy)
-        entries = [] if task is None else [transcript[task]]
-        return self._shortener.without_blocks(view, self._shown(transcript, entries, ("text",)))
+        positions = [] if task is None else [task]
+        return self._shortener.without_blocks(view, self._shown(transcript, positions, "text"))
 
     def _fold_all(self, transcript: Transcript, view: View) -> list[Decision]:
         return [self._folded(transcript, transcript.end, ())]
@@ -248,47 +248,43 @@ class Budget:
 
     def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:
         """Shorten the newest step's arguments at once if results and texts cannot make up for them."""
-        readable = self._shown(transcript, self._fresh(transcript), ("result", "text", "thought"))
+        readable = self._fresh(transcript, "result", "text", "thought")
         gain = sum(tokens - LEAST_EXCERPT_TOKENS for _, _, tokens in readable if tokens > LEAST_EXCERPT_TOKENS)
-        if view.tokens - gain <= (self._policy.view_limit_tokens or 0):
+        if view.tokens - gain <= self._limit:
             return []
-        arguments = self._shown(transcript, self._fresh(transcript), ("arguments",))
-        return self._shortener.shorten(view, arguments, self._policy.view_limit_tokens or 0)
+        return self._shortener.shorten(view, self._fresh(transcript, "arguments"), self._limit)
 
-    def _shorten_fresh(self, *kinds: str, target: int) -> _Step:
+    def _shorten_fresh(self, *kinds: PartKind, target: int) -> _Step:
         """Make the step that gives each unanswered part of these kinds an equal share of the room."""
 
         def step(transcript: Transcript, view: View) -> list[Decision]:
-            return self._shortener.shorten(view, self._shown(transcript, self._fresh(transcript), kinds), target)
+            return self._shortener.shorten(view, self._fresh(transcript, *kinds), target)
 
         return step
 
     def _shorten_kept(self, transcript: Transcript, view: View) -> list[Decision]:
-        kept = [transcript[position] for position in self._kept(transcript)]
-        texts = self._shown(transcript, kept, ("text",))
-        return self._shortener.shorten(view, texts, self._policy.view_limit_tokens or 0)
+        texts = self._shown(transcript, self._kept(transcript), "text")
+        return self._shortener.shorten(view, texts, self._limit)
 
     def _leave_out_images(self, transcript: Transcript, view: View) -> list[Decision]:
-        return self._shortener.without_images(view, self._shown(transcript, self._fresh(transcript), ("image",)))
+        return self._shortener.without_images(view, self._fresh(transcript, "image"))
 
     def _leave_out_images_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
-        kept = [transcript[position] for position in self._kept(transcript)]
-        return self._shortener.without_images(view, self._shown(transcript, kept, ("image",)))
+        return self._shortener.without_images(view, self._shown(transcript, self._kept(transcript), "image"))
 
     # --- what a step looks at
 
-    def _fresh(self, transcript: Transcript) -> list[Entry]:
-        """Return the unanswered entries without instructions and task."""
-        kept = self._kept(transcript)
-        start = max(transcript.state.consumed, transcript.state.start)
-        return [entry for entry in transcript.entries(start=start) if entry.position not in kept]
+    def _fresh(self, transcript: Transcript, *kinds: PartKind) -> list[ShownPart]:
+        """Return the unanswered parts of these kinds, without instructions and task."""
+        kept, state = self._kept(transcript), transcript.state
+        positions = range(max(state.consumed, state.start), transcript.end)
+        return self._shown(transcript, [position for position in positions if position not in kept], *kinds)
 
-    def _shown(self, transcript: Transcript, entries: Iterable[Entry], kinds: tuple[str, ...]) -> list[ShownPart]:
+    def _shown(self, transcript: Transcript, positions: Iterable[int], *kinds: PartKind) -> list[ShownPart]:
         """Return the parts of these kinds with their tokens in the view."""
         return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
-            for entry in entries
-            if not transcript.state.is_hidden(entry.position)
+            for entry in (transcript[position] for position in positions if not transcript.state.is_hidden(position))
             for part in entry.measured
             if part.address.kind in kinds
         ]
@@ -319,10 +315,14 @@ class Budget:
     def _fold_target(self, view: View) -> int:
         """Return the size of a view after a fold: a share of the room that the sections beside the history leave."""
         beside = view.tokens_beside
-        return beside + int(((self._policy.view_limit_tokens or 0) - beside) * self._policy.fold_to_ratio)
+        return beside + int((self._limit - beside) * self._policy.fold_to_ratio)
+
+    @property
+    def _limit(self) -> int:
+        return self._policy.view_limit_tokens or 0
 
     def _fold_text_limit(self) -> int:
-        return min(FOLD_TEXT_LIMIT_TOKENS, (self._policy.view_limit_tokens or 0) // 4)
+        return min(FOLD_TEXT_LIMIT_TOKENS, self._limit // 4)
 
 
 def _record(transcript: Transcript, decisions: Sequence[Decision]) -> None:

@@ -137,7 +137,7 @@ def opened(history: History, at: int, tokens: int, text: str) -> tuple[int, str]
 
 
 @pytest.mark.parametrize(("token_budget", "withdrawn"), [(5000, 1), (1300, 2)])
-def test_what_was_opened_for_turns_that_ended_goes_before_what_this_turn_needs(token_budget: int, withdrawn: int):
+def test_expansions_of_ended_turns_are_withdrawn_before_those_of_this_turn(token_budget: int, withdrawn: int):
     """What no view has shown yet is not over, whichever turn it was opened for."""
     history = History()
     first = history.say("user", 100)
@@ -172,7 +172,7 @@ def test_consumed_results_are_compacted_before_anything_folds():
     assert not [decision for decision in decisions if isinstance(decision, (HistoryFolded, PartShortened))]
 
 
-def test_tag_is_of_six_hexadecimal_digits_and_tells_sessions_apart():
+def test_session_tag_has_six_hexadecimal_digits_and_differs_by_session():
     assert session_tag("one") == session_tag("one") != session_tag("two")
     assert len(session_tag("\ud800")) == 6
     assert int(session_tag("one"), 16) >= 0

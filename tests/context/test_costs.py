@@ -90,7 +90,7 @@ async def test_steps_and_folds_take_as_many_instructions_behind_10000_messages_a
 
 
 @pytest.mark.parametrize("seed", [7, 14])
-async def test_everything_kept_equals_what_is_made_from_scratch_after_every_event(store: MemoryStore, seed: int):
+async def test_incremental_state_equals_one_made_from_scratch_after_every_event(store: MemoryStore, seed: int):
     """The view with its segments and sums, the views before it, the text of folds, what results need not say."""
     policy, compactors = any_policy(seed), any_compactors(seed)
     light = moody(seed) if seed % 2 else None
@@ -141,7 +141,7 @@ def test_running_sums_follow_every_change():
     assert [sums.count_within(total, 5) for total in (0, 2, 3, 9, 99)] == [0, 0, 1, 4, 5]
 
 
-async def test_what_results_need_not_say_is_the_newest_of_what_the_view_says(monkeypatch: pytest.MonkeyPatch):
+async def test_known_text_is_the_newest_text_of_the_view(monkeypatch: pytest.MonkeyPatch):
     """Cut to the newest characters, also in the middle of a message, with the fold's text only if all of it fits."""
     context = await session_of(200, token_budget=None)
     transcript = context.transcript

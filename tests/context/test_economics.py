@@ -40,13 +40,13 @@ def answered(*sizes: int) -> tuple[History, list[PartId]]:
     return history, parts
 
 
-def test_what_was_answered_just_now_rewrites_only_what_stays_of_it():
+def test_compacting_a_result_answered_just_now_rewrites_only_its_compacted_text():
     """500 -> 20 tokens: 480 x 6 x 0.1 = 288.0 saved, 20 x 1.15 = 23.0 paid for; the answer is new in any case."""
     history, parts = answered(500)
     assert history.changes() == [PartsCompacted((parts[0],), "consumed", Arithmetic(480, 20, 6, 265.0))]
 
 
-def test_what_stands_further_back_pays_for_all_that_follows():
+def test_compacting_an_earlier_result_rewrites_all_that_follows():
     """A call, a result of 400 that stays, 30 of an answer: 20 + 10 + 400 + 30 = 460, x 1.15 = 529 > 288."""
     history, parts = answered(500)
     history.show()
@@ -63,13 +63,13 @@ def replace_calls(prices: CachePolicy, calls: int | None) -> CachePolicy:
     return prices.model_copy(update={"expected_calls": calls})
 
 
-def test_the_place_that_saves_most_is_taken_and_all_behind_it_goes_along():
+def test_compaction_begins_where_it_saves_most_and_takes_all_behind_it():
     """Two results of 500: from the first on 960 x 6 x 0.1 - (20 + 10 + 20) x 1.15 = 518.5, from the second on 265.0."""
     history, parts = answered(500, 500)
     assert history.changes() == [PartsCompacted(tuple(parts), "saves", Arithmetic(960, 50, 6, 518.5))]
 
 
-def test_a_small_one_far_back_waits_while_a_new_one_goes():
+def test_small_early_result_waits_while_a_new_one_is_compacted():
     """60 in front of 3,000 that stay: the new one alone pays."""
     history = History()
     history.say("user", 100)
@@ -86,7 +86,7 @@ def test_a_small_one_far_back_waits_while_a_new_one_goes():
     assert history.transcript.state.answered_whole == {first}
 
 
-def test_a_prefix_too_short_to_be_cached_is_read_anew_with_the_rest():
+def test_prefix_too_short_to_be_cached_counts_as_rewritten():
     """Before the result stand 110 tokens, less than 500: 20 + 110 = 130, x 1.15 = 149.5. If nothing is cached: 20."""
     history, _ = answered(500)
     (change,) = history.changes(PRICES.model_copy(update={"least_prefix_tokens": 500}))
@@ -97,7 +97,7 @@ def test_a_prefix_too_short_to_be_cached_is_read_anew_with_the_rest():
     assert change.arithmetic == Arithmetic(480, 20, 6, 265.0), "the system prompt stands before it"
 
 
-def test_one_expected_call_compacts_what_is_large_only():
+def test_one_expected_call_compacts_large_results_only():
     """480 x 0.1 = 48 > 23; of 200 tokens 18 < 23."""
     once = replace_calls(PRICES, 1)
     history, parts = answered(500)
@@ -105,7 +105,7 @@ def test_one_expected_call_compacts_what_is_large_only():
     assert answered(200)[0].changes(once) == []
 
 
-def test_what_is_not_smaller_is_not_compacted():
+def test_result_that_would_not_become_smaller_is_not_compacted():
     """However many calls follow."""
     history = History()
     history.say("user", 100)
@@ -116,7 +116,7 @@ def test_what_is_not_smaller_is_not_compacted():
     assert history.changes(replace_calls(PRICES, 10**6)) == []
 
 
-def test_what_is_fresh_or_held_is_left():
+def test_fresh_and_held_results_are_not_compacted():
     """Not answered yet; or waiting for its summary."""
     history = History()
     history.say("user", 100)
@@ -135,7 +135,7 @@ def test_what_is_fresh_or_held_is_left():
     assert change == PartsCompacted((first,), "saves", Arithmetic(480, 530, 100, 4190.5))
 
 
-def test_what_was_opened_for_a_turn_that_is_over_goes_along():
+def test_expansion_of_an_ended_turn_is_withdrawn_with_a_compaction():
     """It alone pays with nothing behind it; one sum for both; what an agent's Memory shows stays."""
     history = History()
     task = history.say("user", 100)
@@ -154,7 +154,7 @@ def test_what_was_opened_for_a_turn_that_is_over_goes_along():
     assert withdrawal == ExpansionWithdrawn(((task, "turn"),), "planned", None)
 
 
-def test_what_was_opened_and_is_not_answered_stays():
+def test_unanswered_expansion_stays():
     """Although a newer request came meanwhile."""
     history = History()
     history.say("user", 100)
@@ -250,7 +250,7 @@ def test_as_many_calls_are_expected_as_there_have_been(answers: int, calls: int)
     assert expected_calls(history.transcript, CachePolicy(expected_calls=3)) == 3
 
 
-def test_the_sum_is_what_the_formula_says():
+def test_arithmetic_follows_the_formula():
     """1,000 x 10 x 0.5 - 2,000 x (1.0 - 0.5) = 4,000; writing cheaper than reading costs nothing."""
     assert arithmetic_of(1000, 2000, 10, CachePolicy(cached_price_ratio=0.5, write_price_ratio=1.0)).net == 4000
     assert arithmetic_of(1000, 2000, 10, CachePolicy(cached_price_ratio=1.0, write_price_ratio=0.5)).net == 10_000

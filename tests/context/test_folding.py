@@ -136,7 +136,7 @@ async def test_a_long_message_is_paged_by_characters(store: MemoryStore):
     assert read == f"(1) user said:\n{text}"
 
 
-async def test_what_the_history_answered_collapses(folded: MemoryContext):
+async def test_answer_of_read_history_collapses_to_its_reference(folded: MemoryContext):
     """It is a look-up like any other."""
     page = await folded.tools()[2].run_json({}, CancellationToken())
     offloads = folded.stats.offloads
@@ -164,7 +164,7 @@ async def test_clear_empties_the_view_and_keeps_the_items(folded: MemoryContext)
     assert {change.reason for change in (await folded.explain()).changes} == {"added"}
 
 
-async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
+async def test_explain_lists_every_segment_and_every_change(store: MemoryStore):
     """With source, tokens, state, and the decision behind each difference; it hands out nothing."""
     context = MemoryContext("alice", "coder", None, store)
     await context.add_message(UserMessage(content="Go.", source="user"))
@@ -193,7 +193,7 @@ async def test_explain_tells_every_segment_and_every_change(store: MemoryStore):
     assert context.transcript.state.shown == shown + 1
 
 
-async def test_explain_tells_the_decisions_of_the_last_view_only_and_all_of_them(store: MemoryStore):
+async def test_explain_lists_all_decisions_of_the_last_view_only(store: MemoryStore):
     """Also the first of a session, which nothing stands before, and the first after a view."""
     context = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(token_budget=1000))
     told = 0
@@ -214,7 +214,7 @@ async def test_explain_tells_the_decisions_of_the_last_view_only_and_all_of_them
     assert (await context.explain()).decisions == (), "that was decided for the view before"
 
 
-async def test_placeholder_at_once_for_those_who_want_it(store: MemoryStore):
+async def test_first_view_placeholder_compacts_results_at_once(store: MemoryStore):
     """first_view="placeholder" never shows a large result; "excerpt" shows its passages within the threshold."""
     at_once = MemoryContext("alice", "coder", None, store, policy=ContextPolicy(first_view="placeholder"))
     await add_step(at_once, report("owls"))
@@ -227,7 +227,7 @@ async def test_placeholder_at_once_for_those_who_want_it(store: MemoryStore):
     assert excerpted.token_counter.count(content) <= 500
 
 
-async def test_a_state_that_is_none_is_refused_and_changes_nothing(folded: MemoryContext):
+async def test_invalid_state_is_refused_and_changes_nothing(folded: MemoryContext):
     """Of another user, of a newer version, or nonsense."""
     before = await folded.get_messages()
     state = dict(await folded.save_state())

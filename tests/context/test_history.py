@@ -138,7 +138,7 @@ def test_page_has_one_character_at_least():
     assert page.text.startswith("(\n[message 1: characters 1-1 of ")
 
 
-def test_message_that_is_not_there_is_refused_with_those_that_are():
+def test_missing_message_is_refused_with_the_available_ones():
     transcript = transcript_of("a", "b", "c")
     for number in (0, -1, 4):
         with pytest.raises(ValueError, match=f"there is no message {number}; this session has messages 1-3"):

@@ -151,7 +151,7 @@ def test_result_is_consumed_when_a_view_that_showed_it_is_answered():
     assert (state.answered, state.answers, state.own_answer) == (5, 2, 4)
 
 
-def test_in_a_context_without_answers_any_message_consumes_what_was_shown():
+def test_any_message_consumes_the_view_in_a_context_without_answers():
     """As in that of a SelectorGroupChat; after a first answer it is as usual."""
     transcript = transcript_of(user("One.", "helper"), "show", user("Two.", "helper"))
     assert transcript.state.consumed == 1
@@ -160,7 +160,7 @@ def test_in_a_context_without_answers_any_message_consumes_what_was_shown():
     assert transcript.state.consumed == 0
 
 
-def test_answer_that_no_view_came_before_is_not_the_agents_own():
+def test_answer_without_a_view_before_it_is_not_the_agents_own():
     """A hand-off brings those of others."""
     transcript = transcript_of(user("One."), agent("Another agent's."))
     assert (transcript.state.own_answer, transcript.state.answers) == (-1, 1)
@@ -260,7 +260,7 @@ def test_withdrawn_expansion_is_neither_shown_nor_kept_as_text():
     assert transcript.state.unseen == set()
 
 
-def test_clear_begins_a_new_standing_and_drops_stored_texts():
+def test_clear_begins_a_new_state_and_drops_stored_texts():
     """Messages before it stay readable, small ones with their text; what is opened before it is not shown."""
     transcript = transcript_of(*STEP, PartOffloaded(2, RESULT, WHOLE), "show", agent())
     transcript.decide(ExpansionShown(3, "opened", 5, ()))
@@ -278,7 +278,7 @@ def test_clear_begins_a_new_standing_and_drops_stored_texts():
     assert list(state.expanded) == [(4, "turn")]
 
 
-def test_decision_is_told_when_it_has_taken_effect_but_not_when_it_is_replayed():
+def test_on_decision_is_called_after_the_effect_and_not_at_a_replay():
     transcript = transcript_of(user("Go."))
     told: list[tuple[Decision, int]] = []
     transcript.on_decision = lambda of, decision: told.append((decision, of.state.shown))

@@ -110,7 +110,7 @@ def test_stable_head_ends_at_the_first_message_that_differs():
     assert stable_tokens(View(), view_of(one)) == 0
 
 
-def test_decisions_between_the_last_two_views_are_told_with_what_they_changed():
+def test_report_lists_decisions_between_the_last_two_views():
     transcript = transcript_of(8)
     transcript.decide(PartsCompacted(((1, RESULT),), "budget"))
     transcript.decide(ViewShown(6))

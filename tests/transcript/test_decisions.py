@@ -1,13 +1,16 @@
 """A decision kind is one class: the kind defined here is rendered, saved, archived, audited and counted by it alone."""
 
+import ast
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from autogen_core.models import UserMessage
 
+import memory_context.transcript as transcript_package
 from memory_context import MemoryContext, MemoryStore
 from memory_context.archive.cursor import BatchCursor, next_batch
 from memory_context.transcript import (
@@ -26,6 +29,8 @@ from memory_context.transcript.decisions import audit_line
 from ..agents.scripted import report
 from ..archive.talking import context_of, say
 from ..context.steps import add_step
+
+PACKAGE = Path(transcript_package.__file__).parent.parent
 
 
 @dataclass(frozen=True)
@@ -186,3 +191,20 @@ def test_two_decision_kinds_of_one_name_are_refused():
 
         class OtherShown(Decision):  # pyright: ignore[reportUnusedClass]
             kind = "shown"
+
+
+def test_package_asks_no_decision_for_its_class():
+    """Behaviour is a method of the class, so that a new kind cannot be forgotten anywhere."""
+    kinds = {name for name in transcript_package.__all__ if name[0].isupper() and is_kind(name)}
+    assert {"ViewShown", "HistoryFolded", "PartOffloaded"} <= kinds
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "transcript":
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                    asked = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+                    assert not asked & kinds, f"{path}:{node.lineno}"
+
+
+def is_kind(name: str) -> bool:
+    kind = getattr(transcript_package, name)
+    return isinstance(kind, type) and issubclass(kind, Decision)
