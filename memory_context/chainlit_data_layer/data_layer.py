@@ -102,7 +102,7 @@ class MemoryDataLayer(BaseDataLayer):
         self._threads = self.memory_store.threads
         self._locks: WeakValueDictionary[object, Lock] = WeakValueDictionary()
         self._writing: set[asyncio.Task[Any]] = set()
-        self._has_told_of_nobody = False
+        self._has_warned = False
         mount_elements(app, self)
 
     # --- users
@@ -356,8 +356,8 @@ class MemoryDataLayer(BaseDataLayer):
         known = _current_user()
         if known is None and _chat() is None:
             known = user_id or (thread_id and await self._threads.owner(thread_id)) or None
-        if known is None and not self._has_told_of_nobody:
-            self._has_told_of_nobody = True
+        if known is None and not self._has_warned:
+            self._has_warned = True
             _log.warning("nobody is logged in: what is shown to them is not kept")
         return known
 

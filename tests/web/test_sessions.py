@@ -143,7 +143,7 @@ async def test_session_deleted_by_another_process_becomes_410(client: Client, st
     statuses: list[int] = []
     for n in range(40):
         statuses.append((await client.say(f"more {n}", session=session)).status_code)
-        await live.context.archiver.settled()  # the batch is written beside the turns, which do not wait for it
+        await live.context.archiver.wait()  # the batch is written beside the turns, which do not wait for it
     assert statuses[-1] == 410
     assert statuses == sorted(statuses)
 
