@@ -93,7 +93,7 @@ class ExpansionAnswer:
     """The decision about a request.
 
     Attributes:
-        expansions: Items to bring back, most certain first.
+        expansions: Most certain first.
         is_ambiguous: The request refers to something that is not visible: the user's memories are searched.
         search_query: One line; "" for no search.
     """
@@ -173,7 +173,7 @@ def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: Contex
 def named_keys(text: str, known: Collection[str]) -> list[str]:
     """Return the known keys that stand in a text as whole words, in order, each once; linear in the text.
 
-    Quotes, brackets, placeholders and a full stop may surround a key; `log_k3f7x2` is not in `my_log_k3f7x2`.
+    `log_k3f7x2` stands in `"log_k3f7x2".` but not in `my_log_k3f7x2`.
     """
     wanted = frozenset(known)
     runs = _RUN.finditer(text) if wanted else ()
@@ -182,10 +182,10 @@ def named_keys(text: str, known: Collection[str]) -> list[str]:
 
 
 def unknown_keys(text: str, known: Collection[str] = ()) -> list[str]:
-    """Return up to five words that have the shape of a key and are not known; another session may have them.
+    """Return up to five words with the shape of a key that are not known; another session may have them.
 
-    That is the key of `[MemoryRef: key …`, or a stem, `_` and 6 to 20 characters of a-z and 2-7 with a digit among
-    them. Words such as `my_table2` have that shape too: look a key up before relying on it.
+    The shape: the key of `[MemoryRef: key …`, or a stem, `_` and 6 to 20 characters of a-z and 2-7 with a digit. Look a
+    key up before relying on it.
     """
     known = frozenset(known)
     found = {match[1]: None for match in _KEY_IN_PLACEHOLDER.finditer(text) if match[1] not in known}
@@ -206,7 +206,7 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
 
 
 def head_and_tail(text: str, characters: int = _SEARCHED_CHARACTERS) -> str:
-    """Return a text, or both its ends, without the words cut through: a piece of a word may look like a key."""
+    """Return a text, or both its ends without the words cut through, whose pieces may look like keys."""
     if len(text) <= 2 * characters:
         return text
     return f"{text[:characters].rstrip(_KEY_CHARACTERS)}\n{text[-characters:].lstrip(_KEY_CHARACTERS)}"
@@ -221,7 +221,7 @@ def without_keys(text: str, keys: Iterable[str]) -> str:
 
 
 def _keys_in(run: str) -> list[str]:
-    """Return the keys a run of key characters can stand for, longest first: dots and dashes may end a sentence."""
+    """Return the keys a run of key characters can stand for, longest first."""
     run = run.lstrip("._-")  # no key begins with these
     core = len(run.rstrip("._-"))
     ends = range(min(len(run), _LONGEST_KEY), core - 1, -1) if core <= _LONGEST_KEY else ()

@@ -58,16 +58,12 @@ async def decide(
 ) -> ExpansionAnswer:
     """Return the decision; it never raises because of the model.
 
-    The model is asked if there is something to expand or the request is ambiguous by the rules. Only its keys of
+    The model is asked if there is something to expand or the rules find the request ambiguous. Only its keys of
     candidates count.
 
     Args:
-        asked: The request and its visible context.
         light_model: None to decide by rules.
-        counter: Counts the prompt's tokens.
         prompt_template: See `ExpansionPrompt`; None for the default.
-        prompt_limit_tokens: Limit of the prompt.
-        masks_credentials: Mask credentials in the prompt.
 
     Raises:
         ValueError: The template or the limit is unusable.

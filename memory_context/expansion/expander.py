@@ -64,11 +64,10 @@ class _Round:
     """The words since the last view, and the work for them.
 
     Attributes:
-        asked: Messages of the user.
+        asked: Messages of the user, which `decision` is about.
         said: Messages of agents that name keys.
-        decision: Decides about `asked`.
         expansion: Waits for the decision, then fetches and composes.
-        model_answer: The light model's; it still counts when rules decide about further words.
+        model_answer: Still counts when rules decide about further words.
     """
 
     asked: list[Entry] = field(default_factory=list[Entry])
@@ -87,10 +86,6 @@ class Expander:
     """Opens references of one transcript when the user, the agent or the request needs them.
 
     Args:
-        transcript: Read, and gets the decision.
-        memory: Holds the content.
-        policy: Limits and timeouts.
-        counter: Counts tokens.
         light_model: None to decide by rules.
         open_fold: Returns the text behind a fold's key of this session, None for any other key.
         is_store_away: The store failed a moment ago; a step waits for it once.
@@ -300,7 +295,7 @@ class Expander:
         return is_user and not entry.carries_result
 
     def _may_name(self, entry: Entry) -> bool:
-        """Whether keys in these words count: those of a hand-off and of an agent that has no tools, never a tool's."""
+        """Whether keys in these words count: those of a hand-off or of an agent without tools, never a tool's."""
         if not self._policy.expansion.enabled:
             return False
         if isinstance(entry.message, AssistantMessage):
@@ -314,7 +309,7 @@ class Expander:
         return bool(self._keys_in(entry, self._candidates(entry.position)))
 
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
-        """Return the keys that these words name: of this session, or such as another session may have made."""
+        """Return the keys that these words name."""
         candidates = self._candidates(entries[-1].position + 1)
         named: dict[str, Expansion] = {}
         for entry in entries:
@@ -342,17 +337,16 @@ class Expander:
 
 
 def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
-    """Return a task that has ended by itself or is going on; None if its event loop ended before it did."""
+    """Return the task unless its event loop ended before it did."""
     if task is None or task.cancelled() or not (task.done() or task.get_loop() is asyncio.get_running_loop()):
         return None
     return task
 
 
 def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:
-    """Return the decisions that show a memory's text after the newest message instead of its previous one.
+    """Return the decisions that replace the text a memory shows by one after the newest message; "" shows none.
 
-    An unchanged text stays where it is, so that no byte of the view moves; "" shows none, and texts of other owners
-    stay.
+    An unchanged text stays where it is, so that no byte of the view moves.
     """
     shown = transcript.state.expanded.values()
     before = [expanded for expanded in shown if expanded.origin == "memory" and expanded.owner == owner]

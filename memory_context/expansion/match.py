@@ -48,8 +48,7 @@ def match_references(
     """Return up to three expansions of candidates that the request speaks of, best first.
 
     Args:
-        request: The user's words, at most a few thousand characters.
-        references: The candidates; visible ones count for the frequency of terms and are not expanded.
+        references: Visible ones count for the frequency of terms and are not expanded.
         visible_texts: Called only for a match; a term found there needs no expansion.
         last_answer: Its details, behind a colon or in a list, count as visible too.
     """
@@ -110,7 +109,7 @@ def _weigh(request: str) -> dict[str, _Term]:
 
 
 def _detail_of(answer: str) -> str:
-    """Return an answer from the sentence on that has a colon or a list behind it."""
+    """Return an answer from its first sentence with a colon or a list on."""
     match = _DETAIL.search(answer)
     return answer[max(answer.rfind(mark, 0, match.start()) for mark in (". ", "! ", "? ", "\n")) + 1 :] if match else ""
 
@@ -121,7 +120,7 @@ def _words_of(terms: Sequence[str], weighed: dict[str, _Term]) -> str:
 
 
 def _is_to_act(request: str) -> bool:
-    """Whether a request is to do or to make something rather than to say what is stored."""
+    """Whether a request is to do or make something rather than to read."""
     words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
     return next((word for word in words if word not in lexicon.LEAD_INS), "") in lexicon.ACTIONS | lexicon.CREATIONS
 

@@ -59,7 +59,7 @@ _NONE = "(none)"
 
 
 def _keys(value: Any) -> list[str]:
-    """Return the keys a model may have meant: null, one key, a list with other things in it."""
+    """Return the keys a model may have meant by null, one key, or a mixed list."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
@@ -100,11 +100,7 @@ class LightAnswer(BaseModel):
 
 
 def check_template(template: str) -> None:
-    """Accept a template for `ExpansionPrompt`, without counting anything.
-
-    Raises:
-        ValueError: A field is unknown.
-    """
+    """Raise ValueError if a field of a template is unknown."""
     for name in _FIELD.findall(template):
         if name not in _FIELDS:
             raise ValueError(
@@ -117,9 +113,7 @@ class ExpansionPrompt:
     """Builds the messages for the light model.
 
     Args:
-        counter: Counts tokens.
-        template: Text with the fields {request}, {last_answer} and {references}, each missing or repeated as you like;
-            other braces are text. None for the default.
+        template: Text with the fields {request}, {last_answer} and {references}, each optional; other braces are text.
         limit_tokens: Limit of all messages.
         masks_credentials: Mask credentials in words and descriptions.
 

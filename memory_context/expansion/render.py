@@ -38,7 +38,7 @@ class RetrievedText:
         label: Reference and reason, shown as one line.
         content: The content, or the passage that was found.
         start_line: Line of the item where `content` begins, from 1.
-        in_sight: Visible texts of the same item; a mere repetition of one is left out.
+        in_sight: Visible texts of the item; a mere repetition of one is left out.
     """
 
     label: str
@@ -50,10 +50,9 @@ class RetrievedText:
 def render_retrieved(
     pieces: Sequence[RetrievedText], request: str, limit_tokens: int, counter: TokenCounter, lead: str = _LEAD
 ) -> tuple[str, list[int]]:
-    """Return the texts as one of at most so many tokens, and the indexes of those that are in it.
+    """Return the texts as one of at most so many tokens, and the indexes of those in it.
 
-    Short texts leave their room to the others. Without room for all, the last are left out. Each is analysed at most
-    once.
+    Short texts leave their room to the others; without room for all, the last are left out.
     """
     lead = f"{lead} {_WARNING}"
     room = limit_tokens - counter.count(lead)
@@ -78,13 +77,7 @@ def best_passages(content: str, request: str, limit_tokens: int, counter: TokenC
 
 
 class _Prepared:
-    """A text with its analysis, made once: tokens, passages and their relevance.
-
-    Attributes:
-        label: One line of at most half the room.
-        tokens: Tokens of the content; the room if it has more.
-        overhead: Tokens of label and marks.
-    """
+    """A text with its tokens and passages, analysed once."""
 
     def __init__(self, index: int, piece: RetrievedText, request: str, room: int, counter: TokenCounter) -> None:
         self.index = index

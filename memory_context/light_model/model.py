@@ -45,9 +45,7 @@ class LightModel:
     Args:
         client: Any AutoGen client; `model_info` chooses structured output, JSON mode or plain text.
         timeout_seconds: Limit of one question, a repetition included.
-        retry_seconds: How long the breaker stays open.
         answer_limit_tokens: Sent as `max_tokens`; a client that refuses the argument is asked without.
-        failures_allowed: Failures in a row that open the breaker.
         is_background: Nobody waits for the answers; each question waits for the decisions asked of the same client.
 
     Attributes:
@@ -145,7 +143,7 @@ class LightModel:
         raise _CrowdedOutError(f"given up for decisions {BACKGROUND_ATTEMPTS} times")
 
     def _queue_here(self) -> "_Queue":
-        """Return the queue at this client in the running event loop; a team runs in one loop after another."""
+        """Return the queue at this client in the running event loop."""
         loop = asyncio.get_running_loop()
         if self._queue is None or self._queue.loop is not loop:
             key = id(self._client), id(loop)
@@ -229,14 +227,10 @@ class LightModel:
 
 
 class LightModelGuards:
-    """Asks one client several kinds of questions, each behind its own breaker.
+    """Asks one client decisions, summaries and titles, each behind its own breaker; each guard is None without a
+    client.
 
-    A client that is too slow for a long summary may still decide in time. Each guard is None without a client.
-
-    Attributes:
-        decisions: Asked which references a request needs.
-        summaries: Asked for summaries, in the background.
-        titles: Asked for titles, in the background.
+    A client that is too slow for a long summary may still decide in time.
     """
 
     def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
@@ -262,7 +256,7 @@ class LightModelGuards:
         )
 
     def notify(self, note: Callable[[], None] | None) -> None:
-        """Have a method called after each question, answered or not, as long as its object lives; None for none."""
+        """Have a method called after each question, as long as its object lives; None for none."""
         for guard in (self.decisions, self.summaries, self.titles):
             if guard is not None:
                 guard.on_use = None if note is None else WeakMethod(note)
@@ -289,11 +283,6 @@ class _Queue:
     """The questions at one client in one event loop: decisions at once, background ones one at a time behind them.
 
     A small server often has one slot, and an agent waits for its decision.
-
-    Attributes:
-        background: Held while a background question is asked or waits for decisions.
-        call: The background question under way.
-        is_idle: Set while no decision is asked.
     """
 
     def __init__(self, client: ChatCompletionClient, loop: asyncio.AbstractEventLoop) -> None:
