@@ -32,8 +32,10 @@ async def list_files() -> str:
 
 
 async def read_file(path: Annotated[str, "The file, relative to the package, such as context.py."]) -> str:
-    """Return the lines of a file with their numbers."""
+    """Return the lines of a file with their numbers; a bare name finds the file in any folder."""
     file = (CODE_ROOT / path.removeprefix(f"{CODE_ROOT.name}/")).resolve()
+    if not file.is_file():
+        file = next((found for found in sorted(CODE_ROOT.rglob("*.py")) if found.name == path), file)
     if not file.is_relative_to(CODE_ROOT) or file.suffix != ".py" or not file.is_file():
         raise ValueError(f"the package has no file {path!r}; list_files shows what it has")
     return "\n".join(f"{number}\t{line}" for number, line in enumerate(file.read_text("utf-8").splitlines(), 1))
