@@ -62,7 +62,7 @@ def shown(view: list[LLMMessage]) -> list[str]:
     return [str(m.content) for m in view if isinstance(m, UserMessage) and m.source == "memory"]
 
 
-async def test_what_was_added_is_found_with_its_metadata(store: MemoryStore):
+async def test_added_memory_is_found_with_its_metadata(store: MemoryStore):
     """Text, Markdown and JSON; the best first; by limit and by criteria."""
     memory = PostgresMemory("alice", "coder", store, name="facts")
     assert isinstance(memory, Memory)
@@ -123,7 +123,7 @@ async def test_what_was_added_is_found_with_its_metadata(store: MemoryStore):
         (MemoryContent(content="x", mime_type="text/plain", metadata={"description": 5}), "description=5"),
     ],
 )
-async def test_what_cannot_be_kept_is_refused_in_words(store: MemoryStore, content: MemoryContent, message: str):
+async def test_store_memory_refuses_unusable_items_in_words(store: MemoryStore, content: MemoryContent, message: str):
     """And nothing is stored."""
     memory = PostgresMemory("alice", memory_store=store)
     with pytest.raises(ValueError, match=message):
@@ -188,7 +188,7 @@ async def test_the_same_passages_stay_where_they_are(store: MemoryStore, index: 
     assert len(shown(seen(client))) == 1
 
 
-async def test_what_the_conversation_says_already_is_not_shown(store: MemoryStore):
+async def test_memories_that_the_conversation_holds_are_not_shown(store: MemoryStore):
     """Also if it was brought back by the turn itself."""
     memory = await memory_of(store)
     context = MemoryContext("alice", "coder", None, store)
@@ -245,7 +245,7 @@ async def test_a_context_whose_state_has_no_messages_gets_one_message(
     assert "OpaqueContext" in warnings[0]
 
 
-async def test_what_is_shown_keeps_its_limit(store: MemoryStore):
+async def test_shown_memories_respect_their_limit(store: MemoryStore):
     """A whole report is no memory message."""
     memory = PostgresMemory("alice", memory_store=store, limit_tokens=300)
     await memory.add(MemoryContent(content=report("owls", 2000), mime_type=MemoryMimeType.TEXT))

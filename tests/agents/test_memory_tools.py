@@ -57,7 +57,7 @@ async def test_a_search_names_passage_lines_and_reference(context: MemoryContext
     assert first <= line <= last
 
 
-async def test_what_was_found_collapses_to_its_references(context: MemoryContext, store: MemoryStore) -> None:
+async def test_search_answer_collapses_to_its_references(context: MemoryContext, store: MemoryStore) -> None:
     """The answer is no new item; later it is a line with the keys."""
     key = await context.store(LOG + FAILURE, "log of the shop")
     await store.flush_index()
@@ -209,7 +209,7 @@ async def test_a_search_of_many_hits_collapses_to_a_few_keys(context: MemoryCont
     assert label.label.endswith(f" and {count - 10} more")
 
 
-async def test_a_store_that_is_down_is_told(context: MemoryContext) -> None:
+async def test_unreachable_store_is_reported_in_words(context: MemoryContext) -> None:
     """And the agent can go on."""
     down = MemoryContext("alice", memory_store=MemoryStore("postgresql://nobody@127.0.0.1:1/nowhere"))
     assert "cannot be searched at the moment" in await ask(down, "search_memory", query="x")
@@ -317,7 +317,7 @@ async def test_in_a_long_turn_a_third_look_is_no_loop(context: MemoryContext) ->
     assert LOG[:100] in await look(context, "retrieve_memory", **wanted)
 
 
-async def test_what_stands_above_is_not_repeated(context: MemoryContext) -> None:
+async def test_content_that_stands_in_the_view_is_not_repeated(context: MemoryContext) -> None:
     """A small answer does not collapse; it is pointed at, also in later turns, until it is folded away."""
     key = await context.store("milk, eggs", "shopping list")
     await say(context)
@@ -442,7 +442,7 @@ async def test_an_answer_that_never_arrived_does_not_count(context: MemoryContex
         assert "You read this" not in answer
 
 
-async def test_what_was_looked_up_is_known_after_a_load(context: MemoryContext, store: MemoryStore) -> None:
+async def test_look_ups_are_known_after_a_state_is_loaded(context: MemoryContext, store: MemoryStore) -> None:
     """The transcript itself says it: nothing beside it has to be saved, and another session knows nothing of it."""
     key = await context.store(LOG, "log of the shop")
     wanted = {"memory_key": key, "transform": "first_n", "n": 60}
@@ -462,7 +462,7 @@ async def test_what_was_looked_up_is_known_after_a_load(context: MemoryContext, 
     assert await look(context, "retrieve_memory", **wanted) == answers[0]
 
 
-async def test_what_was_not_there_is_looked_for_again(context: MemoryContext, store: MemoryStore) -> None:
+async def test_missing_item_is_looked_up_again(context: MemoryContext, store: MemoryStore) -> None:
     """And it is said when that did not change; a problem never keeps an agent from what it can have now."""
     await say(context)
     first = await look(context, "retrieve_memory", memory_key="nothing_x1")
@@ -498,7 +498,7 @@ async def test_arguments_that_do_not_fit_are_told_in_a_sentence(context: MemoryC
     assert answer.startswith('first_n needs n of at least 1, not 0; send for example transform="first_n", n=50')
 
 
-async def test_what_is_said_instead_of_a_content_is_not_stored(store: MemoryStore):
+async def test_repeat_notice_is_not_stored(store: MemoryStore):
     """Under a low threshold even the words "you have this already" are long; they collapse like any look-up."""
     policy = ContextPolicy(offload_threshold_tokens=50)
     context = MemoryContext("alice", "coder", None, store, policy=policy)

@@ -77,7 +77,7 @@ async def test_a_reference_handed_to_a_tool_agent_opens_if_sharing_allows_it(chi
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
-async def test_what_a_tool_agent_offloads_is_read_by_whom_sharing_says(chief: MemoryContext, sharing: Sharing):
+async def test_sharing_decides_who_reads_items_of_a_tool_agent(chief: MemoryContext, sharing: Sharing):
     """Tool results count like what it stores on purpose; the refusal is the same for code and for the model."""
     expert = chief.for_subagent("expert", sharing)
     expert_client = model(calls(("survey", {"topic": "bats"})), "Bats are surveyed.")

@@ -125,7 +125,7 @@ def test_a_piped_text_is_stored_and_related(command: Command, lived: Lived, monk
     assert (shown["session_id"], shown["source"]) == ("builds", "make")
 
 
-def test_what_cannot_be_stored_is_one_line(command: Command, tmp_path: Path):
+def test_store_refuses_an_unusable_file_in_one_line(command: Command, tmp_path: Path):
     """Bytes that are no text, a missing file, a folder, and a secret."""
     (tmp_path / "photo").write_bytes(b"\xff\xd8\xff")
     (tmp_path / "key").write_text("hunter2")
@@ -208,7 +208,7 @@ def test_doctor_reports_an_index_that_damages_itself_and_a_schema_that_is_behind
 
 
 @pytest.mark.parametrize("line", [["serve", "--allow-anonymous"], ["mcp", "--transport", "http"]])
-def test_a_port_in_use_is_said_before_anything_else(run: Run, line: list[str]):
+def test_port_in_use_is_reported_first(run: Run, line: list[str]):
     """Before the agent is looked for and the database is reached."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -224,7 +224,7 @@ def test_a_port_in_use_is_said_before_anything_else(run: Run, line: list[str]):
     ("module", "missing", "extra"),
     [("web", "fastapi", "web"), ("mcp_server", "mcp", "mcp"), ("chainlit_data_layer", "chainlit", "chainlit")],
 )
-def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch, module: str, missing: str, extra: str):
+def test_missing_extra_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, module: str, missing: str, extra: str):
     """Whatever of it is imported first."""
     for name in [name for name in sys.modules if name.split(".")[:2] == ["memory_context", module]]:
         monkeypatch.delitem(sys.modules, name)

@@ -70,7 +70,7 @@ def test_options_choose_what_is_listed(command: Command, options: list[str], cou
     assert ("there are more than 2" in err) == (options[0] == "--limit")
 
 
-def test_what_was_forgotten_is_listed_by_itself(command: Command, lived: Lived):
+def test_list_forgotten_shows_tombstones_only(command: Command, lived: Lived):
     """With when that was; nothing else is left of it."""
     status, out, _ = command("list", "--forgotten")
     assert (status, len(out.splitlines())) == (0, 3)
@@ -86,14 +86,14 @@ def test_what_was_forgotten_is_listed_by_itself(command: Command, lived: Lived):
         (["--limit", "0"], "--limit"),
     ],
 )
-def test_wrong_options_are_told_with_what_is_right(command: Command, options: list[str], told: str):
+def test_wrong_options_are_usage_errors_with_the_remedy(command: Command, options: list[str], told: str):
     """In one line, with the exit code for what was asked wrongly."""
     status, out, err = command("list", *options)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert told in err
 
 
-def test_with_several_users_one_has_to_be_named(capsys: pytest.CaptureFixture[str], lived: Lived):
+def test_user_is_required_where_several_exist(capsys: pytest.CaptureFixture[str], lived: Lived):
     """The error names them."""
     status, _, err = command_of(capsys, lived.url, None)("list")
     assert (status, err) == (2, "memory-context: there are several users, give --user: 'alice', 'bob'\n")
@@ -123,7 +123,7 @@ def test_a_pipe_gets_all_of_a_long_description(capsys: pytest.CaptureFixture[str
     assert lines[3] == "k2        17   y"
 
 
-def test_a_terminal_gets_one_line_an_item_and_nothing_that_commands_it(in_terminal: Command, lived: Lived):
+def test_terminal_gets_one_line_per_item_without_control_sequences(in_terminal: Command, lived: Lived):
     """Keys whole, to be copied; descriptions cut."""
     _, out, _ = in_terminal("list")
     assert len(out.splitlines()) == 2 + 5
@@ -141,7 +141,7 @@ def test_a_pipe_gets_the_content_byte_for_byte(capfdbinary: pytest.CaptureFixtur
     assert capfdbinary.readouterr().out == to_utf8(HOSTILE)
 
 
-def test_a_terminal_gets_signs_that_command_it_as_their_codes(in_terminal: Command, lived: Lived):
+def test_terminal_gets_control_characters_as_codes(in_terminal: Command, lived: Lived):
     """Lines stay lines."""
     _, out, _ = in_terminal("show", lived.hostile)
     assert out.splitlines()[0] == r"\x1b]0;owned\x07\x1b[2J red \u202e"
@@ -162,7 +162,7 @@ def test_a_terminal_gets_signs_that_command_it_as_their_codes(in_terminal: Comma
         (["--grep", "OWLS FINDING 3:"], "", "2- owls finding 1"),
     ],
 )
-def test_a_part_is_shown_and_how_to_read_on(
+def test_show_prints_a_part_and_the_command_that_reads_on(
     command: Command, lived: Lived, options: list[str], first: str, onward: str
 ):
     """The transform follows from the options; the command told on stderr reads on as it stands."""
@@ -208,7 +208,7 @@ def test_an_unknown_key_brings_near_ones_and_a_forgotten_one_its_day(command: Co
     assert "sessions show SESSION --transcript" in command("show", "history_1-9_abcdef")[2]
 
 
-def test_what_is_known_of_an_item_is_shown_also_of_a_private_one(command: Command, lived: Lived):
+def test_show_meta_and_history_include_private_items(command: Command, lived: Lived):
     """As fields, as JSON beside the content, and what happened to it."""
     assert "is_private   yes" in command("show", lived.private, "--meta")[1]
     item = json.loads(command("show", lived.keys[0], "--json")[1])
@@ -218,7 +218,7 @@ def test_what_is_known_of_an_item_is_shown_also_of_a_private_one(command: Comman
 
 
 @pytest.mark.parametrize("pattern", ['"a" ' * 40 + "(", '"(a)" b'])
-def test_a_command_that_reads_on_is_made_of_any_pattern_at_once(pattern: str):
+def test_command_that_reads_on_quotes_any_pattern(pattern: str):
     """Also of one with many quotes and a bracket that is never closed, which is left as it is."""
     call = f"retrieve_memory(memory_key={json.dumps('k')}, pattern={json.dumps(pattern)}, first_match=2)"
     told = show._in_options(f"[more: {call}]")
@@ -242,7 +242,7 @@ def test_a_search_gives_passages_with_their_place_and_why(command: Command, live
     assert score["total"] == pytest.approx(score["lexical"] + score["semantic"] + score["neighbours"])
 
 
-def test_a_terminal_sees_the_words_that_matched(in_terminal: Command, monkeypatch: pytest.MonkeyPatch):
+def test_search_highlights_matching_words_in_a_terminal(in_terminal: Command, monkeypatch: pytest.MonkeyPatch):
     """Marked, and nothing stored commands it."""
     monkeypatch.setenv("TERM", "xterm-256color")
     _, out, _ = in_terminal("search", "red lone", "--tag", "red")
@@ -251,7 +251,7 @@ def test_a_terminal_sees_the_words_that_matched(in_terminal: Command, monkeypatc
     assert "\x1b]0;" not in out
 
 
-def test_looking_changes_nothing(command: Command, server: Server, lived: Lived):
+def test_list_show_and_search_change_nothing(command: Command, server: Server, lived: Lived):
     """No row is written by list, show or search: an operator's look is nobody's use."""
     before = everything(server, lived.url)
     for arguments in (["list"], ["show", lived.keys[0]], ["search", "owls"], ["show", lived.keys[0], "--history"]):
@@ -311,7 +311,7 @@ def test_forget_names_all_items_of_a_content_before_it_asks(
 
 
 @pytest.mark.parametrize("arguments", [[], ["k", "--all"], ["--all", "--session", "s"], ["--all", "--erase-user"]])
-def test_what_to_forget_is_said_in_one_way(command: Command, arguments: list[str]):
+def test_forget_takes_keys_or_options_but_not_both(command: Command, arguments: list[str]):
     """Nothing and two things at once are wrong."""
     status, _, err = command("forget", *arguments, "--yes")
     assert status == 2

@@ -103,7 +103,7 @@ def test_archives_of_earlier_versions_are_billed_with_reservations(database_url:
     assert (damaged.calls, damaged.unread_batches) == ((), (0,))
 
 
-def test_a_batch_that_is_no_stretch_of_a_transcript_is_told(database_url: str):
+def test_import_refuses_a_batch_that_is_not_part_of_a_transcript(database_url: str):
     """Whoever wrote it: an error in words."""
 
     async def work() -> Archived:

@@ -49,7 +49,7 @@ def test_a_transcript_is_read_page_by_page(command: Command, lived: Lived):
     assert (status, err) == (2, "memory-context: there is no message 10: there are 1-9\n")
 
 
-def test_looking_at_a_session_changes_nothing(command: Command, server: Server, lived: Lived):
+def test_sessions_list_and_show_change_nothing(command: Command, server: Server, lived: Lived):
     """No row is written."""
     before = everything(server, lived.url)
     for arguments in (["list"], ["show", SESSION], ["show", SESSION, "--transcript"]):
@@ -68,7 +68,7 @@ def test_looking_at_a_session_changes_nothing(command: Command, server: Server, 
         (["delete", SESSION], 2, "Delete session 'owls' (Survey the owls.) with 9 messages of agents, 2 chat messages"),
     ],
 )
-def test_what_was_named_wrongly_is_told_in_a_line(command: Command, arguments: list[str], status: int, told: str):
+def test_sessions_reports_a_wrong_name_in_one_line(command: Command, arguments: list[str], status: int, told: str):
     """With what is near, or what goes with it; nothing is deleted without an answer."""
     found, out, err = command("sessions", *arguments)
     assert (found, out, err.count("\n")) == (status, "", 1)
@@ -76,7 +76,7 @@ def test_what_was_named_wrongly_is_told_in_a_line(command: Command, arguments: l
     assert command("sessions", "show", SESSION)[0] == 0
 
 
-def test_one_session_of_two_agents_asks_which(capsys: pytest.CaptureFixture[str], database_url: str):
+def test_session_of_two_agents_requires_the_agent(capsys: pytest.CaptureFixture[str], database_url: str):
     """Each has its own transcript; the session's list names who began it."""
 
     async def talk() -> None:

@@ -82,7 +82,7 @@ def reading(data: bytes) -> Callable[[], list[bytes]]:
 # --- there and back
 
 
-def test_what_comes_back_is_what_was_there(run: Run, full: Lived, database_url: str, tmp_path: Path):
+def test_import_restores_the_exported_rows(run: Run, full: Lived, database_url: str, tmp_path: Path):
     """All that is not derived, to the byte and the microsecond; a second import changes nothing."""
     file, again = tmp_path / "alice.jsonl", tmp_path / "again.jsonl.gz"
     status, out, err = run("export", str(file), "--user", "alice", "--url", full.url)
@@ -132,7 +132,7 @@ async def test_an_imported_session_resumes_with_the_same_view(full: Lived, store
             await context.close()
 
 
-async def test_any_string_makes_the_way(store: MemoryStore):
+async def test_any_string_survives_export_and_import(store: MemoryStore):
     """In every field; halves of a pair that stand side by side stay two."""
     odd = "\x00 \x1a0000 \ud83d\ude00 \U0001f600 \udc00\ud800 \r\n\u2028\x85 ы"
     new = NewItem(
@@ -158,7 +158,7 @@ async def test_any_string_makes_the_way(store: MemoryStore):
     assert (report.user_id, report.known["item"]) == (user, 1)
 
 
-async def test_what_a_user_interface_showed_goes_along(store: MemoryStore):
+async def test_export_includes_messages_of_the_user_interface(store: MemoryStore):
     """In its order; a thread of another user of the same database stays that user's."""
     await store.threads.upsert_user("alice", {"name": HOSTILE})
     await store.threads.update_thread("alice", "t", name="Owls", tags=["birds"], metadata={"x": 1e16})
@@ -203,7 +203,7 @@ async def test_an_item_of_another_session_comes_with_the_one_that_refers_to_it(s
 # --- what is there already
 
 
-async def test_what_was_forgotten_or_deleted_here_stays_so(store: MemoryStore, full: Lived):
+async def test_import_does_not_revive_forgotten_items_and_deleted_sessions(store: MemoryStore, full: Lived):
     async with MemoryStore(full.url) as origin:
         whole = await export(origin)
     await store.admin.import_lines(reading(whole))
@@ -217,7 +217,7 @@ async def test_what_was_forgotten_or_deleted_here_stays_so(store: MemoryStore, f
     assert await store.conversations.session("alice", SESSION) is None
 
 
-async def test_a_tombstone_from_elsewhere_is_in_nobodys_way(store: MemoryStore):
+async def test_imported_tombstone_does_not_block_its_content(store: MemoryStore):
     """Its content may be stored again, and items with any number be forgotten."""
     gone = item("gone", "", is_active=False, content=None, content_sha256=None)
     await store.admin.import_lines(reading(written([gone, {**gone, "memory_key": "also"}])))
@@ -237,7 +237,7 @@ async def test_a_tombstone_from_elsewhere_is_in_nobodys_way(store: MemoryStore):
         (NewItem("text", "", 1, key="j"), "line 2: what it holds as 'k' is there already as 'j'"),
     ],
 )
-async def test_something_else_in_its_place_is_said_and_nothing_stored(store: MemoryStore, there: NewItem, said: str):
+async def test_import_refuses_a_key_with_another_content(store: MemoryStore, there: NewItem, said: str):
     await store.insert_memories("alice", [there])
     data = written([item("k", "text"), item("l", "more")])
     with pytest.raises(TransferError, match=said):
@@ -245,7 +245,7 @@ async def test_something_else_in_its_place_is_said_and_nothing_stored(store: Mem
     assert await store.select_keys("alice") == [there.key]
 
 
-async def test_a_transcript_that_went_on_differently_is_not_mixed(store: MemoryStore, full: Lived):
+async def test_import_refuses_a_transcript_that_diverged(store: MemoryStore, full: Lived):
     """A session that only went on here is known; one that said something else is refused."""
     async with MemoryStore(full.url) as origin:
         whole = await export(origin)
@@ -259,7 +259,7 @@ async def test_a_transcript_that_went_on_differently_is_not_mixed(store: MemoryS
         await store.admin.import_lines(reading(written(lines)))
 
 
-async def test_what_somebody_stores_meanwhile_is_not_overwritten(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
+async def test_import_does_not_overwrite_an_item_stored_meanwhile(store: MemoryStore, monkeypatch: pytest.MonkeyPatch):
     """Between the check and the page: the import stops there, and can be repeated."""
     monkeypatch.setattr(importer, "PAGE_ROWS", 1)
     data = written([item("a", "1"), item("b", "2"), item("c", "3")])
@@ -430,7 +430,7 @@ def test_an_export_goes_through_a_pipe(run: Run, full: Lived, database_url: str,
     assert run("import", "-")[0] == 1
 
 
-def test_a_check_says_what_an_import_would_do(run: Run, full: Lived, database_url: str, tmp_path: Path):
+def test_import_check_reports_and_stores_nothing(run: Run, full: Lived, database_url: str, tmp_path: Path):
     file = tmp_path / "alice"
     run("export", str(file), "--user", "alice", "--url", full.url)
     before = contents(database_url)

@@ -286,7 +286,7 @@ def test_prune_takes_conversations_on_request_only(run: Run, database_url: str, 
         ([], "--older-than"),
     ],
 )
-def test_what_may_not_be_pruned_is_refused(run: Run, full: Lived, arguments: list[str], said: str):
+def test_prune_refuses_wrong_ages_and_types(run: Run, full: Lived, arguments: list[str], said: str):
     ended, out, err = run("prune", *arguments, "--yes", "--url", full.url)
     assert (ended, out, err.count("\n")) == (2, "", 1)
     assert said in err

@@ -75,7 +75,7 @@ def is_one_line(out: str, err: str) -> bool:
 
 
 @every_command
-def test_no_database(run_it: Run, command: list[str]):
+def test_database_that_is_away_is_reported_in_one_line(run_it: Run, command: list[str]):
     """Nobody listens on port 1. The address is told without its password."""
     ended, out, err = run_it(command, "--url", f"postgresql://somebody:{SECRET}@127.0.0.1:1/none")
     assert ended == 1
@@ -85,7 +85,7 @@ def test_no_database(run_it: Run, command: list[str]):
 
 
 @every_command
-def test_something_in_the_way_of_the_folder(
+def test_unusable_folder_is_reported_in_one_line(
     run_it: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """As with a folder that may not be written: the variable that names another is told."""
@@ -99,7 +99,7 @@ def test_something_in_the_way_of_the_folder(
 
 
 @pytest.mark.parametrize("command", [*READING, *CHANGING], ids=named)
-def test_a_schema_of_a_newer_version(run_it: Run, newer: str, command: list[str]):
+def test_schema_of_a_newer_version_is_refused_in_one_line(run_it: Run, newer: str, command: list[str]):
     ended, out, err = run_it(command, "--url", newer)
     assert ended == 1
     assert is_one_line(out, err), err
@@ -130,7 +130,7 @@ def test_an_address_that_cannot_be_read_is_not_shown(run: Run, url: str):
     assert is_one_line(out, err), err
 
 
-def test_a_login_without_rights(run: Run, server: Server, full: Lived):
+def test_login_without_rights_is_refused_in_one_line(run: Run, server: Server, full: Lived):
     """It may log in, and nothing else."""
     server.execute(f"CREATE ROLE nobody_cli LOGIN PASSWORD '{SECRET}'")
     url = f"{full.url} user=nobody_cli password={SECRET}"
@@ -144,7 +144,9 @@ def test_a_login_without_rights(run: Run, server: Server, full: Lived):
 
 
 @every_command
-def test_ctrl_c(run_it: Run, command: list[str], full: Lived, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_ends_a_command_with_130_and_one_line(
+    run_it: Run, command: list[str], full: Lived, monkeypatch: pytest.MonkeyPatch
+):
     """Wherever it comes: 130, and one line."""
 
     before = contents(full.url)
@@ -190,7 +192,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("option", ["--url", "--user"])
-def test_an_empty_name_is_not_taken_for_none(run: Run, full: Lived, option: str):
+def test_empty_url_or_user_is_refused(run: Run, full: Lived, option: str):
     """A variable of a script that is not set must not choose another database, or another user."""
     others = ["--url", full.url] if option == "--user" else []
     for command in (["forget", "--all", "--yes"], ["import", "/dev/null"]):
@@ -218,14 +220,16 @@ async def test_ctrl_c_in_the_middle_of_an_export(start_python: StartPython, data
     assert b'{"record":"end"' not in data
 
 
-def test_a_full_disk_where_an_export_goes(run: Run, full: Lived):
+def test_full_disk_under_an_export_is_reported(run: Run, full: Lived):
     ended, out, err = run("export", "/dev/full", "--user", "alice", "--url", full.url)
     assert (ended, err) == (1, "memory-context: /dev/full cannot be written: No space left on device\n")
     assert out == ""
 
 
 @pytest.mark.parametrize("command", CHANGING[1:], ids=named)
-def test_a_full_disk_under_the_database(run_it: Run, command: list[str], full: Lived, monkeypatch: pytest.MonkeyPatch):
+def test_full_disk_under_the_database_is_reported_and_nothing_written(
+    run_it: Run, command: list[str], full: Lived, monkeypatch: pytest.MonkeyPatch
+):
     """What the server says is passed on; nothing is written."""
     before = contents(full.url)
 
@@ -245,7 +249,7 @@ def test_a_full_disk_under_the_database(run_it: Run, command: list[str], full: L
 
 
 @pytest.mark.parametrize("command", [*LOOKING, *READING], ids=named)
-def test_what_reads_writes_nothing(run_it: Run, command: list[str], full: Lived):
+def test_reading_commands_write_nothing(run_it: Run, command: list[str], full: Lived):
     before = contents(full.url)
     run_it(command, "--url", full.url)
     assert contents(full.url) == before
