@@ -82,6 +82,7 @@ def _variants() -> Iterator[Variant]:
     for name, weight in (
         ("near the answer", "_NEAR_ANSWER"),
         ("in a block of the task", "_IN_TASKS_BLOCK"),
+        ("in a block of the answer", "_IN_ANSWERS_BLOCK"),
         ("imported", "_IMPORTED"),
         ("shares parts with the answer", "_PARTS_IN_ANSWER"),
         ("shares words with the task", "_SHARE_IN_TASK"),

@@ -27,6 +27,7 @@ _LINES_OF_A_BLOCK = 8
 # the worth of what is known of a name, in log-odds
 _NEAR_ANSWER = 0.6
 _IN_TASKS_BLOCK = 2.4
+_IN_ANSWERS_BLOCK = -3.0  # the answer has dealt with that block; the task's comes next
 _IMPORTED = 1.3
 _SHARE_IN_TASK = 1.3
 _PARTS_IN_TASK = 0.8
@@ -82,7 +83,7 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
     lines = _lines(analysed)
     task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
     near_answer = _relative(_spread(line_relevance(lines, words_in(answer))))
-    near_task = _block_relevance(lines, task_words)
+    near_task, answered = _block_relevance(lines, task_words), _block_relevance(lines, words_in(answer))
     fields = _fields(analysed)
     found = [name for name in _found_in(lines, known) if name.text in worth or len(name.lines) > fields[name.text]]
     texts = [name.text for name in found]
@@ -93,6 +94,7 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
         score = _SHAPES.get(name.shape, 0.0) + worth.get(text, 0.0) + _COST * math.log(len(text) / 3.5)
         score += _NEAR_ANSWER * max(map(near_answer.__getitem__, name.lines))
         score += _IN_TASKS_BLOCK * max(map(near_task.__getitem__, name.lines))
+        score += _IN_ANSWERS_BLOCK * max(map(answered.__getitem__, name.lines))
         score += _IMPORTED * name.is_imported
         if order in of_words:
             score += _SHARE_IN_TASK * _share(words_in(text), task_words)
