@@ -115,10 +115,10 @@ class Decision:
     # --- effect
 
     def apply(self, transcript: "Transcript") -> None:
-        """Take effect. A decision with a slot may do nothing here: `TranscriptState.newest` finds it."""
+        """Take effect. `TranscriptState.newest` finds a decision with a slot without this."""
 
     def slot(self) -> Hashable | None:
-        """Return its slot; it replaces the decision before of its kind and slot, also in saved data. None: no slot."""
+        """Return its slot; it replaces the decision before of its kind and slot, also in saved data."""
         return None
 
     def logged(self) -> "Decision":
@@ -126,7 +126,7 @@ class Decision:
         return self
 
     def replaced(self) -> "Decision":
-        """Return the form that the log keeps once another decision has its slot."""
+        """Return that form once another decision has its slot."""
         return self
 
     # --- saving
@@ -151,7 +151,7 @@ class Decision:
     # --- reports
 
     def items_opened(self) -> tuple[OpenedItem, ...]:
-        """Return the items whose content it brings into the view."""
+        """Return the items that it brings into the view."""
         return ()
 
     def keys_shown(self) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class Decision:
         return None
 
     def reasons(self) -> dict[PartId, str]:
-        """Return the reason of each part that it changed, for `explain()`."""
+        """Return the reason of each part it changed, for `explain()`."""
         return {}
 
     def changes_from(self, transcript: "Transcript") -> int | None:
@@ -185,7 +185,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class EntryDecision(Decision):
-    """A decision about the entry at `position`, which holds wherever that entry moves."""
+    """A decision about the entry at `position`, wherever that moves."""
 
     position: int
 
@@ -205,7 +205,7 @@ def decision_from_json(data: Mapping[str, Any]) -> Decision:
     """Return the decision of a saved form.
 
     Raises:
-        ValueError: The kind is unknown, or the data does not fit it.
+        ValueError: The kind is unknown, or the data does not fit.
     """
     kind = _kinds.get(data["kind"])
     if kind is None:

@@ -22,7 +22,7 @@ class StoredPart:
     """References and texts of a part whose content is committed.
 
     Attributes:
-        refs: Its items; several for long strings of a call's arguments, none for the answer of a memory tool.
+        refs: Its items; several for a call's arguments, none for the answer of a memory tool.
         compacted: Rendered text after the agent has answered, with the placeholder.
         excerpt: First view of a part too long to be shown whole; None once it is answered.
         excerpt_tokens: Tokens of the first view: of the excerpt, or of headline and content.
@@ -74,11 +74,10 @@ class Entry:
 
     Attributes:
         position: Index in the transcript; never changes.
-        message: A private copy; the texts of parts in `dropped` are blank.
+        message: A private copy; the texts of parts in `dropped` are only in the store.
         carries_result: Whether its text is the output of code that the message before it asked to run.
         parts: Its measured texts; None until measured. Measuring is a function of the message, not a decision.
         full_tokens: Tokens of the message as it came; 0 until measured.
-        dropped: Parts whose text is only in the store.
         journal: The transcript's `touched`.
     """
 
@@ -129,7 +128,7 @@ class Entry:
         return None if address in self.dropped else text_at(self.message, address)
 
     def drop_texts(self, addresses: Iterable[Address]) -> None:
-        """Forget texts that the view no longer shows and the store has."""
+        """Forget texts that the store has and the view no longer shows."""
         gone = set(addresses) - self.dropped
         if gone:
             self.message = with_texts(self.message, dict.fromkeys(gone, ""))
@@ -145,7 +144,7 @@ class Entry:
             part.stored = part.stored and part.stored.without_first_view()
 
     def restore_texts(self, texts: dict[Address, str]) -> None:
-        """Put back dropped texts that were read from the store."""
+        """Put back texts from the store."""
         self.message = with_texts(self.message, texts)
         self.dropped -= set(texts)
         self.touch()

@@ -1,4 +1,4 @@
-"""The state of a transcript that follows from its events; every change costs what is new."""
+"""The state of a transcript; every change costs what is new."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
@@ -26,19 +26,15 @@ class TranscriptState:
     Attributes:
         start: Position where the view begins: 0, or after the last clear.
         shown: End of the entries that a view has shown.
-        consumed: End of the entries that a view has shown and the agent has answered.
-        answered_from: The previous `consumed`; entries from there on were fresh in the last view.
+        consumed: End of the entries that were shown and answered; `answered_from` is its previous value.
         answered: Position after the last assistant message.
         own_answer: Position of the last assistant message that answered a view; a hand-off brings those of others.
         answered_whole: Consumed results that are stored and not compacted, because that does not pay, or not yet.
         retained: Parts with a chosen compacted text, and who chose last.
         facts: Estimated tokens of the lines below the first one of each compacted result.
         redelivered: Positions of messages that came again; views show the copies.
-        repeated: Parts that repeat stored items, and are not stored themselves.
-        expanded: The active expansions by place; `expanded_at` has them by position.
-        unseen: Places of expansions that no view has shown yet.
+        expanded: The active expansions by place; `expanded_at` by position, `unseen` those that no view has shown.
         spoken: Position of the latest message of each source that carries no result.
-        slots: The newest decision of each kind and slot; see `newest`.
     """
 
     start: int = 0
@@ -66,11 +62,11 @@ class TranscriptState:
     _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
     def newest(self, kind: type[_D], slot: Hashable = "") -> _D | None:
-        """Return the newest decision of a kind and slot; a clear forgets those that do not outlive it."""
+        """Return the newest decision of a kind and slot that no clear has dropped."""
         return cast("_D | None", self.slots.get((kind.kind, slot)))
 
     def newest_of(self, kind: type[_D]) -> list[_D]:
-        """Return the newest decision of each slot of a kind, in the order of the slots."""
+        """Return the newest decision of each slot of a kind."""
         return [cast(_D, one) for (name, _), one in self.slots.items() if name == kind.kind]
 
     @property
@@ -112,7 +108,7 @@ class TranscriptState:
                 self.first_spoken = entry.position
 
     def note_facts(self, position: int, part: Part) -> None:
-        """Update `facts` after a part was compacted, or its compacted text changed."""
+        """Update `facts` for a part."""
         part_id, stored = (position, part.address), part.stored
         is_shown = part_id in self.compacted and position >= self.start and not self.is_hidden(position)
         if is_shown and part.is_result and stored is not None and stored.refs and "\n" in stored.compacted:
@@ -148,7 +144,7 @@ class TranscriptState:
 
 
 class RunningSums:
-    """Numbers and their prefix sums; a change at the front has later sums computed anew."""
+    """Numbers and their prefix sums."""
 
     def __init__(self) -> None:
         self._values: list[int] = []

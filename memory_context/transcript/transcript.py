@@ -24,10 +24,8 @@ class Transcript:
 
     Attributes:
         log: The decisions, each with the number of entries at its time.
-        state: The state that follows from all of it.
-        touched: Positions of new and changed entries, in order. It only grows, so readers keep an index into it.
-        on_decision: Called with the transcript and each new decision after it took effect, not at a replay. Must not
-            raise.
+        touched: Positions of new and changed entries, in order; it only grows, so readers keep an index into it.
+        on_decision: Called with each new decision after it took effect, not at a replay. It must not raise.
     """
 
     def __init__(self, first_position: int = 0) -> None:
@@ -89,7 +87,7 @@ class Transcript:
         return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
 
     def task(self, user_sources: Sequence[str]) -> int | None:
-        """Return the position of the current task: the user's latest message, else the first message to the agent."""
+        """Return the position of the user's latest message, else of the first one to the agent."""
         state = self.state
         latest = [state.spoken[source] for source in user_sources if source in state.spoken]
         return max(latest, default=state.first_spoken)
@@ -106,19 +104,19 @@ class Transcript:
         return self.state.answered > self.state.start
 
     def call_answered_by(self, position: int, index: int) -> FunctionCall | None:
-        """Return the call that a result answers; None for an orphan."""
+        """Return the call of a result; None for an orphan."""
         caller = self.pairing.callers.get((position, index))
         return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
 
     def calls_answered_by(self, entry: Entry) -> set[int]:
-        """Return the positions of the calls that an entry's results answer."""
+        """Return the positions of the calls of an entry's results."""
         slots = ((entry.position, index) for index in range(len(results_of(entry.message))))
         return {self.pairing.callers[slot][0] for slot in slots if slot in self.pairing.callers}
 
     # --- writing
 
     def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
-        """Append a message that is delivered now, and record messages that it delivers a second time."""
+        """Append a new message, and record messages that it delivers a second time."""
         entry = self.append(message, added_at)
         if copies := self._redelivered():
             for earlier, again in copies:
@@ -128,7 +126,7 @@ class Transcript:
         return entry
 
     def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
-        """Append a copy of a message. An assistant message consumes what was shown; without any, each message does."""
+        """Append a copy of a message. An assistant's consumes what was shown; without any, each message does."""
         entry = Entry(
             self.end,
             copy_message(message),

@@ -1,7 +1,4 @@
-"""The budget of a view: planned changes that pay, then steps in the order of their cost to the agent until it fits.
-
-Every step records decisions, so the next view starts from them, and a replay comes to the same.
-"""
+"""The budget of a view: changes that pay, then steps in the order of their cost to the agent until it fits."""
 
 import asyncio
 import hashlib
@@ -105,7 +102,7 @@ class Budget:
         return view
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
-        """Record the decisions that pay; also called before a turn decides about expansions of the coming view."""
+        """Record the decisions that pay; also called before a turn decides about expansions."""
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))
@@ -247,7 +244,7 @@ class Budget:
         return HistoryFolded(upto, kept, ref, text, self._counter.count(text))
 
     def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:
-        """Shorten the newest step's arguments at once if results and texts cannot make up for them."""
+        """Shorten the newest arguments at once if results and texts cannot make up for them."""
         readable = self._fresh(transcript, "result", "text", "thought")
         gain = sum(tokens - LEAST_EXCERPT_TOKENS for _, _, tokens in readable if tokens > LEAST_EXCERPT_TOKENS)
         if view.tokens - gain <= self._limit:
@@ -255,7 +252,7 @@ class Budget:
         return self._shortener.shorten(view, self._fresh(transcript, "arguments"), self._limit)
 
     def _shorten_fresh(self, *kinds: PartKind, target: int) -> _Step:
-        """Make the step that gives each unanswered part of these kinds an equal share of the room."""
+        """Make the step that gives unanswered parts of these kinds an equal share of the room."""
 
         def step(transcript: Transcript, view: View) -> list[Decision]:
             return self._shortener.shorten(view, self._fresh(transcript, *kinds), target)
@@ -292,7 +289,7 @@ class Budget:
     # --- what folds and what does not
 
     def _kept(self, transcript: Transcript) -> list[int]:
-        """Return the positions that fold last: the instructions at the beginning and the current task."""
+        """Return the positions that fold last: leading instructions and the current task."""
         kept: list[int] = []
         for position in range(transcript.state.start, transcript.end):
             if not isinstance(transcript[position].message, SystemMessage):
@@ -303,7 +300,7 @@ class Budget:
 
     @staticmethod
     def _step_ends(transcript: Transcript, start: int, end: int) -> list[int]:
-        """Return the positions after each whole step: no call is parted from its results."""
+        """Return the positions after each whole step."""
         ends: list[int] = []
         open_until = start
         for position in range(start, end):
@@ -313,7 +310,7 @@ class Budget:
         return ends
 
     def _fold_target(self, view: View) -> int:
-        """Return the size of a view after a fold: a share of the room that the sections beside the history leave."""
+        """Return the size of a view after a fold: a share of the room beside the sections."""
         beside = view.tokens_beside
         return beside + int((self._limit - beside) * self._policy.fold_to_ratio)
 

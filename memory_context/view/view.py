@@ -30,11 +30,11 @@ class Segment:
 
     Attributes:
         position: Position of its entry; of a fold, of the first entry behind it; -1 beside the history.
-        source: Who said it: a source, or a tool's name.
+        source: A speaker, or a tool's name.
         kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
-        index: Number among the parts of that kind in its message, or among the slots of its section.
+        index: Number among the parts of that kind in its message, or the slots of its section.
         state: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded; interrupted (a missing
-            result); expanded (brought back); section (head, observations or tail).
+            result); expanded (brought back); section (beside the history).
         tokens: Tokens in the view, names and ids included.
         full_tokens: Tokens of the whole content.
         keys: The items it refers to.
@@ -83,9 +83,9 @@ class ViewMessage:
     Attributes:
         position: Position of its entry; -1 beside the history.
         message: Copy before handing out.
-        tokens: Tokens of the whole message, overhead and images included.
-        place: Position at which it stands, ascending: results stand at their calls. Negative before the history,
-            `TAIL_PLACE` behind it.
+        tokens: Tokens with overhead and images.
+        place: Position at which it stands, ascending: results stand at their calls, sections before 0 or at
+            `TAIL_PLACE`.
     """
 
     position: int
@@ -100,10 +100,9 @@ _Change = tuple[int, Sequence[ViewMessage], int]
 
 
 class View:
-    """A rendered view.
+    """A rendered view. Keep it, not its `messages`.
 
-    Views of one renderer share one list: the newest reads it, an older one knows the changes since, so a view costs
-    what is new in it. Keep the view, not `messages`.
+    Views of one renderer share one list: the newest reads it, an older one knows the changes since.
     """
 
     def __init__(self, shared: "MessageList | None" = None) -> None:
@@ -118,7 +117,7 @@ class View:
         return self._shared.messages if self._newer is None else self.messages_from(0)
 
     def messages_from(self, index: int) -> list[ViewMessage]:
-        """Return the messages from an index on; unless it is 0, no later view may have changed those before it."""
+        """Return the messages from an index on; no later view may have changed those before, unless it is 0."""
         changes: list[_Change] = []
         view = self
         while view._newer is not None:
@@ -167,7 +166,7 @@ class View:
         return self.messages_from(same) == before.messages_from(same)
 
     def same_head(self, before: "View") -> int:
-        """Return the number of leading messages unchanged since an earlier view; 0 for another renderer's."""
+        """Return the number of leading messages unchanged since an earlier view of the same renderer."""
         same = len(self.messages) if self._newer is None else 0
         while before is not self:
             if before._newer is None:
