@@ -103,7 +103,7 @@ class Archiver:
     # --- what is to be archived
 
     def attach(self, session: ResumedSession) -> None:
-        """Archive the transcript of this session from now on, behind its cursor."""
+        """Archive the transcript of this session from now on, from its cursor."""
         cursor, at, transcript = session.cursor, session.cursor.batch, session.transcript
         self._counted = transcript.end if at is None or at.begins_anew else at.position
         if session.key != self.key:
@@ -126,7 +126,7 @@ class Archiver:
         self._tell_state()
 
     def _is_behind(self, at: BatchCursor) -> bool:
-        """Return True if more than this, read or saved before, was written or may have been."""
+        """Return True if more than this was or may have been written since it was read."""
         own = self._at
         is_further = own is not None and own.branch == at.branch and own.sequence > at.sequence
         return is_further or self._unanswered is not None
@@ -167,19 +167,14 @@ class Archiver:
         return self._delivered.keys()
 
     def add_chat(self, messages: Sequence[ChatMessage], at: int) -> None:
-        """Archive chat messages with the next batch.
-
-        Args:
-            messages: Messages as a person sees them.
-            at: Position in the transcript: their words are in it once it has an entry there.
-        """
+        """Archive chat messages with the next batch; position `at` of the transcript gets their words."""
         for message in messages:
             self._chat[message.id] = message
         self.mark_delivered((message.id for message in messages), at)
         self.schedule_flush()
 
     def mark_delivered(self, ids: Iterable[str], at: int) -> None:
-        """Note the position at which the words of durable chat messages come into the transcript."""
+        """Note the position in the transcript that gets the words of durable chat messages."""
         for id_ in ids:
             if id_ not in self._delivered:
                 self._delivered[id_] = self._unarchived[id_] = at
@@ -214,7 +209,7 @@ class Archiver:
         await self._flusher.flush(if_stopped=f"session {self.key.session_id} was closed while it was being archived")
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until the write under way has ended, but not longer than this."""
+        """Wait for the write under way, but not longer than this."""
         await self._flusher.writing.wait(seconds)
 
     async def stop(self) -> None:
@@ -259,7 +254,6 @@ class Archiver:
         raise StoreUnavailableError("messages of the session are not measured yet")
 
     def _is_measured(self, at: BatchCursor) -> bool:
-        """Return True if all entries are measured that decisions of the next batches may be about."""
         start = max(at.position, self.transcript.state.start)
         return all(entry.parts is not None for entry in self.transcript.entries(start=start))
 
@@ -279,7 +273,7 @@ class Archiver:
         return _Write(transcript, batch, tuple(self._chat.values()), after, title or None, is_final, summary)
 
     async def _send(self, write: _Write) -> bool:
-        """Send a write; return False if there is more to write now, after a conflict or for another transcript."""
+        """Send a write; return False to write again, after a conflict or for another transcript."""
         appended = await self._conversations.append(
             self.key,
             batch=write.batch,

@@ -53,18 +53,13 @@ class ArchiveCursor:
     chat: tuple[ChatMessage, ...] = ()
 
     def has_cleared(self, transcript: Transcript) -> bool:
-        """Return True if the entries that this transcript cleared are archived, with the decision that cleared them."""
+        """Return True if cleared entries are archived, with the decision that cleared them."""
         at = self.batch
         is_reached = at is not None and not at.begins_anew and at.decision > last_clear(transcript)
         return is_reached or last_clear(transcript) < 0
 
     def to_state(self, transcript: Transcript, *, with_cleared: bool) -> dict[str, Any]:
-        """Return the cursor as part of a saved state of this transcript, JSON-native.
-
-        Args:
-            transcript: The transcript.
-            with_cleared: True if the state holds cleared entries too.
-        """
+        """Return the cursor as part of a saved state, JSON-native, which holds cleared entries or not."""
         at = self.batch
         if at is not None:  # a saved state leaves decisions out
             at = replace(at, decision=count_saved_decisions(transcript, at.decision, with_cleared=with_cleared))
@@ -78,11 +73,7 @@ class ArchiveCursor:
 
     @classmethod
     def from_state(cls, saved: Mapping[str, Any] | None) -> "ArchiveCursor":
-        """Return the cursor of a saved state; of None, one that knows nothing of the archive.
-
-        Raises:
-            ValueError: It is not part of a saved state.
-        """
+        """Return the cursor of a saved state, or raise a ValueError; of None, one that has to ask the archive."""
         if saved is None:
             return cls(None)
         try:
@@ -96,13 +87,9 @@ class ArchiveCursor:
 
 
 def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, chat_ids: Collection[str]) -> NewBatch:
-    """Return the batch that follows a place in the archive.
+    """Return the batch that follows a place; `new_messages` counts those that no batch has had.
 
-    Args:
-        at: The place.
-        transcript: The transcript; every entry is measured.
-        new_messages: How many of its messages no batch has had.
-        chat_ids: The chat messages whose words are in it.
+    Every entry is measured.
     """
     position, decision = (transcript.first, 0) if at.begins_anew else (at.position, at.decision)
     entries = transcript.entries(start=position)
@@ -120,7 +107,7 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:
-    """Return True if a transcript has entries of another one at the same positions, added at the same times."""
+    """Return True if a transcript has these entries, at the same positions and times."""
     return all(
         transcript.first <= entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at
         for entry in entries

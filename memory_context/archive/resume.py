@@ -1,7 +1,4 @@
-"""Where a session goes on: from its archive, or from a saved state.
-
-Batches that are missing or unreadable are replaced by a note, so that the messages after them are not lost.
-"""
+"""Sessions to go on with: new ones, from the archive, from a saved state. Missing batches become a note."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -108,7 +105,7 @@ class ResumeReport:
 
 @dataclass(frozen=True)
 class ResumedSession:
-    """A session to go on with: every way to begin, load or resume one makes this.
+    """A session to go on with: each way to begin, load or resume one makes this.
 
     Attributes:
         key: The session.
@@ -125,7 +122,7 @@ class ResumedSession:
     position_offset: int | None = None
 
     def is_newer_than(self, saved: "ResumedSession") -> bool:
-        """Return True if this, from the archive, has something that a saved state does not know of."""
+        """Return True if the archive, which this is from, has messages that a saved state lacks."""
         known, at = saved.cursor.batch, self.cursor.batch
         if self.report.outcome != "resumed" or at is None or (known is not None and known.branch):
             return False
@@ -136,7 +133,7 @@ class ResumedSession:
         return _last_at(self.transcript) >= _last_at(saved.transcript)
 
     def cursor_for(self, saved: ArchiveCursor) -> ArchiveCursor:
-        """Return the cursor with which a saved transcript goes on although the archive has this."""
+        """Return the cursor for a saved transcript that goes on beside this archive."""
         known, at = saved.batch, self.cursor.batch
         if at is None or (known is not None and known.branch):
             return saved
@@ -148,25 +145,16 @@ class ResumedSession:
 def new_session(
     key: SessionKey, transcript: Transcript, *, is_archived: bool, is_new: bool, resumes: bool
 ) -> ResumedSession:
-    """Return the session of a context that was just made: its archive is still to be read if there can be one.
+    """Return the session of a context that was just made; pending if the archive may have it.
 
-    Args:
-        key: The session.
-        transcript: The messages it begins with.
-        is_archived: True if there is an archive.
-        is_new: True if the archive cannot have the session.
-        resumes: True if a known session goes on where it ended; else it begins anew, beside its archive.
+    Without `resumes` a known session begins anew, beside its archive.
     """
     report = ResumeReport("off" if not is_archived else "new" if is_new or not resumes else "pending")
     return ResumedSession(key, transcript, ArchiveCursor() if is_new or resumes else ArchiveCursor(None), report)
 
 
 async def load_session(conversations: ConversationArchive, key: SessionKey) -> ResumedSession:
-    """Return what the archive has of a session of an agent, in one round trip.
-
-    Raises:
-        StoreError: The store refused or cannot be reached.
-    """
+    """Return a session from the archive, in one round trip, or raise a StoreError."""
     try:
         archived = await conversations.read(key)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -191,10 +179,6 @@ async def load_session(conversations: ConversationArchive, key: SessionKey) -> R
 def saved_session(state: Mapping[str, Any], key: SessionKey) -> ResumedSession:
     """Return the session of a saved state, also of one that AutoGen's own contexts saved.
 
-    Args:
-        state: The state.
-        key: Its user owns the state; its session is taken if the state names none.
-
     Raises:
         ValueError: The state belongs to another user, comes from a newer version, or is none.
     """
@@ -217,13 +201,7 @@ def saved_session(state: Mapping[str, Any], key: SessionKey) -> ResumedSession:
 def messages_meanwhile(
     transcript: Transcript, first: int, history: Transcript
 ) -> list[tuple[LLMMessage, datetime] | None]:
-    """Return the messages that came before the history did, each with its time; None stands where they were cleared.
-
-    Args:
-        transcript: The transcript without the history.
-        first: Position of its first message that the session did not begin with.
-        history: The transcript of the archive; messages that it has are left out.
-    """
+    """Return the messages from position `first` on that a history lacks, with their times; None marks a clear."""
     known = {entry.added_at for entry in history.entries()}
     cleared = transcript.state.start
 
@@ -236,10 +214,7 @@ def messages_meanwhile(
 
 
 def rebuild_transcript(archived: Archived) -> tuple[Transcript, ResumeReport, bool]:
-    """Return the transcript that batches, at least one, add up to.
-
-    Returns:
-        The transcript, a report of it, and True if it differs from what was archived: the next batch has to begin anew.
+    """Return the transcript of one batch or more, a report, and True if it is mended: the next batch begins anew.
 
     Raises:
         ValueError: A newer version wrote them.
@@ -266,7 +241,7 @@ def rebuild_transcript(archived: Archived) -> tuple[Transcript, ResumeReport, bo
 
 
 def _joined(batches: Sequence[StoredBatch]) -> Transcript | None:
-    """Return the transcript of batches that are all there; None if one was damaged so that it cannot be read."""
+    """Return the transcript of batches without a gap; None if a damaged one cannot be read."""
     try:
         return load_transcript(joined_events([batch.body for batch in batches]))
     except ValueError:
@@ -278,7 +253,7 @@ def _joined(batches: Sequence[StoredBatch]) -> Transcript | None:
 
 
 def _mended(batches: Sequence[StoredBatch]) -> tuple[Transcript, int]:
-    """Return a transcript of what can be read, and how many messages are known to be missing."""
+    """Return a transcript of the readable batches, and how many messages are known to be missing."""
     transcript = Transcript()
     lost = expected = 0  # expected: the position, where it was archived, of the next message
     for batch in batches:

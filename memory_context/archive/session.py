@@ -1,10 +1,7 @@
-"""One session of one agent as its context sees it: loaded at first use, archived from then on.
+"""One session of one agent: loaded at first use, archived from then on.
 
-    pending ─▶ loaded: the archive was read, a state was loaded, or there is nothing to read
-       └── the store is away: messages are taken in without the history, which joins them when it is there
-
-As long as something of it is not archived, the store keeps the session, and the session its context: a program may drop
-a context without closing it, as AutoGen's agents and teams do.
+pending ─▶ loaded: the archive was read, a state was loaded, or there is nothing to read
+   └── the store is away: messages are taken in without the history, which joins them later
 """
 
 import asyncio
@@ -47,11 +44,13 @@ MISSING_HISTORY = (
 class Session:
     """Loads and archives the session of a context.
 
+    The store keeps it, and it keeps its context, until all is archived: programs drop contexts without closing them.
+
     Args:
-        store: Has the archive, and keeps the session as long as something of it is not archived.
-        policy: How it is archived, whose words name it, how long a store that failed is left alone.
-        on_load: A method that takes the session over as the archive has it.
-        prepare: A method that stores pending content before a batch is written; False if that has to wait.
+        store: Has the archive.
+        policy: The settings.
+        on_load: A method that takes over the session of the archive.
+        prepare: See `Archiver`.
         light_models: Name the session; their calls are recorded in its transcript.
 
     Attributes:
@@ -92,7 +91,7 @@ class Session:
         self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, self._keep_until_archived)
 
     def attach(self, session: ResumedSession) -> None:
-        """Archive this session from now on; if its history is still to be read, read it at the next use."""
+        """Archive this session from now on; a pending history is read at the next use."""
         self.report = session.report
         self._breaker.worked()
         self.archiver.attach(session)
@@ -126,11 +125,7 @@ class Session:
             )
 
     async def resume(self) -> ResumeReport:
-        """Read the history if it was not read yet.
-
-        Raises:
-            StoreError: The store refused or cannot be reached; nothing changed.
-        """
+        """Read the history if it was not read yet, or raise a StoreError."""
         while self.is_pending:
             self._start_loading()
             await self._reading.result(self._load)
@@ -149,11 +144,7 @@ class Session:
         await within(self._conversations.limits.call_seconds, load())
 
     async def require_history(self) -> None:
-        """Return once the history is there, if the policy requires it.
-
-        Raises:
-            StoreUnavailableError: It could not be read yet.
-        """
+        """Raise a StoreUnavailableError if the policy requires the history and it could not be read yet."""
         if self._policy.archive.require_history and not await self.ensure_loaded():
             raise StoreUnavailableError(
                 f"the earlier messages of session {self.archiver.key.session_id!r} could not be read yet, and "
@@ -161,7 +152,7 @@ class Session:
             )
 
     def note_missing_history(self, counter: TokenCounter) -> None:
-        """Have the view say that earlier messages could not be read yet, as long as that is so."""
+        """Have the view say so as long as earlier messages could not be read."""
         transcript = self.archiver.transcript
         noted = [one for one in transcript.state.expanded.values() if one.origin == "history"]
         if self.is_pending and not noted and transcript.end > transcript.state.start:
@@ -171,12 +162,7 @@ class Session:
             transcript.decide(ExpansionWithdrawn(tuple(one.place for one in noted), "replaced"))
 
     async def newest(self, saved: ResumedSession, *, may_be_archived: bool) -> ResumedSession:
-        """Return the session to go on with when a saved state is loaded. Never raises because of the store.
-
-        Args:
-            saved: The session of the state.
-            may_be_archived: True if the archive wins when it is newer; else the state wins in any case.
-        """
+        """Return the session of a saved state, or of the archive if that is newer and may win. Never raises."""
         if not self._policy.archive.enabled:
             return replace(saved, report=replace(saved.report, outcome="state"))
         if saved.report.outcome == "pending":
@@ -204,11 +190,11 @@ class Session:
 
     @property
     def light_model_bill(self) -> LightModelBill:
-        """The light model's calls in the session so far, those before a resume included."""
+        """The light model's calls in the whole session."""
         return self._light_models.bill(self.archiver.transcript.state.light_model)
 
     def record_light_model(self) -> None:
-        """Record the light model's calls in the transcript, but not before the history, to whose sums they add."""
+        """Record the light model's calls in the transcript, once the history is there: they add to its sums."""
         transcript, bill = self.archiver.transcript, self.light_model_bill
         if not self.is_pending and bill != transcript.state.light_model:
             self._light_models.take_recorded()
@@ -219,7 +205,7 @@ class Session:
 
     @property
     def unwritten(self) -> str:
-        """A description of the messages that are not archived yet; empty if all are."""
+        """The messages that are not archived yet, in words; "" for none."""
         archiver = self.archiver
         if not archiver.is_dirty:
             return ""
@@ -227,14 +213,7 @@ class Session:
         return f"session {key.session_id!r} of agent {key.agent_id!r}: {messages:,} messages"
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Archive what is not archived yet.
-
-        Args:
-            is_last: True when the event loop ends, so that no task may be left running.
-
-        Raises:
-            StoreError: The store refused or cannot be reached; it stays buffered.
-        """
+        """Archive the rest, or raise a StoreError; `is_last`: the event loop ends, so leave no task running."""
         try:
             await self.flush()
         finally:
@@ -243,16 +222,12 @@ class Session:
                 await self.archiver.stop()
 
     async def flush(self) -> None:
-        """Archive what is not archived yet, after the history was read; goes on when the time of a call is over.
-
-        Raises:
-            StoreError: The store refused or cannot be reached; it stays buffered.
-        """
+        """Archive the rest, after the history was read, or raise a StoreError; the write outlives the call's time."""
         self._breaker.worked()  # read the history, however recently the store failed
         await within(self._conversations.limits.call_seconds, self.archiver.flush())
 
     async def leave(self, seconds: float) -> None:
-        """Archive what is not archived yet, if that is done in so many seconds. Never raises."""
+        """Archive the rest within so many seconds. Never raises."""
         self.record_light_model()
         try:
             await asyncio.wait_for(self.flush(), seconds)
@@ -279,7 +254,7 @@ class Session:
             self._kept = None
 
     def __del__(self) -> None:
-        """Warn of messages that nobody can write any more: the store was away when their event loop ended."""
+        """Warn of lost messages: the store was away when their event loop ended."""
         archiver = getattr(self, "archiver", None)
         if archiver is None or self._process_id != os.getpid() or sys.is_finalizing():
             return

@@ -91,7 +91,7 @@ async def _make_bill(store: "MemoryStore", user: str, info: "SessionInfo", agent
     from .replay import replay
 
     archived = await store.conversations.read(SessionKey(user, agent, info.session_id))
-    events = await store.user_stats.event_counts(user, info.session_id, agent)
+    events = await store.user_stats.event_counts(SessionKey(user, agent, info.session_id))
     return _Bill(info, agent, replay(archived, ContextPolicy()), events)
 
 

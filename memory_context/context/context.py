@@ -52,10 +52,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         user_id: Owner of the session; no other user's data is ever seen.
         agent_id: The agent that holds the context.
         session_id: The conversation; None for a new one, readable as `context.session_id`, which is no part of a dump.
-        memory_store: Where content goes; None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the
-            embedded Postgres).
-        model_client: The light model: a small, cheap one that decides which references a request needs, in one call
-            for each user message. None to decide by rules.
+        memory_store: None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the embedded Postgres).
+        model_client: The light model, a small, cheap one: decides in one call for each user message which references
+            it needs. None to decide by rules.
         policy: The settings.
         token_counter: Counts tokens; None for o200k_base. Not part of a component dump.
         initial_messages: Messages it begins with.
@@ -122,11 +121,13 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     # --- the chat context ---------------------------------------------------------------------------------------
 
     async def add_message(self, message: LLMMessage) -> None:
-        """Add a message; its large parts are stored in one transaction, and references it asks for begin to be read.
+        """Add a message; store its large parts in one transaction, and start to read references it asks for.
 
-        Never raises because of the store: content that cannot be stored within `store_timeout_seconds` stays inline and
-        is stored later. The message itself is neither changed nor kept. Only with `archive.require_history` it raises
-        `StoreUnavailableError` while the history of the session cannot be read: add the message again.
+        Content that cannot be stored within `store_timeout_seconds` stays inline and is stored later. The message
+        itself is neither changed nor kept.
+
+        Raises:
+            StoreUnavailableError: Only with `archive.require_history`: the history of the session cannot be read.
         """
         await self._session.require_history()
         self._append(message)
@@ -191,13 +192,12 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
 
-        For AutoGen's Memory protocol (`PostgresMemory`), which asks again before each run. An unchanged text stays
-        where it is, so the prompt-cache prefix stays stable.
+        For AutoGen's Memory protocol. An unchanged text stays where it is, so the prompt-cache prefix stays stable.
 
         Args:
             text: The text to show.
             keys: The items it is from.
-            owner: The memory that shows it; another one's stays.
+            owner: The memory that shows it.
         """
         await self._session.ensure_loaded()
         (tokens,) = await count_off_loop(self.token_counter, [text])
@@ -258,11 +258,10 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue a saved session, or take over what one of AutoGen's own contexts saved.
+        """Continue a saved session, also one that AutoGen's own contexts saved.
 
-        A context that was not used yet takes the archive of the session instead, if that is newer; one that was goes
-        back to the state. If the store cannot be reached, texts that only it has are shown compacted. A load that fails
-        or is cancelled changes nothing.
+        An unused context takes the archive of the session instead, if that is newer. If the store cannot be reached,
+        texts that only it has are shown compacted. A load that fails or is cancelled changes nothing.
 
         Raises:
             ValueError: The state belongs to another user, comes from a newer version, or is none.
@@ -281,9 +280,9 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
         Args:
             agent_id: The other agent.
-            sharing: "shared": both read what the other stores. "read_only": it reads this agent's items, but what it
-                stores is private. "isolated": it reads only its own items, and they are private.
-            session_id: Its conversation; None for `<session>/<agent>`. Name one if several work under one agent id.
+            sharing: "shared": both read each other's items. "read_only": it reads this agent's items, its own are
+                private. "isolated": it reads only its own items, and they are private.
+            session_id: Its conversation; None for `<session>/<agent>`. Name one if several share an agent id.
         """
         context = type(self)(
             self.user_id,
@@ -330,7 +329,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     # --- life cycle ---------------------------------------------------------------------------------------------
 
     async def resume(self) -> ResumeReport:
-        """Read the history of a known session now rather than at first use, and say what is there and what is missing.
+        """Read the history of a known session now rather than at first use; the report says what is missing.
 
         Raises:
             StoreError: The store refused or cannot be reached; call it again.
@@ -361,7 +360,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         return self._session.archiver
 
     async def close(self) -> None:
-        """Store and archive what waits, in 8 s and a second for each 10 MB; the last one closes the default store."""
+        """Store and archive the rest, in 8 s and a second for each 10 MB; the last context closes the default store."""
         parts = self._parts
         parts.expander.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)

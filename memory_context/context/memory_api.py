@@ -79,9 +79,8 @@ class MemoryApi:
     ) -> str:
         """Store a content and return its memory_key, once it is durable.
 
-        Store words of a model, a tool or a file with that `origin`: preferences and facts count as the user's only if
-        the application stored them as its own. `related_to` names keys of related items; the link is found from both
-        sides. A type may be a word of the application's own.
+        Words of a model, a tool or a file need that `origin`: preferences and facts count as the user's only if the
+        application stored them as its own. Links of `related_to` are found from both sides. Own types are allowed.
 
         Raises:
             SecretError: The type is `user_secret`, which is refused until there is a vault.
@@ -131,13 +130,12 @@ class MemoryApi:
     def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
         """Return the tools that let the agent's model use its memory.
 
-        These are store_memory, retrieve_memory, search_memory, query_memory and read_history. For an agent without
-        them, the context opens the keys that it names in its answers.
+        For an agent without them, the context opens the keys that it names in its answers.
 
         Args:
             also: Further tools: "forget_memory", which erases items if the user agrees.
-            confirm: Asks the user before something is forgotten: gets the `ForgetProposal`, and returns the answer.
-                Without it forget_memory takes two calls with a message of the user in between. No part of a dump.
+            confirm: Gets the `ForgetProposal` and returns the user's answer. Without it forget_memory takes two calls
+                with a message of the user in between. No part of a dump.
 
         Raises:
             ValueError: There is no such tool, or `confirm` is given without "forget_memory".
@@ -153,14 +151,13 @@ class MemoryApi:
     ) -> MemoryWorkbench:
         """Return the agent's own tools with those of its memory, which are offered once something is stored.
 
-        They are offered from the first call after an offload on, or from the very first if the user has memory. Until
-        then their schemas take no tokens; `context.tools()` are in every call. AutoGen's agents take tools or a
-        workbench, never both, so it wraps the agent's own tools too; beside another workbench, pass a list of both.
+        Until then their schemas take no tokens. If the user has memory, they are offered from the first call on.
+        AutoGen's agents take tools or a workbench, never both; beside another workbench, pass a list of both.
 
         Args:
             tools: The agent's own tools.
-            also: Further memory tools; see `tools`.
-            confirm: Asks the user before something is forgotten; see `tools`.
+            also: See `tools`.
+            confirm: See `tools`.
 
         Raises:
             ValueError: Two tools have the same name, there is no such memory tool, or `confirm` is given without
@@ -175,10 +172,7 @@ class MemoryApi:
         return workbench
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
-        """Note that the agent has memory tools: keys that it names in its answers are not opened any more.
-
-        Results that come from now on do not name their keys when they are shown whole (`policy.name_first_views`).
-        """
+        """Note that the agent has memory tools: its answers open no keys, and whole results name none any more."""
         self._prompt_head.hand_out(names, are_late=are_late)
         self._parts.note_tools()
 

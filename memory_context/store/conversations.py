@@ -9,7 +9,6 @@ deleted session refuses everything. A batch that was changed behind the archive'
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
-from typing import Any
 
 import psycopg
 from psycopg.rows import DictRow
@@ -93,7 +92,7 @@ class ConversationArchive:
             ValueError: The body of the batch is not JSON-native, a time has no timezone, or the session's id is none.
         """
         checked_identifier("session_id", key.session_id)
-        place = _place(key, branch)
+        place = {**key._asdict(), "branch": branch}
         named = {
             "title": title or None,
             "title_is_final": title_is_final,
@@ -124,7 +123,7 @@ class ConversationArchive:
         Raises:
             StoreError: The database refused or cannot be reached.
         """
-        place = _place(key, branch)
+        place = {**key._asdict(), "branch": branch}
         names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
         batches, (head,), branches, later, sessions = await self._database.read(
             key.user_id, *(Statement(_QUERIES[name], place) for name in names), kind="transfer"
@@ -241,12 +240,3 @@ class ConversationArchive:
         rows = await self._database.write(user_id, *statements, kind=kind)
         self.write_transactions += 1
         return rows
-
-
-def _place(key: SessionKey, branch: str) -> dict[str, Any]:
-    return {
-        "user_id": key.user_id,
-        "session_id": key.session_id,
-        "agent_id": key.agent_id,
-        "branch": branch,
-    }

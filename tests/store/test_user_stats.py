@@ -80,8 +80,8 @@ async def test_inventory_of_a_session_counts_that_session_only(lived: MemoryStor
         ("critic", "b"): (1, 7),
     }
     assert all(datetime.now(timezone.utc) - one.archived_at < timedelta(minutes=5) for one in lines.values())
-    assert await stats.event_counts(USER, SESSION, AGENT) == {"retrieved": 1}
-    assert await stats.event_counts(USER, SESSION, "critic") == {}
+    assert await stats.event_counts(SessionKey(USER, AGENT, SESSION)) == {"retrieved": 1}
+    assert await stats.event_counts(SessionKey(USER, "critic", SESSION)) == {}
 
 
 async def test_inventory_of_a_user_counts_all_sessions_of_that_user(lived: MemoryStore) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
+from ...identifiers import SessionKey
 from ..database import Database, only_user
 from ..forget import forgetting
 from ..items import SECRET_TYPE, ReadScope, scope_params
@@ -226,9 +227,9 @@ class UserStats:
         rows = await self._rows("select_transcripts", user_id, session_id=session_id)
         return [TranscriptInfo(**_in_utc(row)) for row in rows]
 
-    async def event_counts(self, user_id: str, session_id: str, agent_id: str) -> dict[str, int]:
-        """Return how often each kind of thing happened to items in a session by an agent's doing."""
-        rows = await self._rows("count_events", user_id, session_id=session_id, agent_id=agent_id)
+    async def event_counts(self, key: SessionKey) -> dict[str, int]:
+        """Return how many events of each kind an agent caused in a session."""
+        rows = await self._rows("count_events", **key._asdict())
         return {row["kind"]: row["events"] for row in rows}
 
     async def _rows(self, name: str, user_id: str, **params: Any) -> list[DictRow]:
