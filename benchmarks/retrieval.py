@@ -33,7 +33,7 @@ from benchmarks.tables import print_table
 from benchmarks.traces import set_names
 from memory_context import AgentMemory, MemoryStore
 from memory_context.embeddings import Purpose, WordLlamaEmbedder
-from memory_context.memory import rank, search
+from memory_context.store.search import hits, rank
 
 __all__ = [
     "Answer",
@@ -225,12 +225,12 @@ AS_IT_IS = Variant("search")
 VARIANTS = (
     AS_IT_IS,
     Variant("  without meaning", has_meaning=False),
-    Variant("  without terms", changes=((search, "query_terms", lambda text: []),)),
+    Variant("  without terms", changes=((hits, "query_terms", lambda text: []),)),
     Variant("  without neighbours", changes=((rank, "MOST_SUPPORT", 0.0),)),
     Variant("  without meaning and neighbours", has_meaning=False, changes=((rank, "MOST_SUPPORT", 0.0),)),
     Variant("  neighbours always at their most", changes=((rank, "_slope", lambda pairs: 1.0),)),
     Variant("  meaning believed at any length", changes=((rank, "TELLING_CHARACTERS", 0),)),
-    Variant("  without the check for near-duplicates", changes=((search, "_ALIKE", 2.0),)),
+    Variant("  without the check for near-duplicates", changes=((hits, "_ALIKE", 2.0),)),
 )
 
 

@@ -30,11 +30,8 @@ from .memory import (
     AgentMemory,
     AuditEvent,
     AuditTrail,
-    FoundPassage,
     MemorySnapshot,
     MemoryType,
-    SearchHit,
-    SearchScore,
     Sharing,
 )
 from .memory.audit import EventKind
@@ -58,6 +55,7 @@ from .store import (
     ChatMessage,
     ChatSender,
     Forgettable,
+    FoundPassage,
     IndexReport,
     MemoryCriteria,
     MemoryItem,
@@ -72,6 +70,8 @@ from .store import (
     QueryProfile,
     Reach,
     ReadScope,
+    SearchHit,
+    SearchScore,
     SessionInfo,
     StoredPassage,
     StoreLimits,

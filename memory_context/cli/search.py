@@ -42,7 +42,7 @@ def search(
     criteria = criteria_of(types, sources, tags, session, agent)
 
     async def work(store: "MemoryStore") -> "list[SearchHit]":
-        from ..memory.search import search_items
+        from ..store import search_items
 
         name = await find_user(store, user)
         return await search_items(store, name, query, limit, criteria, await store.user_stats.scope(name))

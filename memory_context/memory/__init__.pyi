@@ -1,7 +1,6 @@
-from .agent_memory import AgentMemory
+from .agent_memory import AgentMemory, MemoryCriteria, SearchHit
 from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
-from .search import FoundPassage, MemoryCriteria, SearchHit, SearchScore
 from .sharing import MemorySnapshot, Sharing
 
 __all__ = [
@@ -10,14 +9,12 @@ __all__ = [
     "AgentMemory",
     "AuditEvent",
     "AuditTrail",
-    "FoundPassage",
     "MemoryCriteria",
     "MemoryItem",
     "MemorySnapshot",
     "MemoryType",
     "NewItem",
     "SearchHit",
-    "SearchScore",
     "Sharing",
     "is_too_large",
 ]

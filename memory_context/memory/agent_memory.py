@@ -23,7 +23,9 @@ from ..store import (
     ProgressCallback,
     Reach,
     ReadScope,
+    SearchHit,
     checked_caller_origin,
+    search_items,
     within,
 )
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
@@ -41,7 +43,6 @@ from .items import (
     is_too_large,
     placed,
 )
-from .search import SearchHit, search_items
 from .sharing import MemorySnapshot, Sharing, refusal
 
 __all__ = ["AgentMemory"]

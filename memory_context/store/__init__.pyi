@@ -19,7 +19,19 @@ from .items import (
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
 from .schema import MigrationState
-from .search import Candidate, Chunk, IndexReport, PassagePlace, QueryProfile, StoredPassage, chunks_of
+from .search import (
+    Candidate,
+    Chunk,
+    FoundPassage,
+    IndexReport,
+    PassagePlace,
+    QueryProfile,
+    SearchHit,
+    SearchScore,
+    StoredPassage,
+    chunks_of,
+    search_items,
+)
 from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
 from .threads import ThreadStore
 from .transfer import ImportReport, TransferError
@@ -37,6 +49,7 @@ __all__ = [
     "ElementContent",
     "Feedback",
     "Forgettable",
+    "FoundPassage",
     "ImportReport",
     "IndexReport",
     "MemoryCriteria",
@@ -54,6 +67,8 @@ __all__ = [
     "QueryProfile",
     "Reach",
     "ReadScope",
+    "SearchHit",
+    "SearchScore",
     "SessionInfo",
     "StoreAdmin",
     "StoreLimits",
@@ -74,5 +89,6 @@ __all__ = [
     "checked_caller_origin",
     "chunks_of",
     "refuse_secret",
+    "search_items",
     "within",
 ]

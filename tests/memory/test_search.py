@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_context import AgentMemory, MemoryStore
-from memory_context.memory.search import SearchHit
+from memory_context import AgentMemory, MemoryStore, SearchHit
 from memory_context.store import MemoryCriteria
 from tests.conftest import Server, database_of
 from tests.embeddings.fakes import FakeEmbedder

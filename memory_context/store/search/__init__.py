@@ -4,7 +4,9 @@ chunks       a content, cut into passages
 postings     passages, terms and names, as rows
 embed        embeddings of passages, also those of another model
 indexer      the background that makes all these
-passages     the reads of a search; how their scores come together is decided above (`memory.rank`)
+passages     the reads of a search: candidates with their scores, and texts
+rank         how the scores come together
+hits         a search: the best passages of each item, near-duplicates once
 ann_quality  whether the index of embeddings finds what comparing everything finds
 """
 

@@ -1,6 +1,6 @@
 """The reads of a search: what ranks high by terms and by meaning, its neighbours, scores of all, and their texts.
 
-How the scores come together is decided in `memory.rank`.
+How the scores come together is decided in `rank`.
 """
 
 import re

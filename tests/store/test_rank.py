@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_context.memory.rank import BM25_K1, MOST_SUPPORT, inverse_frequency, rank
 from memory_context.store import Candidate, QueryProfile
+from memory_context.store.search.rank import BM25_K1, MOST_SUPPORT, inverse_frequency, rank
 
 QUERY = QueryProfile(passages=1000, frequencies={"rare": 2, "common": 500})
 MOST = (BM25_K1 + 1) * sum(inverse_frequency(count, 1000) for count in (2, 500))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from ..store import Candidate, PassagePlace, QueryProfile
+from .passages import Candidate, PassagePlace, QueryProfile
 
 __all__ = [
     "BM25_B",

@@ -6,24 +6,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import TYPE_CHECKING
 
-from ..credentials import masked
-from ..notebooks import html_table
-from ..references import MemoryRef
-from ..runtime import in_thread_if_large
-from ..store import (
-    Candidate,
-    MemoryCriteria,
-    MemoryItem,
-    MemoryStore,
-    PassagePlace,
-    QueryProfile,
-    ReadScope,
-    StoredPassage,
-)
-from ..text import query_terms, query_words, telling_terms, terms_of
-from ..utf8 import to_utf8
+from memory_context.credentials import masked
+from memory_context.notebooks import html_table
+from memory_context.references import MemoryRef
+from memory_context.runtime import in_thread_if_large
+from memory_context.text import query_terms, query_words, telling_terms, terms_of
+from memory_context.utf8 import to_utf8
+
+from ..criteria import MemoryCriteria
+from ..items import MemoryItem, ReadScope
+from .passages import Candidate, PassagePlace, QueryProfile, StoredPassage
 from .rank import BM25_K1, Ranked, inverse_frequency, rank
+
+if TYPE_CHECKING:
+    from ..memory_store import MemoryStore
 
 __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
@@ -147,7 +145,7 @@ class _Choice:
 
 
 async def search_items(
-    store: MemoryStore, user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
+    store: "MemoryStore", user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[SearchHit]:
     """Return the items of a scope that answer a query best, the best first."""
     terms = await in_thread_if_large(len(query), query_terms, query)
