@@ -32,8 +32,16 @@ from .search import (
     chunks_of,
     search_items,
 )
-from .thread_rows import ElementContent, Feedback, Thread, ThreadElement, ThreadStep, UIUser, WholeThread
-from .threads import ThreadStore
+from .threads import (
+    ElementContent,
+    Feedback,
+    Thread,
+    ThreadElement,
+    ThreadStep,
+    ThreadStore,
+    UIUser,
+    WholeThread,
+)
 from .transfer import ImportReport, TransferError
 
 __all__ = [

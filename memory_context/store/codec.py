@@ -1,4 +1,4 @@
-"""How Python's str and JSON travel to Postgres and back: every value comes back as it was.
+"""How Python's str, JSON and times travel to Postgres and back: every value comes back as it was, times in UTC.
 
 A str may hold two things that Postgres `text` and `jsonb` refuse: NUL, and lone surrogates, which have no UTF-8 either.
 The adapters of each connection write them as U+001A and four hexadecimal digits (`memory_context.utf8`). The escape
@@ -14,14 +14,16 @@ was, but -0.0 as 0.0.
 import json
 import math
 from collections.abc import Mapping
+from datetime import timezone
 from decimal import Decimal
 from json.encoder import encode_basestring  # the C one where there is one
 from typing import Any, cast
 
 import psycopg
-from psycopg.abc import Buffer
+from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.pq import Format
+from psycopg.types.datetime import TimestamptzBinaryLoader, TimestamptzLoader
 
 from memory_context.utf8 import escape, unescape, unescape_json
 
@@ -44,6 +46,20 @@ class _TextLoader(Loader):
 
 class _BinaryTextLoader(_TextLoader):
     format = Format.BINARY
+
+
+class _UtcLoader(TimestamptzLoader):
+    """Times are in UTC, whatever the time zone of the session."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        self._timezone = timezone.utc
+
+
+class _BinaryUtcLoader(TimestamptzBinaryLoader):
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        self._timezone = timezone.utc
 
 
 class _JsonDumper(Dumper):
@@ -75,6 +91,8 @@ def _adapters() -> AdaptersMap:
     adapters.register_dumper(dict, _JsonDumper)
     adapters.register_loader("text", _TextLoader)
     adapters.register_loader("text", _BinaryTextLoader)
+    adapters.register_loader("timestamptz", _UtcLoader)
+    adapters.register_loader("timestamptz", _BinaryUtcLoader)
     adapters.register_loader("json", _JsonLoader)
     adapters.register_loader("json", _BinaryJsonLoader)
     adapters.register_loader("jsonb", _JsonLoader)

@@ -25,7 +25,6 @@ __all__ = [
     "chat_params",
     "checked_place",
     "params_for",
-    "session_from_row",
 ]
 
 
@@ -211,20 +210,6 @@ def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
     )
 
 
-def session_from_row(row: Mapping[str, Any]) -> SessionInfo:
-    """Return the session of a row."""
-    return SessionInfo(
-        session_id=row["session_id"],
-        agent_id=row["agent_id"],
-        title=row["title"],
-        summary=row["summary"],
-        message_count=row["message_count"],
-        chat_count=row["chat_count"],
-        created_at=row["created_at"].astimezone(timezone.utc),
-        last_activity_at=row["last_activity_at"].astimezone(timezone.utc),
-    )
-
-
 def checked_place(limit: int, before: tuple[datetime, str] | None) -> dict[str, Any]:
     """Return the parameters of a page; `ValueError` for a limit under 1 or a time without zone."""
     if limit < 1:
@@ -244,11 +229,11 @@ def _batch_from_row(row: Mapping[str, Any]) -> StoredBatch:
         begins_anew=row["begins_anew"],
         memory_keys=tuple(row["memory_keys"]),
         chat_ids=tuple(row["message_ids"]),
-        started_at=row["start_timestamp"].astimezone(timezone.utc),
-        ended_at=row["end_timestamp"].astimezone(timezone.utc),
+        started_at=row["start_timestamp"],
+        ended_at=row["end_timestamp"],
         sha256=stored.hex(),
         is_intact=_sha256(canonical_json(body)) == stored,
-        archived_at=row["archived_at"].astimezone(timezone.utc),
+        archived_at=row["archived_at"],
     )
 
 

@@ -8,7 +8,7 @@ deleted session refuses everything. A batch that was changed behind the archive'
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 
 import psycopg
 from psycopg.rows import DictRow
@@ -27,7 +27,6 @@ from .conversation_rows import (
     chat_params,
     checked_place,
     params_for,
-    session_from_row,
 )
 from .database import Database
 from .events import EventLog
@@ -136,20 +135,20 @@ class ConversationArchive:
             head=head["head"],
             branches=tuple(other for other in others if other != branch),
             later_items=tuple((row["memory_key"], int(row["message"])) for row in later),
-            session=session_from_row(sessions[0]) if sessions else None,
+            session=SessionInfo(**sessions[0]) if sessions else None,
         )
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo | None:
         """Return what is known of a session; None if it is unknown or was deleted."""
         params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_session"], params))
-        return session_from_row(rows[0]) if rows else None
+        return SessionInfo(**rows[0]) if rows else None
 
     async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
         """Return when a session was deleted, in UTC; None if it was not."""
         params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
-        return rows[0]["deleted_at"].astimezone(timezone.utc) if rows else None
+        return rows[0]["deleted_at"] if rows else None
 
     async def sessions(
         self, user_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None, only_chats: bool = False
@@ -164,7 +163,7 @@ class ConversationArchive:
         """
         params = {"user_id": user_id, "only_chats": only_chats, **checked_place(limit, before)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
-        return [session_from_row(row) for row in rows]
+        return [SessionInfo(**row) for row in rows]
 
     async def chat_page(
         self, user_id: str, session_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None

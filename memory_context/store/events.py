@@ -13,7 +13,7 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, Literal
 
 from memory_context.errors import StoreError, StoreUnavailableError
@@ -225,7 +225,7 @@ class EventLog:
         return [
             StoredEvent(
                 id=row["event_id"],
-                at=row["happened_at"].astimezone(timezone.utc),
+                at=row["happened_at"],
                 kind=row["kind"],
                 keys=tuple(row["memory_keys"]),
                 detail=row["detail"],

@@ -6,7 +6,6 @@ Storing is all or none in one transaction; every read takes the scope of its rea
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timezone
 from difflib import get_close_matches
 from typing import Any
 
@@ -105,10 +104,7 @@ class ItemStore:
     async def fetch_whereabouts(self, user_id: str, memory_key: str) -> Whereabouts | None:
         """Return whose the item behind a key is, in whatever scope: to say why it cannot be read, and whom to ask."""
         rows = await self._read(user_id, "fetch_whereabouts", {"memory_key": memory_key})
-        if not rows:
-            return None
-        (row,) = rows
-        return Whereabouts(**{**row, "updated_at": row["updated_at"].astimezone(timezone.utc)})
+        return Whereabouts(**rows[0]) if rows else None
 
     async def fetch_contents(
         self, user_id: str, memory_keys: Sequence[str], *, scope: ReadScope = ANYBODY

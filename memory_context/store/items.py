@@ -12,7 +12,7 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
 from memory_context.errors import ItemDamagedError, SecretError
@@ -218,11 +218,11 @@ def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *,
         tags=tuple(row["tags"]),
         related_to=tuple(row["related_to"]),
         metadata=row["content_metadata"],
-        created_at=row["created_at"].astimezone(timezone.utc),
+        created_at=row["created_at"],
         is_private=row["is_private"],
         origin=row["origin"],
         other_keys=tuple(row.get("other_keys", ())),
-        updated_at=row["updated_at"].astimezone(timezone.utc),
+        updated_at=row["updated_at"],
         content_bytes=row["content_bytes"],
         is_active=row["is_active"],
     )

@@ -9,7 +9,7 @@ start at once. A file whose statements changed after it ran is noticed. A `Schem
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, Literal
 
 import psycopg
@@ -83,7 +83,7 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
             state = "ahead" if part_of(row["name"]) == "pre" else "unknown"
         elif migration.checksum != row["checksum"]:
             state = "changed"
-        states.append(MigrationState(version, row["name"], state, row["applied_at"].astimezone(timezone.utc)))
+        states.append(MigrationState(version, row["name"], state, row["applied_at"]))
     return states
 
 

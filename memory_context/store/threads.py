@@ -6,6 +6,7 @@ any order: its last update stays. A deleted thread takes nothing any more. Every
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -18,31 +19,130 @@ from .conversations import ConversationArchive
 from .database import Database
 from .pool import Statement
 from .sql import load_queries
-from .thread_rows import (
-    ElementContent,
-    Thread,
-    ThreadElement,
-    ThreadStep,
-    UIUser,
-    WholeThread,
-    content_from_row,
-    element_from_row,
-    element_params,
-    step_from_row,
-    step_params,
-    thread_from_row,
-    ui_user_from_row,
-)
 
-__all__ = ["ThreadStore"]
+__all__ = [
+    "ElementContent",
+    "Feedback",
+    "Thread",
+    "ThreadElement",
+    "ThreadStep",
+    "ThreadStore",
+    "UIUser",
+    "WholeThread",
+]
 
 _QUERIES = load_queries("threads")
 _WILDCARD = re.compile(r"[\\%_]")
 _FAVORITES = 200
 
 
+@dataclass(frozen=True)
+class UIUser:
+    """A user who logged in to an interface.
+
+    Attributes:
+        user_id: The same as everywhere.
+        metadata: JSON-native data of the interface.
+        created_at: First login, in UTC.
+    """
+
+    user_id: str
+    metadata: Mapping[str, Any]
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One conversation as an interface lists it.
+
+    Attributes:
+        thread_id: Its id, also that of the session.
+        name: None until it is named.
+        tags: None if none were given.
+        metadata: JSON-native data of the interface.
+        created_at: When it began, in UTC.
+        last_activity_at: When a step was last stored, in UTC.
+    """
+
+    thread_id: str
+    name: str | None
+    tags: tuple[str, ...] | None
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    last_activity_at: datetime
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """A person's rating of a step; `value` is the interface's number."""
+
+    feedback_id: str
+    value: int
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class ThreadStep:
+    """A message, a run or a tool call that was shown in a thread.
+
+    Attributes:
+        step_id: Its id.
+        thread_id: The thread it was shown in.
+        fields: Everything else the interface keeps, JSON-native; every str is kept.
+        input: None if it has none.
+        output: None if it has none.
+        created_at: Its place in the thread, with a timezone; None for the time of storing.
+        feedback: Its rating; not written with it.
+    """
+
+    step_id: str
+    thread_id: str
+    fields: Mapping[str, Any]
+    input: str | None = None
+    output: str | None = None
+    created_at: datetime | None = None
+    feedback: Feedback | None = None
+
+
+@dataclass(frozen=True)
+class ThreadElement:
+    """An image, a text or a file that was shown beside a step.
+
+    Attributes:
+        element_id: Its id.
+        thread_id: The thread it was shown in.
+        step_id: The step it belongs to; empty for the whole thread.
+        fields: Everything else the interface keeps, JSON-native; every str is kept.
+        has_content: Whether its content is stored.
+    """
+
+    element_id: str
+    thread_id: str
+    step_id: str
+    fields: Mapping[str, Any]
+    has_content: bool = False
+
+
+@dataclass(frozen=True)
+class ElementContent:
+    """The content of an element, or a range of it, with the element's fields and its whole size in bytes."""
+
+    content: bytes
+    fields: Mapping[str, Any]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class WholeThread:
+    """A thread with its steps, in order of creation, and its elements, in order of arrival."""
+
+    thread: Thread
+    steps: tuple[ThreadStep, ...]
+    elements: tuple[ThreadElement, ...]
+
+
 class ThreadStore:
-    """The threads of one database; every method but `owner` acts as one user."""
+    """The threads of one database; every method but `owner` acts as one user, and raises `StoreError` if that fails."""
 
     def __init__(self, database: Database, conversations: ConversationArchive) -> None:
         self._database = database
@@ -54,14 +154,13 @@ class ThreadStore:
         """Return a user who logged in; None if the user never did."""
         params = {"user_id": checked_identifier("user_id", user_id)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_ui_user"], params))
-        return ui_user_from_row(user_id, rows[0]) if rows else None
+        return UIUser(user_id, **rows[0]) if rows else None
 
     async def upsert_user(self, user_id: str, metadata: Mapping[str, Any]) -> UIUser:
         """Store who logged in; the metadata replaces what was known.
 
         Raises:
             ValueError: The id is unusable, or the metadata is not JSON-native.
-            StoreError: The database refused or cannot be reached.
         """
         params = {
             "user_id": checked_identifier("user_id", user_id),
@@ -70,7 +169,7 @@ class ThreadStore:
         (row,), _ = await self._database.write(
             user_id, *(Statement(_QUERIES[name], params) for name in ("upsert_ui_user", "insert_known_user"))
         )
-        return ui_user_from_row(user_id, row)
+        return UIUser(user_id, **row)
 
     # --- threads
 
@@ -100,7 +199,6 @@ class ThreadStore:
 
         Raises:
             ValueError: An id is unusable, or the metadata is not JSON-native.
-            StoreError: The database refused or cannot be reached.
         """
         given = metadata or {}
         params = {
@@ -121,9 +219,9 @@ class ThreadStore:
         if not threads:
             return None
         return WholeThread(
-            thread_from_row(threads[0]),
-            tuple(step_from_row(row) for row in steps),
-            tuple(element_from_row(row) for row in elements),
+            _thread(threads[0]),
+            tuple(_step(row) for row in steps),
+            tuple(ThreadElement(**row) for row in elements),
         )
 
     async def page(
@@ -149,12 +247,12 @@ class ThreadStore:
         """
         params = {
             "user_id": user_id,
-            "pattern": f"%{_escape_wildcards(search)}%" if search else None,
+            "pattern": "%" + _WILDCARD.sub(r"\\\g<0>", search) + "%" if search else None,
             "feedback_value": feedback_value,
             **checked_place(limit, before),
         }
         (rows,) = await self._read(user_id, params, "select_threads")
-        return [thread_from_row(row) for row in rows]
+        return [_thread(row) for row in rows]
 
     async def delete_thread(self, user_id: str, thread_id: str) -> bool:
         """Delete a thread and its session, with all agents' transcripts in it; False if neither was known.
@@ -162,7 +260,6 @@ class ThreadStore:
         The items stored in it are forgotten.
 
         Raises:
-            StoreError: The database failed; call it again.
             ValueError: The id is unusable.
         """
         return await self._conversations.delete_session(user_id, thread_id)
@@ -179,10 +276,19 @@ class ThreadStore:
 
         Raises:
             ValueError: An id is unusable, the fields are not JSON-native, or the time has no timezone.
-            StoreError: The database refused or cannot be reached.
         """
         checked_identifier("step_id", step.step_id)
-        params = {**_place(user_id, step.thread_id), **step_params(user_id, step, is_update)}
+        if step.created_at is not None and step.created_at.utcoffset() is None:
+            raise ValueError(f"created_at={step.created_at!r} has no timezone: use datetime.now(timezone.utc)")
+        params = {
+            **_place(user_id, step.thread_id),
+            "step_id": step.step_id,
+            "input": step.input,
+            "output": step.output,
+            "fields": canonical_json(step.fields),
+            "is_update": is_update,
+            "created_at": step.created_at,
+        }
         _, kept = await self._write(user_id, params, "insert_thread", "upsert_step")
         return bool(kept)
 
@@ -194,19 +300,14 @@ class ThreadStore:
         """Return the newest 200 steps that their metadata mark as favorites, the newest first."""
         params = {"user_id": user_id, "limit": _FAVORITES}
         (rows,) = await self._read(user_id, params, "select_favorite_steps")
-        return [step_from_row(row) for row in rows]
+        return [_step(row) for row in rows]
 
     async def rate_step(
         self, user_id: str, step_id: str, value: int, comment: str | None, *, feedback_id: str | None = None
     ) -> str | None:
         """Store the rating of a step, replacing an earlier one; return its id, None if the user has no such step.
 
-        Args:
-            user_id: The user.
-            step_id: The step.
-            value: The interface's number.
-            comment: None for none.
-            feedback_id: None for the id it has, or a new one.
+        Without a `feedback_id` it keeps the id it has, or gets a new one.
         """
         params = {
             "user_id": user_id,
@@ -240,34 +341,38 @@ class ThreadStore:
 
         Raises:
             ValueError: An id is unusable, or the fields are not JSON-native.
-            StoreError: The database refused or cannot be reached.
         """
         checked_identifier("element_id", element.element_id)
         params = {
             **_place(user_id, element.thread_id),
-            **element_params(user_id, element, content, keeps_content),
+            "element_id": element.element_id,
+            "step_id": element.step_id,
+            "fields": canonical_json(element.fields),
+            "content": content,
+            "keeps_content": keeps_content,
         }
         _, kept = await self._write(user_id, params, "insert_thread", "upsert_element")
         return bool(kept)
 
     async def element(self, user_id: str, thread_id: str, element_id: str) -> ThreadElement | None:
         """Return an element without its content; None if this user has none of this id in the thread."""
-        params = _element(user_id, thread_id, element_id)
+        params = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
         (rows,) = await self._read(user_id, params, "fetch_element")
-        return element_from_row(rows[0]) if rows else None
+        return ThreadElement(**rows[0]) if rows else None
 
     async def element_content(
         self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
         """Return the content of an element from byte `start`, at most `length` bytes; None if there is none."""
-        params = {**_element(user_id, thread_id, element_id), "start": start, "length": length}
+        place = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
+        params = {**place, "start": start, "length": length}
         (rows,) = await self._read(user_id, params, "fetch_element_content")
-        return content_from_row(rows)
+        found = (ElementContent(bytes(row["content"]), row["fields"], row["size_bytes"]) for row in rows)
+        return next(found, None)
 
     async def delete_element(self, user_id: str, element_id: str) -> None:
         """Delete an element."""
-        params = {"user_id": user_id, "element_id": element_id}
-        await self._write(user_id, params, "delete_element")
+        await self._write(user_id, {"user_id": user_id, "element_id": element_id}, "delete_element")
 
     async def _read(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:
         return await self._database.read(user_id, *(Statement(_QUERIES[name], params) for name in names))
@@ -276,12 +381,15 @@ class ThreadStore:
         return await self._database.write(user_id, *(Statement(_QUERIES[name], params) for name in names))
 
 
-def _escape_wildcards(text: str) -> str:
-    return _WILDCARD.sub(r"\\\g<0>", text)
+def _thread(row: Mapping[str, Any]) -> Thread:
+    fields: dict[str, Any] = {**row, "tags": None if row["tags"] is None else tuple(row["tags"])}
+    return Thread(**fields)
 
 
-def _element(user_id: str, thread_id: str, element_id: str) -> dict[str, Any]:
-    return {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
+def _step(row: Mapping[str, Any]) -> ThreadStep:
+    id_, value, comment = row["feedback_id"], row["feedback_value"], row["feedback_comment"]
+    kept = {name: row[name] for name in ("step_id", "thread_id", "fields", "input", "output", "created_at")}
+    return ThreadStep(**kept, feedback=None if id_ is None else Feedback(id_, value, comment))
 
 
 def _place(user_id: str, thread_id: str) -> dict[str, Any]:
