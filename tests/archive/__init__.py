@@ -1,1 +1,1 @@
-"""Sessions that last: archived in batches, taken up again."""
+"""Sessions that last: archived in batches, resumed."""

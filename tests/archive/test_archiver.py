@@ -105,7 +105,7 @@ async def test_large_results_are_archived_as_references(store: MemoryStore, serv
     assert await store.fetch_contents("alice", list(keys)) == {keys[0]: report("owls")}
 
 
-async def test_what_the_archive_keeps_is_any_text(store: MemoryStore):
+async def test_archive_keeps_any_text(store: MemoryStore):
     odd = "NUL \x00, half a pair \ud800, an escape \x1a0000, \r\n, \u2028 and 🦉"
     context = context_of(store)
     await context.add_message(UserMessage(content=odd, source="user"))
@@ -138,7 +138,7 @@ async def test_a_batch_whose_answer_was_lost_is_stored_once(
     assert await said_in(context_of(store)) == turns("One.", "Two.")
 
 
-async def test_what_could_not_be_written_waits(
+async def test_unwritten_batches_wait_for_the_store(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The agent goes on; the next try has everything."""

@@ -80,7 +80,7 @@ async def known(store: MemoryStore) -> None:
 # --- without the history
 
 
-async def test_what_joined_the_history_late_is_archived_by_close(store: MemoryStore, patch: pytest.MonkeyPatch):
+async def test_close_archives_messages_that_joined_the_history_late(store: MemoryStore, patch: pytest.MonkeyPatch):
     """Nothing has to be said after it."""
     await known(store)
     context = context_of(store)
@@ -92,7 +92,7 @@ async def test_what_joined_the_history_late_is_archived_by_close(store: MemorySt
     assert await said_in(context_of(store)) == turns("One.", "Two.")
 
 
-async def test_what_is_cleared_without_the_history_is_cleared_with_it(store: MemoryStore, patch: pytest.MonkeyPatch):
+async def test_clear_without_the_history_also_clears_the_history(store: MemoryStore, patch: pytest.MonkeyPatch):
     await known(store)
     context = context_of(store)
     patch.setattr(store.conversations, "read", away)
@@ -259,7 +259,7 @@ async def test_a_clear_is_newer_than_what_it_cleared(store: MemoryStore, patch: 
     assert await said_in(later) == []
 
 
-async def test_what_was_cleared_before_a_session_began_anew_is_archived(
+async def test_messages_cleared_before_a_session_begins_anew_are_archived(
     store: MemoryStore, server: Server, database_url: str
 ):
     await known(store)
@@ -358,7 +358,7 @@ async def test_a_chat_message_alone_does_not_mend_an_archive(store: MemoryStore,
 # --- loads
 
 
-async def test_what_was_said_before_a_load_is_archived(store: MemoryStore, server: Server, database_url: str):
+async def test_messages_before_a_load_are_archived(store: MemoryStore, server: Server, database_url: str):
     context = context_of(store)
     await say(context, "One.")
     state = await saved(context)

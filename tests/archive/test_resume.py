@@ -65,7 +65,7 @@ async def test_a_resumed_session_goes_on_as_one_that_never_ended(store: MemorySt
     assert await said_in(context_of(store)) == await said_in(resumed)
 
 
-async def test_what_was_asked_and_not_answered_is_opened_after_resuming(store: MemoryStore):
+async def test_resume_opens_references_of_unanswered_requests(store: MemoryStore):
     """The process went between the request and the first view of it."""
     context = await lived(store)
     key = context.transcript[2].measured[0].stored.refs[0].key
@@ -254,7 +254,7 @@ async def test_the_newer_of_state_and_archive_counts(store: MemoryStore):
     assert await said_in(later) == turns("One.", "Two."), "a context that is in use goes back"
 
 
-async def test_what_a_state_had_and_the_archive_had_not_is_archived_once(store: MemoryStore):
+async def test_messages_that_only_a_state_has_are_archived_once(store: MemoryStore):
     context = context_of(store)
     await say(context, "One.")
     await context.archive()
@@ -363,7 +363,7 @@ async def test_a_batch_that_cannot_be_read_is_left_out(store: MemoryStore, serve
     assert (await said_in(resumed))[-2:] == turns("Two.")
 
 
-async def test_what_a_newer_version_archived_is_left_alone(
+async def test_archive_of_a_newer_version_is_left_alone(
     store: MemoryStore, server: Server, database_url: str, caplog: pytest.LogCaptureFixture
 ):
     """This one goes on beside it, and does not write over it."""
@@ -401,7 +401,7 @@ async def test_two_processes_on_one_session_lose_nothing(store: MemoryStore, cap
 # --- a store that is away
 
 
-async def test_what_is_said_without_the_history_joins_it_later(
+async def test_messages_without_the_history_join_it_later(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The agent goes on; nothing is archived over what is there."""
@@ -448,7 +448,7 @@ async def test_results_that_came_without_the_history_are_stored_when_it_is_there
     assert context.stats.offloads == 1
 
 
-async def test_who_is_left_behind_leaves_no_trace(store: MemoryStore, caplog: pytest.LogCaptureFixture):
+async def test_context_left_behind_by_its_state_writes_nothing(store: MemoryStore, caplog: pytest.LogCaptureFixture):
     """A state is taken over by another context, and the one it is from is closed afterwards: nothing is doubled."""
     one, other = context_of(store), context_of(store)
     await say(one, "One.")
