@@ -45,13 +45,7 @@ _TOPIC = "background jobs"
 
 @dataclass(frozen=True)
 class Job:
-    """A claimed job.
-
-    Attributes:
-        id: Of the job; of the item, for jobs that index items.
-        payload: What its handler needs to know.
-        attempts: How often it was claimed, this time included.
-    """
+    """A claimed job; jobs that index an item have its id, and `attempts` counts this claim."""
 
     id: int
     payload: Mapping[str, Any]
@@ -60,15 +54,7 @@ class Job:
 
 @dataclass(frozen=True)
 class FailedJob:
-    """A dead letter: a job that is not tried again by itself.
-
-    Attributes:
-        kind: Its kind.
-        id: Its id.
-        payload: What its handler was told.
-        attempts: How often it was tried.
-        error: The last error.
-    """
+    """A dead letter: a job that is not tried again by itself, and its last error."""
 
     kind: str
     id: int
@@ -79,12 +65,7 @@ class FailedJob:
 
 @dataclass(frozen=True)
 class JobReport:
-    """Jobs that a flush left.
-
-    Attributes:
-        pending: Will be tried again.
-        failed: Failed too often.
-    """
+    """Jobs that a flush left: pending ones will be tried again, failed ones not."""
 
     pending: int = 0
     failed: int = 0
@@ -269,7 +250,7 @@ class Jobs:
         return [FailedJob(row["kind"], row["id"], row["payload"], row["attempts"], row["last_error"]) for row in rows]
 
     async def retry_failed(self) -> int:
-        """Have failed jobs of all users tried again, as if for the first time; return how many those are.
+        """Have failed jobs of all users tried again; return how many those are.
 
         Raises:
             StoreError: The database failed, or the login may not list the users.
@@ -319,7 +300,6 @@ class Jobs:
         await self._database.write(user_id, *statements, kind="batch")
 
     async def _do_batch(self, claim: Claim) -> int:
-        """Claim some jobs and do them; return how many, 0 if none was due."""
         here = self._users.here()
         here.claims[claim.id] = claim.user_id
         try:

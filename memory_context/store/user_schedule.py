@@ -51,7 +51,7 @@ class UserSchedule:
     def put_back(self, user_id: str, seconds: float) -> None:
         """Put a user whose batch was broken off, and plan a look.
 
-        By a timer, not by a task: the caller that was cancelled may be the last of an event loop that is being closed.
+        By a timer, not a task: a cancelled caller may be the last of an event loop that is being closed.
         """
         self.put(user_id, seconds)
         if not self._is_stopped and self._task.running() is None:

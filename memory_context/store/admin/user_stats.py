@@ -34,16 +34,7 @@ _QUERIES = load_queries("user_stats")
 
 @dataclass(frozen=True)
 class KindSum:
-    """Items of one type from one source that are not forgotten.
-
-    Attributes:
-        memory_type: The type.
-        source: Where they came from.
-        items: Number of items.
-        content_bytes: Bytes of their contents in UTF-8.
-        tokens: Tokens of their contents.
-        private_items: Number of items that only one agent reads.
-    """
+    """Items of one type from one source that are not forgotten; private ones are read by one agent only."""
 
     memory_type: str
     source: str
@@ -121,15 +112,7 @@ class SessionExtent:
 
 @dataclass(frozen=True)
 class TranscriptInfo:
-    """One line of one agent's transcript in a session.
-
-    Attributes:
-        agent_id: The agent.
-        branch: Empty for the main line; a process that finds its number taken goes on with another.
-        batches: Number of batches.
-        messages: Number of messages.
-        archived_at: When the last batch was archived, in UTC.
-    """
+    """One line of one agent's transcript in a session; `branch` is empty for the main line, times are in UTC."""
 
     agent_id: str
     branch: str

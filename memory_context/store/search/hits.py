@@ -1,4 +1,4 @@
-"""Search over items: candidates from the store, ranked, the best passages of each item, near-duplicates once."""
+"""A search over items: candidates, ranked; the best passages of each item; near-duplicates once."""
 
 import asyncio
 import math
@@ -39,13 +39,13 @@ _MORE = 3
 
 @dataclass(frozen=True)
 class SearchScore:
-    """Why a passage ranks where it does: parts that add up to the total. Comparable within one search only.
+    """Why a passage ranks where it does: parts that add up to the total, comparable within one search only.
 
     Attributes:
         total: The sum.
-        lexical: For the terms it shares with the query.
-        semantic: For its nearness in meaning.
-        neighbours: For what stands beside it.
+        lexical: For terms shared with the query.
+        semantic: For nearness in meaning.
+        neighbours: For the passages beside it.
     """
 
     total: float
@@ -205,7 +205,7 @@ def _hits(
 
 
 def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
-    """Return what is not indexed yet, as far as it shares terms with the query, scored like what is."""
+    """Return what is not indexed yet and shares terms with the query, scored like what is."""
     candidates: list[Candidate] = []
     for (content_id, number), passage in unindexed.items():
         item = passage.item
@@ -229,16 +229,16 @@ def _are_alike(words: set[str], others: set[str]) -> bool:
 
 
 def _middle(candidates: Sequence[Candidate]) -> float:
-    """Return the similarity of what has nothing to do with a query: the middle one, of a few that of chance."""
+    """Return the similarity of what has nothing to do with a query: the median, if there are enough."""
     known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
     return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
 
 
 def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> bool:
-    """Whether a passage has a good part of what the query says, in its words or in its meaning.
+    """Whether a passage shares a good part of the query, in its words or in its meaning.
 
-    In a small memory about one thing its words are in every passage and tell nothing. So their weight is taken from a
-    memory of at least a thousand passages, in which only these have them. A function word makes nothing relevant.
+    In a small memory about one thing its words are in every passage. So their weight is that in a memory of at least a
+    thousand passages, in which only these have them. Function words make nothing relevant.
     """
     telling = telling_terms(profile.frequencies)
     if not telling:
