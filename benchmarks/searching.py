@@ -29,8 +29,8 @@ from benchmarks.tables import print_table
 from memory_context import AgentMemory, MemoryStore
 from memory_context.embeddings import WordLlamaEmbedder, embed_checked
 from memory_context.store import ReadScope
-from memory_context.store import search as store_search
 from memory_context.store.items import scope_params
+from memory_context.store.search import passages as store_search
 from memory_context.store.search.indexer import model_of
 from memory_context.store.search.passages import PassageSearch, QueryVector
 
