@@ -32,7 +32,7 @@ from memory_context.store import ReadScope
 from memory_context.store.items import scope_params
 from memory_context.store.search import passages as store_search
 from memory_context.store.search.indexer import model_of
-from memory_context.store.search.passages import PassageSearch, QueryVector
+from memory_context.store.search.passages import QueryVector, Statement
 
 __all__ = ["SIZES", "SearchCost", "main", "measure_searching", "print_costs", "query_from"]
 
@@ -175,7 +175,8 @@ async def _by_meaning(
         "embedding_model": vector.model,
         **scope_params(ReadScope()),
     }
-    statements = PassageSearch._by_meaning(vector, False, params, is_approximate)
+    exact = Statement(store_search.ranking_statement("rank_by_embedding", "user"), params)
+    statements = store_search._nearest(vector, params) if is_approximate else [exact]
     rows = (await store._database.read(user, *statements))[-1]
     return [(row["content_id"], row["chunk_number"]) for row in rows]
 
