@@ -1,4 +1,4 @@
-"""What compactors are given: a result and a hint on the agent's work, free of AutoGen's types."""
+"""The input of compactors: a result and a hint on the agent's work, without AutoGen's types."""
 
 from autogen_core.models import AssistantMessage
 
@@ -18,19 +18,13 @@ _TASK_CHARACTERS = 16_000
 _EXCERPT_OVERHEAD_TOKENS = 115
 """Room in a first view for the status, the placeholder and the line above an excerpt."""
 _HEADLINE_TOKENS = 80
-"""The most that the line above a first view takes: a key has up to 64 characters."""
+"""Maximum for the line above a first view; a key has up to 64 characters."""
 _FACTS_SHARE_OF_EXCERPT = 0.15
-"""Of an excerpt's room: names in what is left out say more for their tokens than further lines would."""
+"""Share of an excerpt for facts about its omitted text: they say more per token than more lines."""
 
 
 class CompactorInput:
-    """Reads from one transcript what compactors are given.
-
-    Args:
-        transcript: The transcript.
-        policy: Limits.
-        counter: Counts tokens.
-    """
+    """Reads the input of compactors from one transcript."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> None:
         self._transcript = transcript
@@ -41,15 +35,11 @@ class CompactorInput:
     def read(
         self, entry: Entry, part: Part, text: str, *, is_answered: bool, names_key: bool = False
     ) -> tuple[Result, Hint]:
-        """Return a result, or the output of code, with what is known of the agent's work.
+        """Return a result and a hint on the agent's work.
 
         Args:
-            entry: The part's entry.
-            part: The part.
-            text: The text of the part.
-            is_answered: Whether the facts that stay for good are wanted. Otherwise an excerpt is, if the part is too
-                long to be shown whole, and beside it facts about the rest.
-            names_key: Whether a first view that is whole has a line above it, which counts towards its limit.
+            is_answered: Ask for the facts that stay for good, else for an excerpt of a long part.
+            names_key: A line above a whole first view counts towards its limit.
         """
         result = self._result(entry, part, text)
         excerpt_limit = 0 if is_answered else self._excerpt_limit(result, names_key)
@@ -73,7 +63,7 @@ class CompactorInput:
         return result, hint
 
     def _excerpt_limit(self, result: Result, names_key: bool) -> int:
-        """Return how long an excerpt may be, in tokens; 0 for a result that can be shown whole."""
+        """Return tokens; 0 for a result that can be shown whole."""
         policy = self._policy
         if policy.first_view_of(result.source) == "excerpt":
             return min(policy.offload_threshold_tokens, policy.excerpt_limit_tokens)
@@ -95,7 +85,6 @@ class CompactorInput:
         return Result(text, tool, call.arguments, is_error, part.tokens, seconds)
 
     def _task(self) -> str:
-        """Return the current task, and the first one if it is another."""
         transcript = self._transcript
         current = transcript.task(self._policy.user_sources)
         positions = range(transcript.state.start, transcript.end)
@@ -104,7 +93,6 @@ class CompactorInput:
         return "\n".join(_words(transcript[position]) for position in both)
 
     def _said(self, positions: range) -> str:
-        """Return the text and the calls of the first assistant message at these positions."""
         for position in positions:
             if isinstance(self._transcript[position].message, AssistantMessage):
                 return _words(self._transcript[position])[:_SAID_CHARACTERS]
@@ -112,12 +100,7 @@ class CompactorInput:
 
 
 class KnownText:
-    """The newest text of the view, without whole results that will be compacted: names in it need not be kept.
-
-    Args:
-        transcript: The transcript; only its changes are read again.
-        policy: Says which results are whole for a while only.
-    """
+    """The newest lasting text of the view: names in it need not be kept."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self._transcript = transcript
@@ -152,7 +135,6 @@ class KnownText:
         return "\n".join(known)[-_KNOWN_CHARACTERS:]
 
     def _text_of(self, entry: Entry) -> str | None:
-        """Return the lasting text of an entry in the view; None if there is none."""
         state = self._transcript.state
         if state.is_hidden(entry.position):
             return None
@@ -170,7 +152,7 @@ class KnownText:
 
 
 def _is_document(content: str) -> bool:
-    """Return whether most of a content is meant to be read; beside a text, an MCP result may hold images."""
+    """Whether it is mostly a document; an MCP result may hold images."""
     text = unwrapped(content).text
     return len(text) * 2 > len(content) and is_document(text)
 

@@ -1,4 +1,4 @@
-"""Chooses what stays of a result beside its placeholder, once the agent has answered it."""
+"""Chooses the facts of a result that stay beside its placeholder, once the agent has answered it."""
 
 import logging
 import math
@@ -22,7 +22,7 @@ _logger = logging.getLogger("memory_context")
 
 @dataclass(frozen=True)
 class _Choice:
-    """Everything that a choice depends on, so that a thread need not look at the transcript."""
+    """The inputs of a choice: a thread must not read the transcript."""
 
     part: PartId
     ref: MemoryRef
@@ -31,19 +31,7 @@ class _Choice:
 
 
 class FactSelector:
-    """Chooses, once for each result of one transcript, the text that it will be compacted to.
-
-    The agent's answer shows what it cared about. The choice is recorded as a decision; budget and prices decide when
-    the part is compacted.
-
-    Args:
-        transcript: The transcript.
-        policy: Limits.
-        counter: Counts tokens.
-        compactors: Choose the facts.
-        inputs: Reads what compactors are given.
-        summariser: Makes summaries of large results, which take the place of the facts.
-    """
+    """Decides the compacted text of each answered result once; budget and prices decide when it is shown."""
 
     def __init__(
         self,
@@ -63,17 +51,17 @@ class FactSelector:
         self._failed: set[PartId] = set()
 
     async def choose(self) -> None:
-        """Choose for every result that was answered since, long ones off the event loop; then record summaries."""
+        """Choose for all newly answered results; then record summaries."""
         if choices := self._choices():
             size = math.inf if self._compactors.may_wait else sum(len(choice.result.content) for choice in choices)
             for chosen in await in_thread_if_large(size, self._chosen, choices):
-                # another task may have cleared, compacted or chosen meanwhile
+                # another task may have changed it meanwhile
                 if self._is_open((chosen.position, chosen.address)):
                     self._transcript.decide(chosen)
         self._summariser.record()
 
     def is_held(self, part: PartId) -> bool:
-        """Return whether a part waits for its facts or its summary, and is not to be compacted yet."""
+        """Return whether a part still waits for facts or summary."""
         return self._is_open(part) or self._summariser.is_held(part)
 
     def _is_open(self, part_id: PartId) -> bool:
@@ -86,7 +74,7 @@ class FactSelector:
         if self._policy.first_view_of(entry.tool_of(address)) == "placeholder":
             return False
         stored = entry.part(address).stored
-        # an answer of a memory tool collapses to its reference; a text that the store did not give back is gone
+        # excludes answers of memory tools and texts that the store did not return
         return stored is not None and bool(stored.refs) and address not in entry.dropped
 
     def _choices(self) -> list[_Choice]:
@@ -106,7 +94,7 @@ class FactSelector:
             try:
                 text = compacted_text(self._compactors.compact(choice.result, choice.hint), choice.ref)
                 chosen.append(CompactedTextChosen(position, address, text, self._counter.count(text)))
-            except Exception as error:  # the placeholder stays then
+            except Exception as error:  # the placeholder stays
                 self._failed.add(choice.part)
                 _logger.warning("nothing is retained of message %d: %s", position + 1, str(error) or repr(error))
         return chosen

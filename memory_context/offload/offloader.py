@@ -1,7 +1,6 @@
-"""Moves large parts into the store: measured, compacted, stored in one transaction, and only then referred to.
+"""Moves large parts into the store: measure, compact, store in one transaction, then refer to them.
 
-`settle` brings every waiting entry as far as it can. It never fails and waits no longer than the policy allows: parts
-that cannot be stored now stay inline and are tried again with a later message.
+`settle` never fails; parts that cannot be stored in time stay inline and are retried with a later message.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _logger = logging.getLogger("memory_context")
 
 _RESTORE_SECONDS = 5.0
 _STORING = "storing content"
-_WRITE_SECONDS = 10.0  # more than a store that is closed waits
+_WRITE_SECONDS = 10.0  # longer than the close of a store waits
 
 _Packed = tuple[Entry, Part, list[PackedItem]]
 
@@ -38,18 +37,9 @@ _Packed = tuple[Entry, Part, list[PackedItem]]
 class Offloader:
     """Moves large parts of one transcript into the store.
 
-    Args:
-        transcript: The transcript; decisions are recorded in it.
-        memory: Where items go.
-        policy: Thresholds, limits, waits.
-        counter: Counts tokens.
-        compactors: Choose what stays of a result.
-        inputs: Reads what compactors are given; None for a reader of its own.
-        summariser: Has large results summarised once they are stored; None for never.
-
     Attributes:
-        transactions: How many transactions stored something.
-        agent_has_tools: Whether the agent has memory tools, by which it finds the key of what it was shown whole.
+        transactions: Number of transactions that stored something.
+        agent_has_tools: The agent finds keys by memory tools, so by default no line names them.
     """
 
     write_order = 0
@@ -88,31 +78,26 @@ class Offloader:
 
     @property
     def is_store_away(self) -> bool:
-        """Whether the store failed, or was too slow, a moment ago."""
+        """Whether the store failed a moment ago."""
         return self._breaker.is_open
 
     def add(self, entry: Entry) -> None:
-        """Take on an entry; `settle` does the rest."""
         self._unmeasured.append(entry)
 
     async def settle(self) -> None:
-        """Measure new entries and store large parts; waits at most `store_timeout_seconds` for the store."""
+        """Measure new entries and store large parts, for at most `store_timeout_seconds`."""
         await self.measure()
         if self._waiting and not self.is_store_away:
             await self._store_within(self._policy.store_timeout_seconds)
 
     @property
     def unwritten(self) -> str:
-        """What waits to be stored, in words; empty if nothing."""
+        """Description of the waiting parts, or empty."""
         count = len(self._waiting)
         return f"session {self._memory.session_id!r}: content of {count:,} messages" if count else ""
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Store all that waits, even if the store failed a moment ago.
-
-        Raises:
-            StoreUnavailableError: It could not be stored; it waits on.
-        """
+        """Store all waiting parts, even right after a failure; raises StoreUnavailableError."""
         summariser, self._summariser = self._summariser, None if is_last else self._summariser
         try:
             await self._store_within(_WRITE_SECONDS + self.extra_seconds)
@@ -125,26 +110,22 @@ class Offloader:
 
     @property
     def extra_seconds(self) -> float:
-        """How much longer storing may take because the waiting parts are large."""
+        """Additional time for large waiting parts."""
         size = sum(len(text) for entry in self._waiting.values() for _, text in self._large_parts(entry))
         return size / self._memory.memory_store.limits.bytes_per_second
 
     def forget(self) -> None:
-        """Leave the waiting parts to whoever continues with their messages."""
+        """Drop the waiting parts: another owner continues with their messages."""
         self._waiting.clear()
         self._buffers.release(self)
 
     async def flush(self, timeout_seconds: float) -> float:
-        """Try to store all that waits even if the store failed a moment ago.
-
-        Returns:
-            How much longer that was allowed to take, in seconds, because the waiting parts are large.
-        """
+        """Try to store all waiting parts, even right after a failure; return extra seconds allowed for large ones."""
         await self.measure()
         extra_seconds = self.extra_seconds
         timeout_seconds += extra_seconds
         deadline = time.monotonic() + timeout_seconds
-        if self._storing.running() is not None:  # it may be one on a dead connection: after it comes a fresh one
+        if self._storing.running() is not None:  # it may hang on a dead connection: then try afresh
             await self._store_within(timeout_seconds)
         if self._waiting and (left := deadline - time.monotonic()) > 0:
             await self._store_within(left)
@@ -155,11 +136,11 @@ class Offloader:
     # --- measuring
 
     async def measure(self) -> None:
-        """Count the tokens of new entries; needs no store."""
+        """Count the tokens of new entries."""
         while self._unmeasured:
             entry = self._unmeasured[0]
             parts = await self._measured(entry)
-            if self._unmeasured and self._unmeasured[0] is entry:  # another task may have come first
+            if self._unmeasured and self._unmeasured[0] is entry:  # another task may have measured it
                 self._unmeasured.pop(0)
                 entry.measure(parts)
                 self._recognise_answers(entry)
@@ -178,7 +159,7 @@ class Offloader:
         return parts + [Part(address, self._policy.image_tokens) for address in images_of(message)]
 
     def _recognise_answers(self, entry: Entry) -> None:
-        """Record which large parts are answers of memory tools: they are stored already."""
+        """Record answers of memory tools: they are stored already."""
         for part, text in self._large_parts(entry):
             if (answer := self._memory.find_answer(text)) is not None:
                 stored = self._packer.stored((), answer.label)
@@ -190,7 +171,6 @@ class Offloader:
             self._buffers.hold(self)
 
     def _large_parts(self, entry: Entry) -> list[tuple[Part, str]]:
-        """Return the parts of an entry that are to be stored, with their texts."""
         return [
             (part, text)
             for part in entry.measured
@@ -205,15 +185,15 @@ class Offloader:
     # --- storing
 
     async def _store_within(self, timeout_seconds: float) -> None:
-        """Run attempts one after another until nothing waits, one failed, or the time is over."""
+        """Retry until nothing waits, an attempt failed, or time is up."""
         deadline = time.monotonic() + timeout_seconds
         while self._waiting:
             try:
                 has_stored = await self._storing.result(self._try_to_store, max(deadline - time.monotonic(), 0))
-            except StoreUnavailableError:  # somebody else stopped the attempt
+            except StoreUnavailableError:  # another task stopped it
                 return
             except asyncio.TimeoutError:
-                # the attempt goes on; if it succeeds later, its decisions come then
+                # the attempt continues and records its decisions when it succeeds
                 self._breaker.failed()
                 self._outages.failed(
                     _STORING, "content was not stored within %.1f s; it stays inline for now", timeout_seconds
@@ -223,7 +203,6 @@ class Offloader:
                 return
 
     async def _try_to_store(self) -> bool:
-        """Store all that waits and record it; False if the store failed, which is logged."""
         entries = list(self._waiting.values())
         await self._record_repeats(entries)
         packed = await self._packed(entries)
@@ -248,7 +227,6 @@ class Offloader:
         return True
 
     async def _record_repeats(self, entries: Sequence[Entry]) -> None:
-        """Record which large texts repeat stored ones; they are not stored again."""
         work = [
             (entry, part, text, sources)
             for entry in entries
@@ -268,7 +246,7 @@ class Offloader:
                 self._transcript.decide(RepeatFound(entry.position, part.address, tuple(keys)))
 
     async def _packed(self, entries: Sequence[Entry]) -> list[_Packed]:
-        """Pack every large part; off the event loop when that takes long. Parts that cannot be packed stay inline."""
+        """Pack large parts; those that cannot be packed stay inline."""
         names_key = self._names_keys
         work = [
             (entry, part, text, self._inputs.read(entry, part, text, is_answered=False, names_key=names_key))
@@ -278,7 +256,7 @@ class Offloader:
             for part, text in self._large_parts(entry)
         ]
 
-        def pack_all() -> list[_Packed]:  # it may run in a thread, so it does not look at the transcript
+        def pack_all() -> list[_Packed]:  # may run in a thread: must not read the transcript
             packed: list[_Packed] = []
             for entry, part, text, given in work:
                 try:
@@ -286,7 +264,7 @@ class Offloader:
                         raise ValueError(f"{len(text):,} characters are too large to be stored")
                     if items := self._packer.pack(entry, part, text, given):
                         packed.append((entry, part, items))
-                except Exception as error:  # one odd content must not keep the others from being stored
+                except Exception as error:  # one bad content must not block the others
                     self._keep_inline(entry, part, error)
             return packed
 
@@ -294,11 +272,7 @@ class Offloader:
         return await in_thread_if_large(size, pack_all)
 
     async def _store(self, packed: Sequence[_Packed]) -> None:
-        """Store packed parts in one transaction and record it.
-
-        Raises:
-            StoreError: Nothing was stored.
-        """
+        """Store in one transaction."""
         new_items = [one.item for _, _, items in packed for one in items]
         if not new_items:
             return
@@ -308,7 +282,7 @@ class Offloader:
             own = [next(refs) for _ in items]
             stored = await self._packer.keep(entry, part, items, own, names_key=self._names_keys)
             if stored.headline and entry.position < self._transcript.state.shown:
-                # a view showed it without, and the prompt cache has that
+                # a view without it is in the prompt cache
                 stored = await self._packer.keep(entry, part, items, own, names_key=False)
             self._transcript.decide(PartOffloaded(entry.position, part.address, stored))
             self._summarise(entry, part, items[0].item.content)
@@ -324,15 +298,11 @@ class Offloader:
             is_answered = entry.position < self._transcript.state.consumed
             given = self._inputs.read(entry, part, text, is_answered=is_answered)
             self._summariser.consider(entry, part, *given, part.stored.refs[0].key)
-        except Exception as error:  # the compactor's choice stays
+        except Exception as error:
             _logger.warning("message %d is not summarised: %s", entry.position + 1, error)
 
     async def _store_one_by_one(self, packed: Sequence[_Packed]) -> None:
-        """Store each part in a transaction of its own, so that an odd one keeps no other from being stored.
-
-        Raises:
-            StoreError: The store takes none of them, so it is not their content: worth another try later.
-        """
+        """Store each part separately. Raises StoreError if all failed: retry later."""
         refused: list[tuple[_Packed, StoreError]] = []
         for one in packed:
             try:
@@ -341,7 +311,7 @@ class Offloader:
                 raise
             except StoreError as error:
                 refused.append((one, error))
-            except Exception as error:  # the agent goes on with the content inline
+            except Exception as error:  # the content stays inline
                 self._keep_inline(one[0], one[1], error)
         if refused and len(refused) == len(packed):
             raise refused[0][1]
@@ -354,7 +324,7 @@ class Offloader:
 
 
 async def restore_texts(transcript: Transcript, memory: AgentMemory, seconds: float = _RESTORE_SECONDS) -> None:
-    """Fetch, after a load, the texts that views still need; whole parts that cannot be fetched are compacted."""
+    """Fetch, after a load, the texts that views need; compact whole parts that cannot be fetched."""
     state = transcript.state
     missing = [
         (entry, part)

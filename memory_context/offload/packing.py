@@ -1,4 +1,4 @@
-"""Turns large parts into items to store, and stored items into what the process keeps of a part."""
+"""Turns large parts into items, and stored items into the record that the process keeps of a part."""
 
 import json
 import re
@@ -21,11 +21,11 @@ from ..transcript import Entry, Part, StoredPart
 __all__ = ["PackedItem", "Packer", "compacted_text", "result_type"]
 
 _STATUS_LIMIT = 300
-_ARGUMENTS_CHARACTERS = 2_000  # of a call, in the metadata of its result
-_BEGINNING_CHARACTERS = 4_000  # of a text, in which credentials are looked for before a description is cut from it
+_ARGUMENTS_CHARACTERS = 2_000  # of a call, kept in its result's metadata
+_BEGINNING_CHARACTERS = 4_000  # searched for credentials before a description is cut from it
 
 _SHORTENED_AFTERWARDS = "(the call was made with the whole text; it was shortened here afterwards)"
-"""Said inside shortened arguments: models copy what they see there, and would write placeholders into files."""
+"""Inside shortened arguments: models copy them and would write placeholders into files."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SHELL = frozenset(("bash", "cmd", "command", "commands", "console", "exec", "powershell", "sh", "shell", "terminal"))
@@ -40,11 +40,9 @@ _READ_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class PackedItem:
-    """An item to store for a part, and what its compactor kept; a call's arguments give one for each long string.
+    """An item to store for a part; a call's arguments give one for each long string.
 
     Attributes:
-        item: The item.
-        compacted: What the compactor kept of its content.
         pointer: JSON pointer of a string in a call's arguments; empty otherwise.
     """
 
@@ -54,13 +52,7 @@ class PackedItem:
 
 
 class Packer:
-    """Packs parts as items, and makes of the stored items what the process keeps of a part.
-
-    Args:
-        policy: Thresholds and limits.
-        counter: Counts tokens.
-        compactors: Choose what stays of a result.
-    """
+    """Packs parts as items, and stored items as records of parts."""
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter, compactors: Compactors) -> None:
         self._policy = policy
@@ -68,14 +60,7 @@ class Packer:
         self._compactors = compactors
 
     def pack(self, entry: Entry, part: Part, text: str, given: tuple[Result, Hint] | None) -> list[PackedItem]:
-        """Return the items of a part: none for arguments without a long string.
-
-        Args:
-            entry: Its entry.
-            part: The part.
-            text: The text of the part.
-            given: What the compactor is given of a tool's result; None for any other part.
-        """
+        """Return the items of a part: none for arguments without a long string."""
         if part.address.kind == "arguments":
             return self._pack_arguments(entry, part, text)
         if given is not None:
@@ -90,15 +75,7 @@ class Packer:
     async def keep(
         self, entry: Entry, part: Part, packed: Sequence[PackedItem], refs: Sequence[MemoryRef], *, names_key: bool
     ) -> StoredPart:
-        """Return what is kept of a part whose items are committed under these references.
-
-        Args:
-            entry: Its entry.
-            part: The part.
-            packed: Its items.
-            refs: Their references.
-            names_key: Whether a result that is shown whole names its key in a line above it.
-        """
+        """Return the record of a part whose items are committed."""
         if part.address.kind == "arguments":
             short = {
                 one.pointer: f"{ref.render()} {_SHORTENED_AFTERWARDS}" for one, ref in zip(packed, refs, strict=True)
@@ -125,7 +102,6 @@ class Packer:
         return self.stored(refs, compacted, f"{compacted}\n{share}\n{passages}")
 
     def stored(self, refs: Sequence[MemoryRef], compacted: str, excerpt: str | None = None) -> StoredPart:
-        """Return a record with its texts counted."""
         excerpt_tokens = 0 if excerpt is None else self._counter.count(excerpt)
         return StoredPart(tuple(refs), compacted, self._counter.count(compacted), excerpt, excerpt_tokens)
 
@@ -166,11 +142,7 @@ class Packer:
         return masked(beginning) if self._policy.mask_credentials else beginning
 
     def _origin(self, entry: Entry) -> Origin:
-        """Return whose words a message holds that carries no result.
-
-        A user message of another source has another agent's words; a system message may come from an AutoGen memory,
-        which puts in whatever it found.
-        """
+        """Return the origin; a system message may hold text from an AutoGen memory."""
         message = entry.message
         if isinstance(message, UserMessage):
             return "user_words" if message.source in self._policy.user_sources else "agent"
@@ -178,17 +150,13 @@ class Packer:
 
 
 def compacted_text(kept: Compacted, ref: MemoryRef) -> str:
-    """Return a consumed result as it is shown: whether it succeeded, its placeholder, and below it the facts.
-
-    Facts are quoted line by line, since they are the result's words, which may be anybody's.
-    """
+    """Return status, placeholder and facts of a consumed result; facts are quoted, as they may be anybody's words."""
     head = f"{shorten(kept.status, _STATUS_LIMIT)} {ref.render()}".strip()
     lines = [f"> {line}" for line in kept.facts.splitlines() if line.strip()]
     return "\n".join([head, QUOTATION, *lines]) if lines else head
 
 
 def _audit(entry: Entry, part: Part, is_error: bool | None = None) -> dict[str, object]:
-    """Return the metadata that names the message and the call."""
     where: dict[str, object] = {"message": entry.position + 1, "part": part.address.kind}
     if part.address.kind == "result":
         where |= {"call_id": results_of(entry.message)[part.address.index].call_id, "is_error": is_error}
@@ -211,12 +179,7 @@ def _excerpt_text(content: str, kept: Compacted, ref: MemoryRef) -> str:
 
 
 def result_type(tool: str, arguments: str) -> str:
-    """Return `command_output` for shells, `database_result` for rows, `web_content` for pages, else `action_result`.
-
-    Args:
-        tool: The tool's name.
-        arguments: The call's arguments as JSON.
-    """
+    """Return `command_output` for shells, `database_result` for rows, `web_content` for pages, else `action_result`."""
     words = {word.lower() for word in _WORDS.findall(tool)}
     given = _strings_of(arguments)
     if words & _SHELL or _COMMAND_ARGUMENTS & given.keys():
@@ -229,7 +192,6 @@ def result_type(tool: str, arguments: str) -> str:
 
 
 def _strings_of(arguments: str) -> dict[str, str]:
-    """Return the arguments that are texts, by name in lower case."""
     try:
         given: Any = json.loads(arguments) if len(arguments) <= _READ_CHARACTERS else None
     except (ValueError, RecursionError):

@@ -1,7 +1,5 @@
-"""Answers that repeat what is stored: an agent that copies a file, or what was recalled, has said nothing new.
-
-Such a text is not stored as an item of its own, so that search finds the source and never the copy above it. It stays
-in the transcript, as short texts do: `read_history` and the archive have every byte of it.
+"""Finds agent texts that repeat stored ones. They are not stored as items, so search finds the source and not its copy;
+the transcript, `read_history` and the archive keep them.
 """
 
 import re
@@ -17,21 +15,20 @@ from ..transcript import Entry, Part, Transcript
 __all__ = ["Source", "find_repeated", "may_repeat", "sources_before"]
 
 REPEATED_SHARE = 0.8
-"""Of a text, in runs of words, that stands in its sources; what quotes less has something to say of its own."""
+"""Share of a text's word runs found in its sources from which it counts as a repeat."""
 _RUN_WORDS = 8
 _CONTRIBUTING_SHARE = 0.1
 _MOST_SOURCES = 40
-_MOST_CHARACTERS = 1_000_000  # of sources, which takes a tenth of a second
-_WORD = re.compile(r"\w+|\S", re.ASCII)  # letters of other scripts one by one, as some are written without spaces
+_MOST_CHARACTERS = 1_000_000  # of sources; takes 0.1 s
+_WORD = re.compile(r"\w+|\S", re.ASCII)  # single letters of other scripts: some have no spaces
 
 
 @dataclass(frozen=True)
 class Source:
-    """A text that the agent was shown and that is stored.
+    """A stored text that the agent was shown.
 
     Attributes:
-        text: The text.
-        keys: The items it is, or is from; empty if they are not known, as of a look-up.
+        keys: Keys of its items; empty if unknown, as for a look-up.
     """
 
     text: str = field(repr=False)
@@ -39,7 +36,7 @@ class Source:
 
 
 def may_repeat(entry: Entry, part: Part, policy: ContextPolicy) -> bool:
-    """Whether a part is an agent's words. The user's own words are stored as such, whatever they repeat."""
+    """Whether a part is an agent's words; the user's words are always stored."""
     if part.is_result or part.address.kind not in ("text", "thought"):
         return False
     message = entry.message
@@ -48,7 +45,7 @@ def may_repeat(entry: Entry, part: Part, policy: ContextPolicy) -> bool:
 
 
 def sources_before(transcript: Transcript, position: int) -> list[Source]:
-    """Return the stored and recalled texts that the process still has and that came before a message, newest first."""
+    """Return the known stored and recalled texts before a message, newest first."""
     sources: list[Source] = []
     room = _MOST_CHARACTERS
     for source in _stored_before(transcript, position):
@@ -60,12 +57,7 @@ def sources_before(transcript: Transcript, position: int) -> list[Source]:
 
 
 def find_repeated(text: str, sources: Sequence[Source]) -> list[str] | None:
-    """Return the keys of what a text repeats, as far as they are known; None if it has enough to say of its own.
-
-    Args:
-        text: What an agent said.
-        sources: What it was shown.
-    """
+    """Return the known keys of the sources that a text repeats; None if it says enough of its own."""
     runs = set(_runs(text))
     left, keys = set(runs), dict[str, None]()
     for source in sources if runs else ():
@@ -90,6 +82,5 @@ def _stored_before(transcript: Transcript, position: int) -> Iterator[Source]:
 
 
 def _runs(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the runs of words of a text, each word with those behind it."""
     words = _WORD.findall(text)
     return zip(*(words[start:] for start in range(_RUN_WORDS)), strict=False)

@@ -1,11 +1,10 @@
-"""Summaries of large results, made by the light model in the background and shown when the view changes anyway.
+"""Summaries of large results, made by the light model in the background.
 
     consider (once stored) ─▶ waiting ─▶ asked, one at a time ─▶ checked ─▶ ready ─▶ recorded
                                                                     └──▶ written beside the item
 
-Nothing here raises into the agent or holds up a message. A summary is checked against its source before it is shown; a
-bad answer leaves the compactor's choice. A part that is compacted already keeps its text until something before it
-changes, since showing a summary earlier would cost more than it saves.
+Nothing raises into the agent or delays a message. A compacted part keeps its text until something before it changes,
+since an earlier change would cost more prompt cache than it saves.
 """
 
 import asyncio
@@ -50,9 +49,9 @@ _logger = logging.getLogger("memory_context")
 
 MOST_WAITING = 16
 MOST_CHARACTERS = 16_000_000
-"""Of all contents that wait; further ones are not summarised."""
+"""Bound of all waiting contents together; further ones are not summarised."""
 REFUSALS_ALLOWED = 3
-"""Unusable answers in a row; after them the model is not asked any more."""
+"""Unusable answers in a row that end the asking."""
 _CLOSE_SECONDS = 1.0
 _STORE_SECONDS = 5.0
 
@@ -73,8 +72,6 @@ class _Summary:
 
 @dataclass(eq=False)
 class _Job:
-    """A content to be summarised, and the parts that hold it."""
-
     key: str
     result: Result
     hint: Hint
@@ -83,18 +80,10 @@ class _Job:
 
 
 class Summariser:
-    """Has large results of one transcript summarised, and records the summaries as what their parts are compacted to.
+    """Has large results of one transcript summarised and records checked summaries as their compacted text.
 
     Args:
-        transcript: The transcript; decisions are recorded in it.
-        memory: Where the items are; summaries are written beside them.
-        policy: What is large, how long a summary may be, whether results wait for it.
-        counter: Counts tokens.
-        light_model: Summarises; None for never.
-        decisions: The guard of the same client's decisions: while its breaker is open, nothing is asked here either.
-
-    Raises:
-        ValueError: The policy's prompt cannot be used.
+        decisions: Guard of the same client's decisions: while its breaker is open, nothing is asked here.
     """
 
     def __init__(
@@ -116,9 +105,9 @@ class Summariser:
         self._decisions = decisions
         self._waiting: deque[_Job] = deque()
         self._asking = Background[None]("memory_context summary")
-        self._job: _Job | None = None  # in progress
+        self._job: _Job | None = None
         self._deadlines: dict[PartId, float] = {}
-        self._made: dict[str, _Summary] = {}  # by key: the same content again is not summarised again
+        self._made: dict[str, _Summary] = {}  # by key, so equal content is summarised once
         self._ready: list[tuple[PartId, _Summary]] = []
         self._unsaved: dict[str, tuple[str, str]] = {}
         self._decisions_read = len(transcript.log)
@@ -126,7 +115,6 @@ class Summariser:
         self._warned: set[str] = set()
 
     def wants(self, part: Part) -> bool:
-        """Return whether a part is to be summarised: a large result, where the policy has a model summarise."""
         policy = self._policy
         return (
             self._light_model is not None
@@ -137,15 +125,7 @@ class Summariser:
         )
 
     def consider(self, entry: Entry, part: Part, result: Result, hint: Hint, memory_key: str) -> None:
-        """Begin to have a stored result summarised, if it is wanted and there is room; returns at once.
-
-        Args:
-            entry: Its entry.
-            part: Its part.
-            result: The result.
-            hint: The agent's work.
-            memory_key: The item it was stored as.
-        """
+        """Queue the summary of a stored result if wanted and there is room."""
         place = (entry.position, part.address)
         if not self.wants(part) or place in self._deadlines:
             return
@@ -164,11 +144,11 @@ class Summariser:
         self._start_next()
 
     def is_held(self, part: PartId) -> bool:
-        """Return whether a part is not to be compacted yet, since results wait for summaries and its is still due."""
+        """Return whether a part must still wait for its summary."""
         return self._policy.mode == "model" and time.monotonic() < self._deadlines.get(part, 0.0)
 
     async def close(self) -> None:
-        """Wait a little for the question in progress, give up the rest, and write what is not written yet."""
+        """Wait briefly for the running question, drop the rest, write unsaved summaries."""
         self._waiting.clear()
         await self._asking.wait(_CLOSE_SECONDS)
         self.forget()
@@ -177,7 +157,7 @@ class Summariser:
                 await asyncio.wait_for(self._save(), _CLOSE_SECONDS)
 
     def forget(self) -> None:
-        """Give up everything that waits or is in progress."""
+        """Drop waiting and running jobs."""
         self._asking.cancel()
         self._job = None
         self._waiting.clear()
@@ -186,15 +166,11 @@ class Summariser:
     # --- recording
 
     def record(self) -> bool:
-        """Record the summaries whose time has come.
+        """Record the summaries that may be shown now; return whether a compacted part changes.
 
-        Called before the changes of a view are decided, for parts that are about to be compacted, and afterwards, for
-        those behind what was changed.
-
-        Returns:
-            Whether one replaces the text of a part that is compacted already.
+        Called before a view's changes are decided, for parts about to be compacted, and after, for later parts.
         """
-        self._start_next()  # whatever broke off with its event loop
+        self._start_next()  # a job that died with its event loop
         changed_from, state = self._changed_from(), self._transcript.state
         ready, self._ready = self._ready, []
         is_shown = False
@@ -202,7 +178,7 @@ class Summariser:
             if place[0] < state.start or state.is_folded(place[0]):
                 continue  # no view shows it any more
             if state.retained.get(place) == "age":
-                continue  # its room was given to newer ones
+                continue  # its room went to newer ones
             if place in state.compacted and place[0] >= changed_from:
                 is_shown = True
                 self._retain(place, summary)
@@ -221,12 +197,12 @@ class Summariser:
         description = name if self._is_unnamed(place) else ""
         if description:
             placeholder = replace(stored.refs[0], description=description).render()
-        rest = summary.text.removeprefix(description).lstrip()  # the placeholder has that sentence
-        text = f"{before}{placeholder}\n{rest}".rstrip()  # before it stands whether the call succeeded
+        rest = summary.text.removeprefix(description).lstrip()
+        text = f"{before}{placeholder}\n{rest}".rstrip()  # `before` holds the status of the call
         self._transcript.decide(CompactedTextChosen(*place, text, self._counter.count(text), "model", description))
 
     def _is_unnamed(self, place: PartId) -> bool:
-        """Return whether no view has shown the placeholder of a part: it stands whole, or no view has shown it yet."""
+        """Return whether no view has shown the part's placeholder."""
         position, address = place
         state = self._transcript.state
         if position < state.start or state.is_folded(position) or place in state.compacted:
@@ -235,9 +211,9 @@ class Summariser:
         return part.stored is not None and not 0 < part.stored.excerpt_tokens < part.tokens
 
     def _changed_from(self) -> int:
-        """Return the first place that changes since the last call moved; the end if none did.
+        """Return the first changed position since the last call, else the end.
 
-        A planned compaction and a fold count as moving everything: they are rare, and summaries are to be seen.
+        A planned compaction or a fold counts as changing everything.
         """
         decisions = [decision for _, decision in self._transcript.log[self._decisions_read :]]
         self._decisions_read = len(self._transcript.log)
@@ -254,13 +230,13 @@ class Summariser:
         return (*([self._job] if self._job else []), *self._waiting)
 
     def _start_next(self) -> None:
-        """Start the next job if none runs; first of all one that broke off when its event loop ended."""
+        """Start the next job, first one that died with its event loop."""
         if self._job is None and not self._waiting:
             return
         try:
             if self._asking.running() is not None:
                 return
-        except RuntimeError:  # no event loop runs here
+        except RuntimeError:  # no event loop
             return
         if (job := self._job) is not None:
             self._job = None
@@ -275,7 +251,7 @@ class Summariser:
     async def _ask_all(self) -> None:
         while (job := self._job) is not None:
             await self._work(job)
-            if self._job is not job:  # it was given up
+            if self._job is not job:  # dropped meanwhile
                 return
             self._close_places(job)
             self._job = self._waiting.popleft() if self._waiting else None
@@ -285,7 +261,6 @@ class Summariser:
             self._deadlines.pop(place, None)
 
     async def _work(self, job: _Job) -> None:
-        """Summarise a content; on any failure the compactor's choice stays."""
         summary = None
         try:
             summary = await self._summarised(job)
@@ -304,14 +279,10 @@ class Summariser:
         await self._save()
 
     async def _summarised(self, job: _Job) -> _Summary | None:
-        """Return the summary of a content; None if the model's answer is unusable.
-
-        Raises:
-            LightModelError: There is no answer.
-        """
+        """Return the summary; None if the answer is unusable. Raises LightModelError."""
         if self._light_model is None or not self._is_asking():
             return None
-        # in threads, since both count and search many thousand tokens
+        # in threads: both are slow for large texts
         answer = await self._light_model.ask(await asyncio.to_thread(self._messages, job), SummaryAnswer)
         summary = await asyncio.to_thread(self._checked, job, answer.summary)
         self._refusals = 0 if summary else self._refusals + 1
@@ -336,7 +307,7 @@ class Summariser:
         return None if text is None else _Summary(text, counter.count(text))
 
     async def _save(self) -> None:
-        """Write summaries beside their items; those that cannot be written go with the next one, or by `close`."""
+        """Write summaries beside their items; failed ones stay for the next call."""
         store = self._memory.memory_store
         for key, (text, description) in list(self._unsaved.items()):
             writing = store.update_model_summary(self._memory.user_id, key, text, description)
@@ -350,7 +321,7 @@ class Summariser:
             self._unsaved.pop(key, None)
 
     def _warn(self, text: str, detail: object) -> None:
-        """Log each sort of trouble once."""
+        """Log each kind of trouble once."""
         if text not in self._warned:
             self._warned.add(text)
             _logger.warning(text, detail)
