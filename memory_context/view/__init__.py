@@ -1,4 +1,4 @@
-"""Rendering within the budget: what the model sees, a pure function of transcript and policy."""
+"""Rendering of transcripts as views within the token budget."""
 
 import lazy_loader
 

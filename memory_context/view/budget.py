@@ -1,4 +1,4 @@
-"""The budget of a view: changes that pay, then steps in the order of their cost to the agent until it fits."""
+"""Fits a view into its budget: changes that save cost first, then steps by their cost to the agent."""
 
 import asyncio
 import hashlib
@@ -22,17 +22,17 @@ from .view import View
 __all__ = ["Budget", "session_tag"]
 
 FOLD_TEXT_LIMIT_TOKENS = 500
-_FIT_ATTEMPTS = 20  # each makes one more excerpt; the last one makes what is left at once
+_FIT_ATTEMPTS = 20  # one excerpt each; the last attempt makes the rest
 _Step = Callable[[Transcript, View], list[Decision]]
 
 
 def session_tag(session_id: str) -> str:
-    """Return the few characters that tell one session's fold keys from another's."""
+    """Return a short hash that distinguishes the fold keys of sessions."""
     return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
 class Budget:
-    """Fits views of one session into the budget of its policy; `tag` tells its fold keys from those of others."""
+    """Fits the views of one session into the budget of its policy."""
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter, renderer: Renderer, tag: str) -> None:
         self._policy = policy
@@ -47,8 +47,7 @@ class Budget:
     ) -> View:
         """Do as `fit`, with long excerpts made in a thread.
 
-        Nothing waits between the fit that succeeds and the return. `measure` measures entries that other tasks add
-        meanwhile.
+        There is no await between the fit that succeeds and the return. `measure` measures entries added meanwhile.
         """
         for attempt in range(_FIT_ATTEMPTS):
             self._shortener.can_wait = attempt < _FIT_ATTEMPTS - 1
@@ -65,9 +64,9 @@ class Budget:
         raise AssertionError("unreachable")
 
     def fit(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> View:
-        """Return a view that fits, after recording the decisions that pay and those that make it fit.
+        """Return a view that fits, after recording the decisions for it.
 
-        `is_held` says whether a part is not to be compacted unless the budget asks for it.
+        `is_held` protects a part from compaction unless the budget requires it.
         """
         self.plan(transcript, is_held)
         view = self._renderer.render(transcript)
@@ -102,7 +101,7 @@ class Budget:
         return view
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
-        """Record the decisions that pay; also called before a turn decides about expansions."""
+        """Record the decisions that save cost; also called before a turn decides about expansions."""
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))
@@ -123,7 +122,7 @@ class Budget:
             if self._policy.first_view_of(entry.tool_of(address)) == "placeholder"
         )
 
-    # --- steps: each returns the decisions it takes
+    # --- steps: each returns its decisions
 
     def _withdraw_ended(self, transcript: Transcript, view: View) -> list[Decision]:
         task = current_task(transcript, self._policy)
@@ -149,7 +148,7 @@ class Budget:
         ]
         decisions: list[Decision] = [PartsCompacted(tuple(parts), "budget")] if parts else []
         if task is not None and task < transcript.state.consumed:
-            # what of a task is always whole has a limit; the rest of a longer one gives way first
+            # only so much of a task is always whole; the rest is shortened first
             limit = self._policy.first_view_limit_tokens
             entry = transcript[task]
             for part in entry.measured:
@@ -188,7 +187,7 @@ class Budget:
         return [self._folded(transcript, transcript.end, ())]
 
     def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
-        """Fold the oldest whole steps before `end` until the view is down to the target, or no more can be."""
+        """Fold the oldest whole steps before `end` until the view reaches the target."""
         state = transcript.state
         kept = self._kept(transcript)
         tokens: dict[int, int] = {}
@@ -210,11 +209,11 @@ class Budget:
         stays = tuple(p for p in kept if p < upto)
         fold = self._folded(transcript, upto, stays)
         behind = sum(size for position, size in tokens.items() if position < upto and position not in kept)
-        if fold.tokens >= behind:  # it would take more than what it stands for, at the cost of the task: say less
+        if fold.tokens >= behind:  # a fold must be smaller than what it replaces
             fold = self._folded(transcript, upto, stays, text_limit=behind // 2)
         if fold.tokens >= behind:
             return []
-        removed = behind - fold.tokens  # the fold before it stands among them
+        removed = behind - fold.tokens  # includes the previous fold
         calls = expected_calls(transcript, self._policy.cache)
         rewritten = view.tokens - view.tokens_beside - removed
         return [replace(fold, arithmetic=arithmetic_of(removed, rewritten, calls, self._policy.cache))]
@@ -222,7 +221,7 @@ class Budget:
     def _folded(
         self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
     ) -> HistoryFolded:
-        """Return the fold of the entries before `upto`, except `kept`; costs the entries that are new in it."""
+        """Return the fold of the entries before `upto`, except `kept`."""
         start = transcript.state.start
         first = next(p for p in range(start, upto) if p not in kept)
         last = next(p for p in range(upto - 1, start - 1, -1) if p not in kept)
@@ -244,7 +243,7 @@ class Budget:
         return HistoryFolded(upto, kept, ref, text, self._counter.count(text))
 
     def _shorten_arguments_that_leave_no_room(self, transcript: Transcript, view: View) -> list[Decision]:
-        """Shorten the newest arguments at once if results and texts cannot make up for them."""
+        """Shorten the newest arguments if shorter results and texts would not suffice."""
         readable = self._fresh(transcript, "result", "text", "thought")
         gain = sum(tokens - LEAST_EXCERPT_TOKENS for _, _, tokens in readable if tokens > LEAST_EXCERPT_TOKENS)
         if view.tokens - gain <= self._limit:
@@ -252,7 +251,6 @@ class Budget:
         return self._shortener.shorten(view, self._fresh(transcript, "arguments"), self._limit)
 
     def _shorten_fresh(self, *kinds: PartKind, target: int) -> _Step:
-        """Make the step that gives unanswered parts of these kinds an equal share of the room."""
 
         def step(transcript: Transcript, view: View) -> list[Decision]:
             return self._shortener.shorten(view, self._fresh(transcript, *kinds), target)
@@ -269,7 +267,7 @@ class Budget:
     def _leave_out_images_of_the_task(self, transcript: Transcript, view: View) -> list[Decision]:
         return self._shortener.without_images(view, self._shown(transcript, self._kept(transcript), "image"))
 
-    # --- what a step looks at
+    # --- inputs of the steps
 
     def _fresh(self, transcript: Transcript, *kinds: PartKind) -> list[ShownPart]:
         """Return the unanswered parts of these kinds, without instructions and task."""
@@ -278,7 +276,6 @@ class Budget:
         return self._shown(transcript, [position for position in positions if position not in kept], *kinds)
 
     def _shown(self, transcript: Transcript, positions: Iterable[int], *kinds: PartKind) -> list[ShownPart]:
-        """Return the parts of these kinds with their tokens in the view."""
         return [
             (entry, part, text_in_view(transcript, self._policy, entry, part)[2])
             for entry in (transcript[position] for position in positions if not transcript.state.is_hidden(position))
@@ -286,7 +283,7 @@ class Budget:
             if part.address.kind in kinds
         ]
 
-    # --- what folds and what does not
+    # --- limits of folds
 
     def _kept(self, transcript: Transcript) -> list[int]:
         """Return the positions that fold last: leading instructions and the current task."""
@@ -300,7 +297,6 @@ class Budget:
 
     @staticmethod
     def _step_ends(transcript: Transcript, start: int, end: int) -> list[int]:
-        """Return the positions after each whole step."""
         ends: list[int] = []
         open_until = start
         for position in range(start, end):
@@ -310,7 +306,7 @@ class Budget:
         return ends
 
     def _fold_target(self, view: View) -> int:
-        """Return the size of a view after a fold: a share of the room beside the sections."""
+        """Return the size of a view after a fold."""
         beside = view.tokens_beside
         return beside + int((self._limit - beside) * self._policy.fold_to_ratio)
 

@@ -1,11 +1,9 @@
-"""When a change of the view pays: with a prompt cache, moving one early token can cost more than it saves.
+"""Decides when a change of the view pays with a prompt cache.
 
     saved = removed tokens x expected calls x cached price
-    costs = (write price - cached price) x tokens read anew: from the first change on, and those before it if they alone
-        are too few to be cached
+    costs = (write price - cached price) x tokens read anew (and a prefix that alone is too short to be cached)
 
-A result that was answered just now has nothing cached behind it, so it is compacted at once if that saves anything.
-Earlier ones wait until enough has come together.
+Nothing is cached behind a result answered just now, so it is compacted at once if that saves anything.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,16 +26,14 @@ from .render import View, ViewMessage
 __all__ = ["aged_results", "ageing_of", "arithmetic_of", "expected_calls", "saving_changes"]
 
 FACTS_SHARE_KEPT = 0.4
-"""Of `facts_in_view_tokens`, when the oldest facts go: like folds, this is to happen rarely."""
+"""Share of `facts_in_view_tokens` left after dropping the oldest facts; low, so that drops are rare."""
 
 LEAST_EXPECTED_CALLS = 6
-"""Expected of a session that has just begun. Runs of agents are long or short; those that have gone on go on."""
+"""Estimate for a session that has just begun."""
 
 
 @dataclass(frozen=True)
 class _Change:
-    """What a message of a view would lose."""
-
     index: int
     removed_tokens: int
     parts: tuple[PartId, ...] = ()
@@ -45,17 +41,14 @@ class _Change:
 
 
 def expected_calls(transcript: Transcript, policy: CachePolicy) -> int:
-    """Return how many model calls are expected to follow: as many as there have been, and a few at least.
-
-    That is the median remaining life under a power law (J. R. Gott, Nature 363, 1993).
-    """
+    """Return the estimated calls still to come: as many as so far, with a minimum (Gott, Nature 363, 1993)."""
     if policy.expected_calls is not None:
         return policy.expected_calls
     return max(transcript.state.answers, LEAST_EXPECTED_CALLS)
 
 
 def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy) -> Arithmetic:
-    """Return the sum for a change that makes later views smaller and the next one partly new."""
+    """Return costs and savings of a change."""
     saved = removed * calls * policy.cached_price_ratio
     costs = rewritten * max(policy.write_price_ratio - policy.cached_price_ratio, 0.0)
     return Arithmetic(removed, rewritten, calls, round(saved - costs, 1))
@@ -64,10 +57,7 @@ def arithmetic_of(removed: int, rewritten: int, calls: int, policy: CachePolicy)
 def saving_changes(
     transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
 ) -> list[Decision]:
-    """Return the compactions and withdrawals that pay now, from one place of the view on; often none.
-
-    `is_held` says whether a part is not to be compacted yet.
-    """
+    """Return the compactions and withdrawals that pay now, except parts with `is_held`."""
     changes = _changes(transcript, view, policy, is_held)
     if not changes:
         return []
@@ -88,7 +78,7 @@ def saving_changes(
 
 
 def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[CompactedTextChosen]:
-    """Return the oldest results without their facts, if the facts of all have become too many."""
+    """Return the oldest results without their facts, once the facts of all exceed their limit."""
     facts, limit = transcript.state.facts, policy.compaction.facts_in_view_tokens
     total = sum(facts.values())
     aged: list[CompactedTextChosen] = []
@@ -106,7 +96,7 @@ def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCo
 def ageing_of(
     aged: Sequence[CompactedTextChosen], transcript: Transcript, view: View, policy: ContextPolicy
 ) -> PartsCompacted:
-    """Return the decision that shows results without their facts."""
+    """Return the decision that shows aged results without facts."""
     parts = tuple((one.position, one.address) for one in aged)
     stored = [transcript[position].part(address).stored for position, address in parts]
     before = sum(one.compacted_tokens for one in stored if one is not None)
@@ -117,14 +107,12 @@ def ageing_of(
 
 
 class _SeenTokens:
-    """Tokens of the messages that stood in the last view handed out."""
-
     def __init__(self, transcript: Transcript, view: View) -> None:
         shown = transcript.state.shown
         self._view = view
         self._end = view.index_at(shown)
         places = {place for entry in transcript.entries(start=shown) for place in transcript.calls_answered_by(entry)}
-        # of results that came since, those that stand before: at calls that were shown without them
+        # newer results may stand earlier, at calls shown before without them
         self._late = [
             (index, view.messages[index].tokens)
             for place in sorted(places)
@@ -133,7 +121,6 @@ class _SeenTokens:
         ]
 
     def before(self, index: int) -> int:
-        """Return what those before an index take together."""
         late = sum(tokens for at, tokens in self._late if at < index)
         return self._view.tokens_before(min(index, self._end)) - late
 
@@ -141,7 +128,6 @@ class _SeenTokens:
 def _changes(
     transcript: Transcript, view: View, policy: ContextPolicy, is_held: Callable[[PartId], bool]
 ) -> list[_Change]:
-    """Return the savings of each message that was handed out, in order."""
     state = transcript.state
     task = transcript.task(policy.user_sources) or 0
     places = {*state.expanded_at}
@@ -163,7 +149,7 @@ def _change_of(
     removed, parts = 0, list[PartId]()
     for segment in message.segments:
         if segment.kind == "expansion":
-            place = segment.expansion_place  # an agent's Memory says itself what is shown, and for how long
+            place = segment.expansion_place  # an AutoGen Memory replaces its own expansions
             is_turns = place in state.expanded and state.expanded[place].origin == "turn"
             is_answered = place not in state.unseen and segment.position < state.consumed
             is_over = is_turns and is_answered and segment.position < task
@@ -183,7 +169,7 @@ def _decisions(changes: list[_Change], arithmetic: Arithmetic, state: Transcript
     places = tuple(place for change in changes for place in change.places)
     decisions: list[Decision] = []
     if parts:
-        # what stood in the last view for the first time, if none has been handed out since it was answered
+        # new in the last view, and no view since its answer
         is_newest = all(position >= state.answered_from for position, _ in parts)
         is_recent = is_newest and state.shown == state.consumed and not places
         decisions.append(PartsCompacted(parts, "consumed" if is_recent else "saves", arithmetic))

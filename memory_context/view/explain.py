@@ -16,15 +16,14 @@ _CHANGES: dict[Price, str] = {"fixed": "unplanned", "planned": "planned", "volat
 
 @dataclass(frozen=True)
 class SegmentChange:
-    """One difference between a view and the one before it.
+    """One difference between two consecutive views.
 
     Attributes:
         position: Position of the entry; -1 beside the history.
-        kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
-        before: Its state in the view before; None if it was not there.
-        after: Its state now; None if it is not there.
-        reason: The decision behind it, such as `consumed`, `saves`, `aged`, `budget`, `folded`, `added`; beside the
-            history `added`, `removed`, `volatile`, `planned`, or `unplanned` where a section should be fixed.
+        before: Previous state; None if new.
+        after: Present state; None if removed.
+        reason: The decision: `consumed`, `saves`, `aged`, `budget`, `folded`, `added`, …; beside the history also
+            `removed`, `volatile`, `planned`, or `unplanned` (a section that should be fixed).
     """
 
     position: int
@@ -44,13 +43,10 @@ class ViewReport:
     """The segments of the last view, and the changes since the one before.
 
     Attributes:
-        segments: Every rendered text, in order.
-        tokens: Tokens of the whole view.
-        stable_tokens: Tokens of the unchanged messages at its head.
-        token_budget: The most it may take; None is unlimited.
-        decisions: Decisions between the two views with their arithmetic, and new memory tools.
+        stable_tokens: Tokens of unchanged leading messages.
+        token_budget: None is unlimited.
         is_without_history: Whether earlier messages of the session could not be read yet.
-        offered: The prompt in front of it, as far as it is known.
+        offered: The prompt in front of the view, as far as known.
     """
 
     segments: tuple[Segment, ...]
@@ -64,7 +60,7 @@ class ViewReport:
 
     @property
     def head_in_words(self) -> str:
-        """The prompt in front of the view in a line; empty if it is unknown."""
+        """The prompt in front of the view in one line; empty if unknown."""
         known = self.offered
         named = {
             f"memory tools ({known.reason})": known.memory_tools_tokens,
@@ -76,7 +72,6 @@ class ViewReport:
         return f"before it: {known.tokens:,} tokens: {parts}" if parts else ""
 
     def __str__(self) -> str:
-        """Return a table for people."""
         budget = f" of {self.token_budget:,}" if self.token_budget is not None else ""
         lines = [f"view: {self.tokens:,} tokens{budget}, {self.stable_tokens:,} unchanged at its head"]
         if head := self.head_in_words:
@@ -110,7 +105,7 @@ class ViewReport:
 
 
 def stable_tokens(before: View, after: View) -> int:
-    """Return the tokens of the messages at the head of `after` that are unchanged since `before`."""
+    """Return the tokens of the leading messages that did not change."""
     index = after.same_head(before)
     for old, new in zip(before.messages_from(index), after.messages_from(index), strict=False):
         if old is not new and old.message != new.message:

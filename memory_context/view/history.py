@@ -1,4 +1,4 @@
-"""The transcript as text: pages of `read_history`, and the content of a fold. A stored part shows its placeholder."""
+"""The transcript as text: pages of `read_history`, and the content of a fold. Stored parts show their placeholders."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,18 +18,12 @@ __all__ = ["FoldedLines", "HistoryPage", "fold_key", "folded_text", "history_tex
 _FOOTER_TOKENS = 80
 _OLDER_LINE_TOKENS = 20
 _WORDS_LIMIT = 120
-_READ_CHARACTERS = 10_000  # of words, before the first of them are cut out
+_READ_CHARACTERS = 10_000  # of a message, before its first words are cut out
 
 
 @dataclass(frozen=True)
 class HistoryPage:
-    """One page of the transcript.
-
-    Attributes:
-        text: The page, with a last line that says how to go on.
-        first: Number of its first message, from 1.
-        last: Number of its last message.
-    """
+    """One page of the transcript with its first and last message numbers, from 1."""
 
     text: str
     first: int
@@ -37,7 +31,7 @@ class HistoryPage:
 
 
 def fold_key(session_tag: str, first: int, last: int) -> str:
-    """Return the key of folded entries; it opens in the session that shows it."""
+    """Return the key of folded entries; only the session that shows it can open it."""
     return f"history_{first + 1}-{last + 1}_{session_tag}"
 
 
@@ -50,7 +44,7 @@ def _positions_of(session_tag: str, key: str) -> range | None:
 
 
 def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | None:
-    """Return the content of a fold's key of this session; None for any other key."""
+    """Return the content behind a fold's key; None for any other key."""
     positions = _positions_of(session_tag, key)
     if positions is None or not transcript.state.start <= positions.start < positions.stop <= transcript.end:
         return None
@@ -84,15 +78,10 @@ def read_history(
 ) -> HistoryPage:
     """Return a page of the transcript since its last clear.
 
-    Args:
-        transcript: The transcript.
-        first_message: Number of the first message, from 1.
-        limit_tokens: The most tokens of the page.
-        counter: Counts tokens.
-        first_character: Where in the first message to begin, from 1, to continue a long one.
+    Messages and characters count from 1; `first_character` continues a long message.
 
     Raises:
-        ValueError: There is no such message; says which there are.
+        ValueError: There is no such message; the text gives the valid numbers.
     """
     begin, end = transcript.state.start, transcript.end
     if not begin < first_message <= end:
@@ -124,7 +113,7 @@ def _page(texts: list[str], first: int, last: int, next_call: str | None, end: i
 
 
 class FoldedLines:
-    """Lines for folded entries: the user's words and the keys of stored parts. Only changed entries are read again."""
+    """Cached lines for folded entries: the user's words and the keys of stored parts."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self.transcript = transcript
@@ -133,7 +122,7 @@ class FoldedLines:
         self._read = 0
 
     def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
-        """Return the text of a fold: its reference, then the newest lines that fit, and the number of older ones."""
+        """Return the text of a fold: reference, newest lines that fit, and number of older ones."""
         first = next(position for position in count(self.transcript.state.start) if position not in kept)
         head = (
             f"{ref.render()}\nFolded to keep the context small; nothing is lost. "
@@ -178,7 +167,7 @@ def _gist(entry: Entry, policy: ContextPolicy) -> list[str]:
     source = source_of(entry.message)
     if source in policy.user_sources and not entry.dropped:
         said = " ".join(text for _, text in texts_of(entry.message))[:_READ_CHARACTERS]
-        said = masked(said) if policy.mask_credentials else said  # before the cut, which could leave half of one
+        said = masked(said) if policy.mask_credentials else said  # before the cut, which could split a credential
         lines.append(f"- {source} said: {one_line(said, _WORDS_LIMIT)}")
     lines += [f"- {ref.key}: {ref.description}" for part in entry.measured if part.stored for ref in part.stored.refs]
     return lines

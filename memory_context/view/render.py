@@ -1,7 +1,6 @@
-"""Rendering of a transcript as a view; a pure function of transcript and policy.
+"""Rendering of a transcript as a view, a pure function of transcript and policy.
 
-Calls and results are paired here: a missing result is replaced by a synthetic error, a result without its call becomes
-a user message.
+A missing result is replaced by a synthetic error; a result without its call becomes a user message.
 """
 
 from collections.abc import Iterator, Set
@@ -39,7 +38,7 @@ def current_task(transcript: Transcript, policy: ContextPolicy) -> int | None:
 def text_in_view(
     transcript: Transcript, policy: ContextPolicy, entry: Entry, part: Part
 ) -> tuple[PartState, str | None, int]:
-    """Return the state of a part, its text in the view (None: the message's own), and that text's tokens."""
+    """Return state, text and tokens of a part in the view; text None: the message's own."""
     part_id = (entry.position, part.address)
     state = transcript.state
     if part.stored is not None and part_id in state.compacted:
@@ -48,27 +47,26 @@ def text_in_view(
         shortened = state.shortened[part_id]
         return "shortened", shortened.text, shortened.tokens
     if part.stored is not None and part.is_result:
-        # what the agent looked up itself is to be read once
+        # the agent looked these up: shown whole once
         if part.stored.refs and policy.first_view_of(entry.tool_of(part.address)) == "placeholder":
             return "placeholder", part.stored.compacted, part.stored.compacted_tokens
         if part.stored.excerpt is not None:
             return "excerpt", part.stored.excerpt, part.stored.excerpt_tokens
         if part.stored.headline:
-            content = entry.text(part.address)  # None in a transcript that is read without the store
+            content = entry.text(part.address)  # None if the transcript was read without the store
             return "full", content and part.stored.below_headline(content), part.stored.excerpt_tokens
     return "full", None, part.tokens
 
 
 def render(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> View:
-    """Return the view of a measured transcript: the same bytes for the same events and policy."""
+    """Return the view of a measured transcript, deterministic to the byte."""
     return Renderer(policy, counter).render(transcript)
 
 
 class Renderer:
-    """Renders the views of a transcript as it goes on; the result is as if everything were rendered anew.
+    """Renders views incrementally, with the result of a full rendering.
 
-    Only new and `touched` entries are rendered. A fold, a clear, and a change of a `SystemMessage`, which decides
-    whether its repeats are shown, have the list assembled anew.
+    A fold, a clear, or a changed `SystemMessage` rebuilds the list; else only new and `touched` entries are rendered.
     """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
@@ -78,14 +76,13 @@ class Renderer:
 
     def _begin(self, transcript: Transcript | None) -> None:
         self._transcript = transcript
-        self._read = 0  # of what is touched
+        self._read = 0  # index into `touched`
         self._end = 0  # entries before it are rendered
         self._frame: tuple[int, HistoryFolded | None] = (0, None)
         self._said_by_system: set[str] = set()
         self._messages = MessageList()
 
     def render(self, transcript: Transcript) -> View:
-        """Return the view of a measured transcript."""
         if transcript is not self._transcript:
             self._begin(transcript)
         touched = self._touched(transcript)
@@ -141,7 +138,6 @@ class Renderer:
         self._messages.replace(begin, end, messages)
 
     def _block(self, transcript: Transcript, position: int) -> Iterator[ViewMessage]:
-        """Render a message with the results of its calls, and slots."""
         if position in transcript.state.redelivered:
             return
         if not transcript.state.is_folded(position):
@@ -180,7 +176,6 @@ class Renderer:
         )
 
     def _answers(self, transcript: Transcript, entry: Entry) -> ViewMessage:
-        """Render one result for each call."""
         results: list[FunctionExecutionResult] = []
         segments: list[Segment] = []
         answers = transcript.pairing.answers[entry.position]
@@ -229,7 +224,7 @@ class Renderer:
     def _segment(
         self, transcript: Transcript, entry: Entry, part: Part, source: str, texts: dict[Address, str]
     ) -> Segment:
-        """Describe a part; add its text to `texts` if it is not the message's own."""
+        """Describe a part; add its text to `texts` if it is replaced."""
         state, text, tokens = text_in_view(transcript, self._policy, entry, part)
         if text is not None:
             texts[part.address] = text
@@ -246,7 +241,6 @@ class Renderer:
 
 
 def _places(transcript: Transcript) -> Iterator[int]:
-    """Yield the visible positions, and the first folded one."""
     start, fold = transcript.state.start, transcript.state.fold
     if fold is not None:
         stops = {*fold.kept, first_folded(transcript, fold)}

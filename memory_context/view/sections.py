@@ -1,7 +1,6 @@
-"""Sections: the messages that the context adds to a view, at head, observations, history or tail.
+"""Sections: messages that the context adds to a view. Each is a pure function of transcript and policy.
 
-A section is a pure function of transcript and policy: what it shows was recorded as a decision. A new section is an
-entry of `SECTIONS`; budget, prices and `explain()` follow from it.
+To add one, add an entry to `SECTIONS`; budget, prices and `explain()` need no change.
 """
 
 import sys
@@ -45,10 +44,8 @@ class Slot:
     """One message that the context adds to a view.
 
     Attributes:
-        name: Identity among the slots of its section at one position.
-        content: Text, or texts and images.
-        tokens: Tokens of the content.
-        full_tokens: Tokens of the content it stands for, if they differ.
+        name: Unique within its section and position.
+        full_tokens: Tokens of the whole content, if they differ.
         why: Reason of each item.
     """
 
@@ -65,29 +62,25 @@ class Section(Protocol):
 
     @property
     def name(self) -> str:
-        """The `kind` of its segments; unique."""
+        """The unique `kind` of its segments."""
         ...
 
     @property
-    def place(self) -> Place:
-        """Where it stands; in the history its slots stand at positions of messages."""
-        ...
+    def place(self) -> Place: ...
 
     @property
     def price(self) -> Price:
         """When its bytes may change, as a prompt cache charges for it.
 
         `fixed`: never within a session. `planned`: at its end, else with a decision that states its arithmetic.
-        `volatile`: in each view; only in the tail, behind which nothing is cached.
+        `volatile`: in each view; only in the tail, where nothing cached follows.
         """
         ...
 
-    def limit_tokens(self, policy: ContextPolicy) -> int:
-        """Return the most tokens that it takes beside the history."""
-        ...
+    def limit_tokens(self, policy: ContextPolicy) -> int: ...
 
     def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
-        """Return its slots in order; in the history those at this position."""
+        """Return its slots in order; in the history those at `position`."""
         ...
 
 
@@ -127,7 +120,7 @@ class _Expansions(_HistorySection):
 
 
 SECTIONS: dict[str, Section] = {one.name: one for one in (_Fold("fold"), _Expansions("expansion"))}
-"""All sections by name, in the order in which they stand at their place."""
+"""All sections by name, in order within their place."""
 
 _STATES: dict[str, PartState] = {"fold": "folded", "expansion": "expanded"}
 
@@ -152,8 +145,7 @@ def sections_beside(
 ) -> dict[Place, list[ViewMessage]]:
     """Return the messages of the sections beside the history.
 
-    Each section keeps its limit, and all together half of the view, the first ones first. A line replaces a slot that
-    does not fit.
+    All together take at most half of the view. A line replaces a slot that does not fit.
     """
     limit = policy.view_limit_tokens
     room = sys.maxsize if limit is None else limit // 2

@@ -1,4 +1,4 @@
-"""Parts that are shown shorter so that a view fits."""
+"""Shortens parts so that a view fits."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,17 +16,17 @@ LEAST_EXCERPT_TOKENS = 200
 """Below this an excerpt says less than the placeholder."""
 
 SHORTEST_TOKENS = 60
-"""A part of so few tokens is not shortened: what would stand for it takes about as many."""
+"""Smaller parts are not shortened: the note would take about as many tokens."""
 
 OFF_LOOP_CHARACTERS = 50_000
-"""An excerpt of a longer content is made in a thread, if the caller can wait: it takes up to 0.3 s."""
+"""Excerpts of longer contents are made in a thread: they take up to 0.3 s."""
 
 ShownPart = tuple[Entry, Part, int]
 """An entry, a part of it, and the tokens it takes in the view."""
 
 
 class ExcerptNeededError(Exception):
-    """A long excerpt is needed: call `make` in a thread, and fit again."""
+    """A long excerpt is needed: call `make` in a thread, then fit again."""
 
     def __init__(self, make: Callable[[], None]) -> None:
         super().__init__("a long excerpt is needed")
@@ -34,11 +34,7 @@ class ExcerptNeededError(Exception):
 
 
 class Shortener:
-    """Returns the decisions that make parts shorter.
-
-    Attributes:
-        can_wait: Whether a long excerpt that is not made yet raises `ExcerptNeededError`.
-    """
+    """Returns the decisions that shorten parts; with `can_wait`, a long excerpt raises `ExcerptNeededError`."""
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
         self.can_wait = False
@@ -47,11 +43,10 @@ class Shortener:
         self._made: dict[tuple[int, Address, int], tuple[str, int]] = {}
 
     def forget(self) -> None:
-        """Drop the excerpts that were made ahead."""
         self._made.clear()
 
     def shorten(self, view: View, shown: list[ShownPart], target_tokens: int) -> list[Decision]:
-        """Give each part an equal share of the room that the rest of the view leaves of a target."""
+        """Give parts equal shares of the room that the rest of the view leaves."""
         large = [item for item in shown if item[2] > SHORTEST_TOKENS]
         budget = target_tokens - (view.tokens - sum(tokens for _, _, tokens in large))
         share = _equal_share([tokens for _, _, tokens in large], budget)
@@ -68,7 +63,7 @@ class Shortener:
         return [*([PartsCompacted(tuple(compacted), "budget")] if compacted else []), *shortened]
 
     def excerpted(self, entry: Entry, part: Part, limit_tokens: int) -> PartShortened | None:
-        """Return the decision to show an excerpt within a limit; None if the placeholder says more."""
+        """Return the decision to show an excerpt; None if the placeholder says more."""
         reread = f"read_history(first_message={entry.position + 1})"
         content = entry.text(part.address)
         has_room = limit_tokens >= LEAST_EXCERPT_TOKENS and content is not None and part.address.kind != "arguments"
@@ -105,7 +100,7 @@ class Shortener:
         raise ExcerptNeededError(make_ahead)
 
     def without_blocks(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Leave out texts of one message, the last ones first, and say so in their place."""
+        """Replace texts of one message by a note, the last ones first."""
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
         blocks = [item for item in reversed(shown) if item[2] > 0]
         decisions: list[Decision] = []
@@ -121,7 +116,7 @@ class Shortener:
         return decisions
 
     def without_images(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Leave out images, the last ones first."""
+        """Replace images by a note, the last ones first."""
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
         text = "[image left out to fit the budget]"
         tokens_of_text = self._counter.count(text)
@@ -136,7 +131,7 @@ class Shortener:
 
 
 def _equal_share(sizes: list[int], budget: int) -> int:
-    """Return the limit for each part so that all fit: small ones keep their size, large ones get the same."""
+    """Return the limit per part: small ones stay whole, large ones get equal shares."""
     remaining, count = max(budget, 0), len(sizes)
     for size in sorted(sizes):
         if size * count > remaining:

@@ -1,4 +1,4 @@
-"""A view as a value: rendered messages with their segments."""
+"""Views as values: rendered messages with their segments."""
 
 import sys
 from bisect import bisect_left
@@ -31,13 +31,12 @@ class Segment:
     Attributes:
         position: Position of its entry; of a fold, of the first entry behind it; -1 beside the history.
         source: A speaker, or a tool's name.
-        kind: result, text, thought, arguments, image, or the name of the section: fold, expansion, …
+        kind: Kind of the part, or name of the section: fold, expansion, …
         index: Number among the parts of that kind in its message, or the slots of its section.
-        state: full; excerpt; placeholder (compacted); shortened (to fit the budget); folded; interrupted (a missing
-            result); expanded (brought back); section (beside the history).
+        state: `placeholder` is compacted, `shortened` fits the budget, `interrupted` is a missing result,
+            `expanded` was brought back, `section` stands beside the history.
         tokens: Tokens in the view, names and ids included.
         full_tokens: Tokens of the whole content.
-        keys: The items it refers to.
         why: Reason of each item of an expansion.
         owner: Name of the slot in its section.
     """
@@ -55,7 +54,7 @@ class Segment:
 
     @property
     def part(self) -> PartId | None:
-        """The part it shows; None for a slot, and for a missing result."""
+        """The part; None for a slot or missing result."""
         if self.kind not in _PART_KINDS or self.state == "interrupted":
             return None
         return self.position, Address(cast(PartKind, self.kind), self.index)
@@ -67,25 +66,23 @@ class Segment:
 
     @property
     def expansion_place(self) -> tuple[int, str]:
-        """Identity of an expansion among those in force."""
+        """Key among the active expansions."""
         return self.position, self.owner
 
     @property
     def place(self) -> tuple[int, str, int]:
-        """Identity among the segments of a view."""
+        """Identity within a view."""
         return self.position, self.kind, self.index
 
 
 @dataclass(frozen=True)
 class ViewMessage:
-    """One message of a view, private to it.
+    """One message of a view. Copy `message` before handing it out.
 
     Attributes:
         position: Position of its entry; -1 beside the history.
-        message: Copy before handing out.
         tokens: Tokens with overhead and images.
-        place: Position at which it stands, ascending: results stand at their calls, sections before 0 or at
-            `TAIL_PLACE`.
+        place: Sort key: results stand at their calls, sections before 0 or at `TAIL_PLACE`.
     """
 
     position: int
@@ -96,28 +93,27 @@ class ViewMessage:
 
 
 _Change = tuple[int, Sequence[ViewMessage], int]
-"""An index, the messages that stood there before, and how many stand there now."""
+"""Index, previous messages there, number of messages there now."""
 
 
 class View:
     """A rendered view. Keep it, not its `messages`.
 
-    Views of one renderer share one list: the newest reads it, an older one knows the changes since.
+    Views of one renderer share one list: the newest reads it, an older one applies the reverse changes.
     """
 
     def __init__(self, shared: "MessageList | None" = None) -> None:
         self._shared = MessageList() if shared is None else shared
         self._newer: View | None = None
-        self._changes: list[_Change] = []  # to the newer one, in their order
+        self._changes: list[_Change] = []  # to the newer view, in order
         self.tokens = self._shared.tokens
 
     @property
     def messages(self) -> Sequence[ViewMessage]:
-        """The messages in order."""
         return self._shared.messages if self._newer is None else self.messages_from(0)
 
     def messages_from(self, index: int) -> list[ViewMessage]:
-        """Return the messages from an index on; no later view may have changed those before, unless it is 0."""
+        """Return the messages from an index on; unless it is 0, no later view may have changed earlier ones."""
         changes: list[_Change] = []
         view = self
         while view._newer is not None:
@@ -129,31 +125,26 @@ class View:
         return messages
 
     def copies(self) -> list[LLMMessage]:
-        """Return messages to hand out, as deep copies."""
+        """Return deep copies."""
         return [copy_message(message.message) for message in self.messages]
 
     def index_at(self, place: int) -> int:
-        """Return the index of the first message at a place or behind it."""
         return bisect_left(self.messages, place, key=_PLACE)
 
     def indexes_at(self, place: int) -> range:
-        """Return the indexes of the messages at a place."""
         begin = self.index_at(place)
         return range(begin, bisect_left(self.messages, place + 1, begin, key=_PLACE))
 
     @property
     def history(self) -> range:
-        """The indexes of the messages of the history."""
         return range(self.index_at(0), self.index_at(TAIL_PLACE))
 
     @property
     def tokens_beside(self) -> int:
-        """Tokens of the sections beside the history."""
         history = self.history
         return self.tokens - self.tokens_before(history.stop) + self.tokens_before(history.start)
 
     def tokens_before(self, index: int) -> int:
-        """Return the tokens of the first `index` messages."""
         if self._newer is None:
             return self._shared.tokens_before(index)
         return sum(message.tokens for message in self.messages[:index])
@@ -166,7 +157,7 @@ class View:
         return self.messages_from(same) == before.messages_from(same)
 
     def same_head(self, before: "View") -> int:
-        """Return the number of leading messages unchanged since an earlier view of the same renderer."""
+        """Return the number of leading messages unchanged since an earlier view; 0 for another renderer's."""
         same = len(self.messages) if self._newer is None else 0
         while before is not self:
             if before._newer is None:
@@ -176,22 +167,21 @@ class View:
         return same
 
     def supersede(self, newer: "View", changes: list[_Change]) -> None:
-        """Become the view before a newer one."""
         self._newer, self._changes = newer, changes
 
 
 class MessageList:
-    """The messages of a renderer's newest view; changed by `replace` only."""
+    """The messages of a renderer's newest view; change them with `replace` only."""
 
     def __init__(self) -> None:
         self.messages: list[ViewMessage] = []
         self.tokens = 0
         self._changes: list[_Change] = []
-        self._sums = [0]  # tokens of the first 0, 1, 2 … messages, as far as they were asked for
+        self._sums = [0]  # lazy prefix sums of tokens
         self.view = View(self)
 
     def replace(self, begin: int, end: int, after: Sequence[ViewMessage]) -> None:
-        """Replace a range of messages; equal ones at its head stay."""
+        """Replace a range of messages; an equal head stays."""
         before = self.messages[begin:end]
         same = _same_head(before, after)
         before, after = before[same:], after[same:]
@@ -203,19 +193,17 @@ class MessageList:
             del self._sums[begin + 1 :]
 
     def places(self, place: int) -> tuple[int, int]:
-        """Return begin and end of the messages at a place."""
         begin = bisect_left(self.messages, place, key=_PLACE)
         return begin, bisect_left(self.messages, place + 1, begin, key=_PLACE)
 
     def tokens_before(self, index: int) -> int:
-        """Return the tokens of the first `index` messages."""
         if index >= len(self._sums):
             new = self.messages[len(self._sums) - 1 :]
             self._sums += islice(accumulate(map(_TOKENS, new), initial=self._sums[-1]), 1, None)
         return self._sums[index]
 
     def newest(self) -> View:
-        """Return the view of the current messages: the same one until they change."""
+        """Return the current view: the same object until messages change."""
         if self._changes:
             view = View(self)
             self.view.supersede(view, self._changes)
