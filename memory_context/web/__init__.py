@@ -1,7 +1,7 @@
-"""A chat server: routes for any FastAPI application, or a whole one.
+"""A chat server: routes for any FastAPI application, or a whole application.
 
-A stored message is never lost, the same request twice is answered once, a client that disconnects affects only its own
-answer, users reach only their own sessions, and errors are problems (RFC 9457).
+Stored messages are never lost, requests are idempotent, users reach only their own sessions, and errors are problems
+(RFC 9457).
 """
 
 from ..extras import needs

@@ -1,9 +1,9 @@
-"""Chat: the conversations of one application, apart from the wire.
+"""Conversations of one application, independent of HTTP.
 
     request ─▶ session ─▶ hold it ─▶ replay missing messages ─▶ take in ─▶ run the agent ─▶ answer ─▶ batch, later
                                                                    └── the answer is known: given again
 
-A session works on one request at a time. An id is reported when its message is durable, mostly with a later answer.
+A session handles one request at a time. An id is reported once its message is durable, usually with a later answer.
 """
 
 import asyncio
@@ -47,12 +47,9 @@ class ChatLimits:
     """Limits of one client, above zero.
 
     Attributes:
-        messages: Most messages of a request.
-        text_characters: Most characters of a message.
-        requests_per_minute: Of one user, or of one address in anonymous use.
+        requests_per_minute: Per user, or per address in anonymous use.
         run_seconds: Time for an agent's answer.
         wait_seconds: Wait for a busy session.
-        ping_seconds: Interval of pings in a stream.
     """
 
     body_bytes: int = 1_000_000
@@ -72,7 +69,6 @@ class ChatLimits:
 
     @property
     def body(self) -> BodyLimits:
-        """Limits of a body, with room for twice the fields of as many messages."""
         return BodyLimits(self.body_bytes, values=8 * self.messages + 64, depth=_BODY_DEPTH, seconds=self.body_seconds)
 
 
@@ -117,14 +113,14 @@ class Chat:
     # --- life cycle
 
     async def open(self) -> None:
-        """Open the store before the first request; go on if it is unavailable."""
+        """Open the store; go on if it is unavailable."""
         try:
             await self.memory_store.open()
         except StoreUnavailableError as error:
             _logger.warning("going on without the store for now: %s", error)
 
     async def close(self) -> None:
-        """Stop all runs, and archive and release every session; the store stays open."""
+        """Stop all runs, archive and release every session; the store stays open."""
         for run in [*self._runs]:
             run.stop(ProblemError("unavailable", "the server is shutting down", retry_after_seconds=2))
         if self._runs:
@@ -140,7 +136,7 @@ class Chat:
     async def answer(
         self, user_id: str, session_id: str | None, agent_id: str | None, messages: Sequence[ChatMessage]
     ) -> RequestRun:
-        """Begin to answer messages and return the run, which goes on by itself; ids as in `ChatRequest`.
+        """Start answering and return the run, a task of its own; ids as in `ChatRequest`.
 
         Raises:
             ProblemError: There is no such agent, the session is another agent's, or it was deleted.
@@ -172,7 +168,6 @@ class Chat:
     async def _key(
         self, user_id: str, session_id: str, agent_id: str | None, is_named: bool
     ) -> tuple[SessionKey, bool]:
-        """Return the key of a session, and whether the store knows it."""
         live = self._live(user_id, session_id)
         if live is not None:
             its_agent, is_stored = live.key.agent_id, live.is_stored
@@ -205,7 +200,7 @@ class Chat:
     async def _run_agent(
         self, run: RequestRun, session: ChatSession, agent: TaskRunner, task: Sequence[ChatMessage]
     ) -> str | None:
-        """Return the agent's answer; after a failure the next question gets a new agent."""
+        """Return the answer; after a failure the agent is built again."""
         seconds = self._limits.run_seconds
         too_slow = ProblemError("too-slow", f"it was stopped after {seconds:g} s; send it again to go on")
         timer = Timer(lambda: run.stop(too_slow))
@@ -222,7 +217,7 @@ class Chat:
                 run.emit(event)
         except Exception as error:
             said = provider_sentence(error)
-            trace = None if said else error  # a stack trace says nothing of a failed service
+            trace = None if said else error  # no trace for a failed service
             _logger.error("the agent of session %s failed: %s", session.key.session_id, said or error, exc_info=trace)
             told = f"{said or 'The log says why.'} Your message is kept: send it again to go on."
             raise ProblemError("agent-failed", told) from error
@@ -252,11 +247,10 @@ class Chat:
     async def archive(
         self, user_id: str, session_id: str, agent_id: str | None, messages: Sequence[ChatMessage]
     ) -> list[str]:
-        """Store chat messages, also during a run of the session, and return their ids; ids as in `ArchiveRequest`.
+        """Store chat messages, also during a run of the session, and return their ids.
 
         Raises:
             ProblemError: There is no such agent, or the session was deleted.
-            StoreError: The store cannot be reached now.
         """
         self._check_agent(agent_id)
         info = await self._info(user_id, session_id)
@@ -274,11 +268,11 @@ class Chat:
         return [*dict.fromkeys(message.id for message in messages)]
 
     async def list_sessions(self, user_id: str, limit: int, before: tuple[datetime, str] | None) -> list[SessionInfo]:
-        """Return a page of a user's sessions, most recently used first."""
+        """Return a page, most recently used first."""
         return await self.memory_store.conversations.sessions(user_id, limit=limit, before=before, only_chats=True)
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo:
-        """Return a stored session; raises ProblemError if there is none."""
+        """Return a stored session, or raise ProblemError."""
         info = await self._info(user_id, session_id)
         if info is None:
             raise _unknown(session_id)
@@ -287,9 +281,9 @@ class Chat:
     async def messages(
         self, user_id: str, session_id: str, limit: int, before: tuple[datetime, str] | None
     ) -> list[ChatMessage]:
-        """Return the newest stored and buffered messages before a place, oldest first."""
+        """Return the newest stored and buffered messages before a cursor, oldest first."""
         live = self._live(user_id, session_id)
-        buffered = live.buffered if live else []  # first, so that a message written meanwhile is in both
+        buffered = live.buffered if live else []  # first: a message written meanwhile is then in both
         stored = await self.memory_store.conversations.chat_page(user_id, session_id, limit=limit, before=before)
         if not stored:
             await self.session(user_id, session_id)
@@ -298,7 +292,7 @@ class Chat:
         return sorted(page, key=lambda one: (one.timestamp, one.id))[-limit:]
 
     async def delete(self, user_id: str, session_id: str) -> None:
-        """Delete a session with its items and those of its sub-agents, and stop its runs."""
+        """Delete a session and its sub-agents' items, and stop its runs."""
         if not await self.memory_store.conversations.delete_session(user_id, session_id):
             raise _unknown(session_id)
         live = self._live(user_id, session_id)
@@ -315,7 +309,7 @@ class Chat:
         return next((session for session in places if session is not None), None)
 
     async def _info(self, user_id: str, session_id: str, *, may_be_deleted: bool = False) -> SessionInfo | None:
-        """Return a stored session, if any; raises ProblemError if it was deleted."""
+        """Raises ProblemError if the session was deleted."""
         conversations = self.memory_store.conversations
         info = await conversations.session(user_id, session_id)
         if info is None and not may_be_deleted:

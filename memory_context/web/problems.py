@@ -1,7 +1,6 @@
-"""Errors as `application/problem+json` (RFC 9457), in any application that includes the routes.
+"""Errors as `application/problem+json` (RFC 9457), with remedy and time of retry.
 
-A problem says what to do and when to retry. Internal details go to the log, except a failure of the model's service:
-the client gets its sentence, without credentials.
+Internal details go to the log, except the sentence of a failed model service, which clients get without credentials.
 """
 
 import json
@@ -25,7 +24,7 @@ __all__ = ["Flaw", "Problem", "ProblemError", "ProblemKind", "ProblemRoute", "pr
 _logger = logging.getLogger("memory_context")
 
 MEDIA_TYPE = "application/problem+json"
-_CLIENT_IS_GONE = 499  # only the log of a proxy may show it
+_CLIENT_IS_GONE = 499  # nginx's code for a disconnected client
 
 ProblemKind = Literal[
     "not-json", "not-allowed", "foreign-page", "unknown", "unknown-agent", "unknown-session",
@@ -60,7 +59,7 @@ _KINDS: Mapping[ProblemKind, tuple[int, str]] = {
 _REFUSED = "requests are refused, as the store cannot be reached: %s"
 _BUSY_SECONDS = 1
 _UNAVAILABLE_SECONDS = 2
-_QUIET_SECONDS = 60.0  # without a refused request: then the outage is over
+_QUIET_SECONDS = 60.0  # without a refusal end an outage
 
 
 class Flaw(BaseModel):
@@ -114,7 +113,7 @@ class ProblemError(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> "ProblemError":
-        """Return the problem that a client gets for an error; unexpected errors are logged."""
+        """Convert an error for the client; unexpected errors are logged."""
         if isinstance(error, ProblemError):
             return error
         if isinstance(error, SessionBusyError):
@@ -133,19 +132,16 @@ class ProblemError(Exception):
         return cls("internal", "the store refused it; the log says why" if is_ours else "the log says what")
 
     def text(self) -> str:
-        """Return the problem as JSON."""
         return json.dumps(self.problem.model_dump(exclude_none=True, exclude_defaults=True), separators=(",", ":"))
 
     def response(self) -> Response:
-        """Return the problem as a response."""
         return Response(self.text(), self.problem.status, self.headers, MEDIA_TYPE)
 
 
 class ProblemRoute(APIRoute):
-    """A route that answers every error with a problem: exception handlers would belong to the including application."""
+    """A route whose errors are problems; exception handlers would belong to the including application."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler with all errors caught."""
         handle = super().get_route_handler()
 
         async def handle_or_explain(request: Request) -> Response:
@@ -153,7 +149,7 @@ class ProblemRoute(APIRoute):
                 return await handle(request)
             except ClientDisconnect:
                 return Response(status_code=_CLIENT_IS_GONE)
-            except HTTPException as error:  # raised by the application's own dependencies
+            except HTTPException as error:  # from the application's dependencies
                 return _of_http(error)
             except Exception as error:
                 return ProblemError.of(error).response()
@@ -176,7 +172,7 @@ def problem_responses(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
     schema = Problem.model_json_schema()
     schema["properties"]["errors"]["items"] = schema.pop("$defs")["Flaw"]
     titles: dict[int, str] = {}
-    if "not-allowed" in kinds:  # a route of a user: the application's own dependency may answer 401
+    if "not-allowed" in kinds:  # the application's dependency may answer 401
         titles[401] = "Nobody says who asks"
     for kind in kinds:
         status, title = _KINDS[kind]

@@ -1,13 +1,13 @@
 """The routes of the chat, for any FastAPI application.
 
-    POST   {prefix}                            say something: the answer whole, or as server-sent events
-    POST   {prefix}/session/archive_messages   make chat messages durable, also by a beacon of JSON
-    GET    {prefix}/sessions                   the user's sessions, most recently used first
-    GET    {prefix}/sessions/{id}              one of them
-    GET    {prefix}/sessions/{id}/messages     its messages, page by page
-    DELETE {prefix}/sessions/{id}              delete it
+    POST   {prefix}                            ask: a whole answer, or server-sent events
+    POST   {prefix}/session/archive_messages   store chat messages, also by a beacon
+    GET    {prefix}/sessions                   list, most recently used first
+    GET    {prefix}/sessions/{id}
+    GET    {prefix}/sessions/{id}/messages     pages
+    DELETE {prefix}/sessions/{id}
 
-Every response, errors included, is one that the OpenAPI description lists.
+The OpenAPI description lists every response, errors included.
 """
 
 import math
@@ -100,25 +100,21 @@ def create_chat_router(
     limits_storage_url: str = _MEMORY,
     prefix: str = "/api/chat",
 ) -> ChatRouter:
-    """Return the routes of a chat, for `app.include_router(...)`; they archive when the application stops.
+    """Return the routes of a chat, for `app.include_router(...)`; their lifespan archives at the end.
 
     Args:
         memory_store: Store of the conversations, which stays open.
         build_agent: Makes an AutoGen agent or team around the context of a session; or such functions by agent id.
         current_user: The application's dependency that returns the user's id.
         allow_anonymous: Without `current_user`: everybody is the same user and reads the same sessions.
-        agents: Ids of the agents that one `build_agent` makes, such as `["assistant"]`, by `context.agent_id`; the
-            first answers where a request names none.
-        hosts: Public names, such as `chat.example.org`; `*` for any. This machine's names are always allowed.
+        agents: Ids of the agents that one `build_agent` makes by `context.agent_id`; the first is the default.
+        hosts: Public names, such as `chat.example.org`; `*` for any. Loopback names are always allowed.
         origins: Other origins whose pages may write, such as `https://app.example.org`.
-        policy: Settings of the contexts.
-        model_client: Their light model.
+        model_client: Light model of the contexts.
         claims: Claims on sessions, shared by several processes; None for a single process.
         states: Session states kept between requests, such as `RedisStates`.
         cache: Makes the cache of live sessions, with claims and states of its own.
-        limits: Limits of a client.
         limits_storage_url: Storage of request counts; `async+redis://…` for several processes.
-        prefix: Prefix of the routes.
 
     Raises:
         ValueError: There is neither `current_user` nor `allow_anonymous`, or an argument is unusable.
@@ -194,7 +190,7 @@ class RequestLimiter:
         self._outages = OutageLog()
 
     async def check(self, client: str) -> None:
-        """Count a request of a client; raises ProblemError if there were too many."""
+        """Count a request; raise ProblemError over the limit."""
         try:
             is_allowed = await self._limiter.hit(self._item, "chat", client)
             window = None if is_allowed else await self._limiter.get_window_stats(self._item, "chat", client)
@@ -324,7 +320,7 @@ def _add_sessions(router: ChatRouter, user: Any) -> None:
 
 
 def _add_other_addresses(router: ChatRouter) -> None:
-    """Answer 404 and 405 under the prefix, as those of the application are not problems."""
+    """Answer 404 and 405 as problems, unlike the application's own."""
     allowed: dict[str, set[str]] = {}
     for route in router.routes:
         if isinstance(route, APIRoute):
@@ -361,7 +357,7 @@ def _ok(value: BaseModel) -> Response:
 
 
 def _request_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a body that `read_body` reads."""
+    """Describe a body for OpenAPI, as `read_body` bypasses FastAPI's models."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}

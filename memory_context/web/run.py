@@ -1,7 +1,6 @@
-"""The run of one request: the agent's work in a task of its own, and the events it yields.
+"""The run of one request in a task of its own, and its events; the client may disconnect at any moment.
 
-The client may leave at any moment. A stopped run ends by itself, releases its session, and tells its listener the
-reason; an agent that ignores its cancellation token is cancelled a second later.
+A stopped run releases its session. An agent that ignores its cancellation token is cancelled a second later.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ from .schemas import ChatStep, replace_surrogates
 
 __all__ = ["AgentAnswer", "Answer", "Delta", "RequestRun", "RunEnd", "RunEvent", "RunStart", "run_agent"]
 
-_GRACE_SECONDS = 1.0  # from asking a run to end to cancelling it
+_GRACE_SECONDS = 1.0  # from stop to cancellation
 _SUMMARY_CHARACTERS = 300
-_ENTRIES_SEARCHED = 8  # a result is the newest entry, unless several agents share a context
+_ENTRIES_SEARCHED = 8  # more than one, as agents may share a context
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """The end."""
+    """The ids now durable; `replayed` if no agent ran."""
 
     stored_ids: tuple[str, ...]
     replayed: bool
@@ -82,7 +81,6 @@ class RequestRun:
     """Work that emits events and can be stopped.
 
     Attributes:
-        cancellation: Token for the agent.
         is_agent_running: Whether a stop cancels the token first and the task a second later.
     """
 
@@ -95,11 +93,10 @@ class RequestRun:
         self.task = Background[None]("memory_context request").start(lambda: self._run(work))
 
     def emit(self, event: RunEvent) -> None:
-        """Queue an event for the listener."""
         self._events.put_nowait(event)
 
     async def events(self) -> AsyncIterator[RunEvent]:
-        """Yield the events up to the end.
+        """Yield the events.
 
         Raises:
             ProblemError: The run failed or was stopped.
@@ -110,7 +107,7 @@ class RequestRun:
             yield event
 
     def stop(self, reason: ProblemError) -> None:
-        """End the run with a reason for its listener; return at once."""
+        """End the run without waiting."""
         if self.task.done() or self._reason is not None:
             return
         self._reason = reason
@@ -140,7 +137,7 @@ async def run_agent(
 ) -> AsyncIterator[Delta | ChatStep | AgentAnswer]:
     """Run an agent or a team and yield its events, `AgentAnswer` last; without a task it continues from its context.
 
-    Items show as placeholders, so that a person sees what the model sees.
+    Stored results show as the placeholders that the model sees.
     """
     told = [TextMessage(content=one.text, source="user", created_at=one.timestamp) for one in task]
     seen = len(context.transcript.log)

@@ -1,4 +1,4 @@
-"""Values on the wire: requests are parsed strictly and within limits, responses are valid JSON for any text."""
+"""Request and response bodies: requests are parsed strictly and within limits, responses carry any text."""
 
 import base64
 import binascii
@@ -42,7 +42,7 @@ __all__ = [
 JSON = "application/json"
 
 _MAX_FLAWS = 20
-_FIRST_YEAR, _LAST_YEAR = 1970, 9000  # one timezone further in either direction there is still a calendar
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000  # conversion of timezones cannot overflow
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _REFUSALS: Mapping[str, ProblemKind] = {"too-large": "too-large", "too-slow": "body-too-slow", "not-json": "not-json"}
 
@@ -92,12 +92,11 @@ class ChatMessage(_Wire):
     unverified: bool = False
 
     def to_store(self) -> StoredMessage:
-        """Return the message for the store; a client's answer is unverified."""
+        """A client's answer is unverified."""
         return StoredMessage(self.id, self.text, self.sender, self.timestamp, is_verified=self.sender == "user")
 
     @classmethod
     def of(cls, message: StoredMessage) -> "ChatMessage":
-        """Return a stored message as a wire value."""
         return cls.model_construct(
             id=message.id,
             text=message.text,
@@ -178,7 +177,6 @@ class SessionEntry(_Wire):
 
     @classmethod
     def of(cls, info: SessionInfo) -> "SessionEntry":
-        """Return a stored session as a wire value."""
         return cls(
             session_id=info.session_id,
             agent_id=info.agent_id,
@@ -208,7 +206,7 @@ class MessagePage(_Wire):
 
 
 async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -> _Model:
-    """Return the body of a request as a model, read and parsed within limits; raises ProblemError."""
+    """Parse a request body within limits; raise ProblemError."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON or request.headers.get("content-encoding", "identity") != "identity":
         raise ProblemError("wrong-media-type", f"send JSON, uncompressed, as {JSON}")
@@ -227,7 +225,7 @@ async def read_body(request: Request, limits: BodyLimits, model: type[_Model]) -
 
 
 def parse(model: type[_Model], body: bytes) -> _Model:
-    """Return a body as a model; raises ProblemError with the place of each flaw."""
+    """Parse a body; raise ProblemError with the JSON pointer of each flaw."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -243,7 +241,7 @@ def _pointer(place: Sequence[int | str]) -> str:
 
 
 def to_json(value: BaseModel) -> str:
-    """Return a value as JSON in ASCII, which carries any text."""
+    """Return ASCII JSON, which carries any text."""
     return json.dumps(value.model_dump(), default=_time_to_json, separators=(",", ":"))
 
 
@@ -254,18 +252,18 @@ def _time_to_json(value: Any) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return a text with U+FFFD in place of each lone surrogate."""
+    """Replace each lone surrogate by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def encode_cursor(at: datetime, id_: str) -> str:
-    """Return a place in a list as an opaque URL-safe cursor."""
+    """Return a place as an opaque URL-safe cursor."""
     place = f"{at.astimezone(timezone.utc).isoformat()} {id_}".encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(place).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """Return the place that a cursor names; raises ProblemError for one that `encode_cursor` never returned."""
+    """Return the place of a cursor; raise ProblemError for a foreign one."""
     if cursor is None:
         return None
     try:

@@ -1,6 +1,6 @@
-"""Serving a chat: a whole application around its routes, and the command `memory-context serve`.
+"""A whole application around the chat routes, and the command `memory-context serve`.
 
-`/health` answers as long as the process does; `/ready` says within two seconds whether requests can be served.
+`/health` covers the process, `/ready` the store, within two seconds.
 """
 
 import asyncio
@@ -101,10 +101,7 @@ class ServeOptions:
         port: 0 for any free one.
         url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
         redis_url: Redis for states, claims and counts; None for the database and this process.
-        user_header: Header in which a reverse proxy sends the user's id.
         trusted_proxies: Addresses or networks of the proxy; without them and a secret, this machine.
-        public_hosts: Public names of the server.
-        token_env: Environment variable with `user:token` pairs.
         light_model: A model at OPENAI_BASE_URL, `own` for the agent's own, or `off`; None for
             MEMORY_CONTEXT_LIGHT_MODEL, else `own`.
     """
@@ -135,7 +132,6 @@ def serve(options: ServeOptions) -> None:
         UsageError: An option is missing, or two contradict each other.
         OSError: The port is taken.
         StoreError: The database cannot be used.
-        ValueError: An address is malformed.
     """
     check_port(options.host, options.port)
     if options.agent is None and not os.environ.get("OPENAI_API_KEY"):
@@ -161,7 +157,7 @@ async def _serve(
     store = MemoryStore(options.url) if options.url else MemoryStore.default()
     redis = options.redis_url
     try:
-        await store.open()  # before the port is
+        await store.open()  # before the port
         app = create_app(
             store,
             build_agent,
@@ -180,7 +176,7 @@ async def _serve(
             ConnectionLimits(options.connections),
             host=options.host,
             port=options.port,
-            proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide the proxy's own address
+            proxy_headers=options.user_header is None,  # else X-Forwarded-For would hide the proxy's address
         )
         print(light_model, file=sys.stderr, flush=True)
         await serve_until_stopped(uvicorn.Server(config))
@@ -189,7 +185,6 @@ async def _serve(
 
 
 def _import_agent(agent: str) -> tuple[AgentBuilder, ChatCompletionClient | None]:
-    """Return the agent builder `module:function`, and its module's model client."""
     module_name, _, function_name = agent.partition(":")
     if not module_name or not function_name:
         raise UsageError(f"--agent {agent!r}: use module:function, a function that takes a MemoryContext")

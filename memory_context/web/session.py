@@ -1,13 +1,7 @@
-"""ChatSession: a live conversation between a person and an agent, as the session cache keeps it.
+"""A live conversation of a person and an agent; chat history and transcript can diverge.
 
-The chat history and the agent's transcript can diverge: a page archives messages that a killed process had not written,
-or a run is cut off after its question was heard.
-
-    messages the agent has not heard ─┬─ up to the last answer: replayed into its context
-                                      └─ questions after it: answered when they are asked again
-
-Each message is stored and heard once. A client's version of an answer is confirmed by this session's own words, or
-stays unverified.
+messages the agent has not heard ─┬─ up to the last answer: replayed into its context
+                                  └─ questions after it: answered when they are asked again
 """
 
 import uuid
@@ -32,7 +26,7 @@ __all__ = ["ChatSession", "Question", "title_of"]
 _LOG_MESSAGES = 200
 _PAGE_MESSAGES = 100
 _TITLE_CHARACTERS = 80
-_READ_CHARACTERS = 10_000  # of the message that names a session
+_READ_CHARACTERS = 10_000  # of the message that becomes the title
 _TICK = timedelta(milliseconds=1)
 _CLIENT = "client"
 _CLAIM = "The page brought this back as an earlier answer of the assistant; the server cannot confirm that:"
@@ -40,7 +34,7 @@ _CLAIM = "The page brought this back as an earlier answer of the assistant; the 
 
 @dataclass(frozen=True)
 class Question:
-    """The message to answer, the task for the agent (empty if it heard it already), and the answer if it is known."""
+    """The message to answer, the task for the agent (empty if it was heard), and the answer if known."""
 
     message: ChatMessage | None
     task: tuple[ChatMessage, ...] = ()
@@ -49,20 +43,19 @@ class Question:
 
 @dataclass
 class _Line:
-    """A message of the chat history, surely stored or not, its id reported or not."""
-
     message: ChatMessage
     is_durable: bool = False
     is_reported: bool = True
 
 
 class ChatSession:
-    """A live conversation.
+    """A live conversation. Each message is stored and heard once.
+
+    An answer that a client sends stays unverified unless this session said it.
 
     Attributes:
-        agent: None to build it again, as after a run that was cut off.
+        agent: None to build it again, as after a cut-off run.
         is_replayed: Whether the agent has heard the chat history.
-        is_stored: Whether the store knows the session.
     """
 
     def __init__(self, key: SessionKey, context: MemoryContext) -> None:
@@ -71,39 +64,34 @@ class ChatSession:
         self.agent: TaskRunner | None = None
         self.is_replayed = False
         self.is_stored = False
-        self._log: dict[str, _Line] = {}  # the newest messages in order, and older ones to report
-        self._streamed = ""  # words of the last answer that the client got
+        self._log: dict[str, _Line] = {}  # the newest in order, and older unreported ones
+        self._streamed = ""  # the last answer, as far as it was sent
 
     # --- protocol of the session cache
 
     async def resume(self) -> None:
-        """Load the archived transcript."""
         await self.context.resume()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return the state, with what is not archived yet."""
         return await self.context.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state, or from the archive if that is newer."""
+        """Continue from this state, or a newer archive."""
         await self.context.load_state(state)
         self.is_replayed = False
 
     async def archive(self) -> None:
-        """Write what is not archived yet."""
         await self.context.archive()
 
     async def close(self) -> None:
-        """Close the context."""
         await self.context.close()
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something is not archived yet."""
         return self.context.archiver.is_dirty
 
     def check(self) -> None:
-        """Raise SessionGoneError if the archiver learned that the session was deleted."""
+        """Raise SessionGoneError after a deletion."""
         if self.context.archiver.is_gone:
             raise SessionGoneError(f"session {self.key.session_id!r} was deleted")
 
@@ -111,11 +99,10 @@ class ChatSession:
 
     @property
     def buffered(self) -> list[ChatMessage]:
-        """Chat messages that are not durable yet."""
         return [*self.context.archiver.chat.values()]
 
     async def replay_missing_messages(self) -> None:
-        """Replay chat messages that the transcript lacks, except questions without an answer."""
+        """Replay unheard chat messages, except unanswered questions."""
         if self.is_replayed:
             return
         self.is_replayed = True  # first: archiving meanwhile clears it again
@@ -129,7 +116,7 @@ class ChatSession:
             raise
 
     async def _read_unheard(self) -> list[ChatMessage]:
-        """Return the newest stored messages, back to a page that the agent has heard."""
+        """Return the newest stored messages, back to a page already heard."""
         heard, found = self._heard(), list[ChatMessage]()
         while len(found) < _LOG_MESSAGES:
             page = await self._page(found)
@@ -149,14 +136,14 @@ class ChatSession:
         return {id_ for id_, at in self.context.archiver.cursor.delivered.items() if at < end}
 
     def _missing(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
-        """Return the messages that the agent has not heard: those to replay, and questions without an answer."""
+        """Return unheard messages to replay, and unanswered questions."""
         heard, answered = self._heard(), self._answered()
         unheard = [message for message in self._messages() if message.id not in heard]
         questions = [message for message in _last_questions(unheard) if message.id not in answered]
         return [message for message in unheard if message not in questions], questions
 
     def _answered(self) -> set[str]:
-        """Return the ids of questions with an answer: their own, or that of a question right behind them."""
+        """Return ids of questions with an answer, or before an answered one."""
         answered: set[str] = set()
         together: list[str] = []
         for message in self._messages():
@@ -172,13 +159,12 @@ class ChatSession:
         transcript = self.context.transcript
         for message in messages:
             if message.sender == "ai" and message.text == replace_surrogates(self._final_words() or ""):
-                self._confirm(message, transcript.end - 1)  # heard by a process that ended before archiving it
+                self._confirm(message, transcript.end - 1)  # heard by a process that ended unarchived
                 continue
             self._record(message, transcript.end)
             await self.context.add_message(self._as_heard(message))
 
     def _record(self, message: ChatMessage, at: int) -> None:
-        """Record the transcript position of a message, and archive the message unless it is durable."""
         line = self._log.get(message.id)
         if line is not None and line.is_durable:
             self.context.archiver.mark_delivered([message.id], at)
@@ -186,7 +172,7 @@ class ChatSession:
             self.context.archiver.add_chat([message], at)
 
     def _confirm(self, message: ChatMessage, at: int) -> None:
-        """Record an answer as the agent's own, also in place of an unverified one."""
+        """Mark an answer as the agent's own, also an unverified one."""
         line = self._log[message.id]
         line.message = replace(message, is_verified=True)
         line.is_durable = line.is_durable and message.is_verified
@@ -201,22 +187,22 @@ class ChatSession:
         return UserMessage(content=f"{_CLAIM}\n<unverified>\n{text}\n</unverified>", source=_CLIENT)
 
     def confirmed(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return a client's messages with answers in this session's words, or unverified."""
+        """Replace a client's answers by this session's, or mark them unverified."""
         return [message if message.sender == "user" else self._own_answer(message) for message in messages]
 
     def _own_answer(self, claimed: ChatMessage) -> ChatMessage:
         known = self._log.get(claimed.id)
         if known is not None and known.message.sender == "ai":
             return known.message
-        was_said = bool(claimed.text) and self._streamed.startswith(claimed.text)  # an answer that was stopped
+        was_said = bool(claimed.text) and self._streamed.startswith(claimed.text)  # a stopped answer
         return replace(claimed, is_verified=was_said)
 
     def note_streamed(self, text: str) -> None:
-        """Note words sent to the client, which keeps them if the answer is stopped."""
+        """Note words sent to the client."""
         self._streamed += text
 
     def note_archived(self, messages: Sequence[ChatMessage]) -> None:
-        """Note messages that were stored past this session; unknown ones are replayed later."""
+        """Note messages stored directly; unknown ones are replayed later."""
         archiver, ids = self.context.archiver, [message.id for message in messages]
         archiver.forget_chat(ids)
         for id_ in self._log.keys() & set(ids):
@@ -227,7 +213,7 @@ class ChatSession:
     # --- a question and its answer
 
     def answer_id(self, message_id: str) -> str:
-        """Return the id of the answer to a message, always the same."""
+        """Return the answer's deterministic id."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key.session_id}\n{message_id}"))
 
     async def take(self, messages: Sequence[ChatMessage]) -> Question:
@@ -235,7 +221,7 @@ class ChatSession:
 
         Raises:
             SessionGoneError: It was deleted.
-            StoreError: It is new and cannot be stored now.
+            StoreError: It is new and cannot be stored.
         """
         given: dict[str, ChatMessage] = {}
         for message in self.confirmed(messages):
@@ -269,25 +255,24 @@ class ChatSession:
         self.is_stored = True
 
     async def _known_answer(self, asked: ChatMessage) -> ChatMessage | None:
-        """Return the answer to a question that the agent heard, if it gave one."""
         answer_id = self.answer_id(asked.id)
         line = self._log.get(answer_id)
         answer = line.message if line else await self._stored_message(answer_id)
         if answer is not None:
             return answer
         later = [one for one in self._messages() if one.sender == "ai" and _place(one) > _place(asked)]
-        if self._is_newest(asked):  # then only the end of the transcript answers it
+        if self._is_newest(asked):  # only the transcript's end answers it
             later = [one for one in later if one.text == replace_surrogates(self._final_words() or "")]
         return next(iter(later), None)
 
     def _is_newest(self, asked: ChatMessage) -> bool:
         transcript = self.context.transcript
         position = transcript.task(self.context.policy.user_sources)
-        # a text that only the store has is blank here
+        # texts kept only in the store are empty here
         return position is not None and transcript[position].message.content in (asked.text, "")
 
     def _final_words(self) -> str | None:
-        """Return the answer at the end of the transcript; None if it ends in the middle of a run."""
+        """Return None if the transcript ends in the middle of a run."""
         entries = self.context.transcript.entries()
         message = entries[-1].message if entries else None
         if isinstance(message, AssistantMessage) and isinstance(message.content, str):
@@ -295,7 +280,7 @@ class ChatSession:
         return None
 
     def finished_words(self, agent: TaskRunner) -> str | None:
-        """Return the finished answer of a run that was cut off; None for a team, which may go on."""
+        """Return a cut-off run's finished answer; None for a team, which may go on."""
         return self._final_words() if isinstance(agent, ChatAgent) else None
 
     async def _stored_message(self, message_id: str) -> ChatMessage | None:
@@ -310,7 +295,7 @@ class ChatSession:
         return None
 
     def answer(self, asked: ChatMessage, text: str) -> ChatMessage:
-        """Record the agent's answer and return it as a chat message, later than all others."""
+        """Record the agent's answer as the latest chat message."""
         now = datetime.now(timezone.utc)
         (message,) = self._in_order([ChatMessage(self.answer_id(asked.id), replace_surrogates(text), "ai", now)])
         self._keep([message], are_reported=False)
@@ -319,7 +304,7 @@ class ChatSession:
         return message
 
     def stored_ids(self, messages: Iterable[ChatMessage]) -> list[str]:
-        """Return the durable ids of these messages, and of earlier ones not reported yet."""
+        """Return these messages' durable ids, and earlier unreported ones."""
         archiver = self.context.archiver
         unreported = [id_ for id_, line in self._log.items() if not line.is_reported]
         known = [message.id for message in messages if message.id in self._log or message.id in archiver.delivered]
@@ -334,7 +319,7 @@ class ChatSession:
         return [line.message for line in self._log.values()]
 
     def _keep(self, messages: Sequence[ChatMessage], *, are_durable: bool = False, are_reported: bool = True) -> None:
-        """Add messages to the log, and drop its oldest ones; a known message stays as it is."""
+        """Add unknown messages to the log; drop its oldest reported ones."""
         for message in messages:
             line = self._log.setdefault(message.id, _Line(message, is_reported=are_reported))
             line.is_durable = line.is_durable or are_durable
@@ -343,7 +328,7 @@ class ChatSession:
         self._log = {line.message.id: line for line in [*unreported, *lines[-_LOG_MESSAGES:]]}
 
     def _in_order(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return messages with times behind those of the log, whatever the clocks say."""
+        """Return messages with times after the log's, whatever the clocks say."""
         last = max((message.timestamp for message in self._messages()), default=None)
         ordered: list[ChatMessage] = []
         for message in messages:
@@ -356,10 +341,10 @@ class ChatSession:
 
 
 def title_of(messages: Sequence[ChatMessage], *, mask_credentials: bool) -> str | None:
-    """Return a session's title from the user's first message; None without one."""
+    """Return the first user message as title."""
     said = next((message.text for message in messages if message.sender == "user"), "")
     if mask_credentials:
-        said = masked(said[:_READ_CHARACTERS])  # before the cut, which could leave half of one
+        said = masked(said[:_READ_CHARACTERS])  # before the cut, which could halve a credential
     return one_line(said, _TITLE_CHARACTERS) or None
 
 

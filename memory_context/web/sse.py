@@ -1,4 +1,4 @@
-"""The events of a run on the wire: collected into one answer, or as server-sent events.
+"""Events of a run over HTTP: collected into one answer, or as server-sent events.
 
 A run stops when its client disconnects. An error before the first event is an HTTP error, later an event `error`.
 """
@@ -25,12 +25,12 @@ _Result = TypeVar("_Result")
 
 
 async def collect(request: Request, run: RequestRun) -> ChatAnswer:
-    """Return the whole answer; raises ProblemError if the run fails."""
+    """Return the whole answer; raise ProblemError if the run fails."""
     return await _while_connected(request, run, lambda: _answer_of(run))
 
 
 async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Response:
-    """Return the run as a stream of events; raises ProblemError if it fails before the first."""
+    """Return the run as events; raise ProblemError if it fails before the first."""
     events = run.events()
 
     async def next_event() -> RunEvent:
@@ -43,7 +43,7 @@ async def stream(request: Request, run: RequestRun, ping_seconds: int) -> Respon
 async def _while_connected(
     request: Request, run: RequestRun, wanted: Callable[[], Coroutine[Any, Any, _Result]]
 ) -> _Result:
-    """Return the wanted result; stop the run if the client disconnects before, or the caller is cancelled."""
+    """Stop the run on a disconnect or a cancellation of the caller."""
     waiting = Background[Any]("memory_context answer")
     result = waiting.start(wanted, "answer")
     gone = waiting.start(lambda: _disconnected(request), "client")
@@ -97,7 +97,7 @@ async def _sent(
     except ProblemError as error:
         yield ServerSentEvent(error.text(), event="error")
     finally:
-        run.stop(_CLIENT_IS_GONE)  # without effect after its end
+        run.stop(_CLIENT_IS_GONE)  # no effect after its end
 
 
 def _event(event: RunEvent) -> ServerSentEvent:
