@@ -1,4 +1,4 @@
-"""Items of one scope: stored, read whole or cut, listed, searched, shared with other agents or not."""
+"""Items of one scope: stored, read, searched, shared."""
 
 import lazy_loader
 

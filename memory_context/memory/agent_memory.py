@@ -1,8 +1,5 @@
-"""Items of one scope: stored under a readable key, read whole or cut.
-
-The scope is a user, and optionally an agent and a session. Keys are unique per user and derived from content and place
-(`memory_key_for`), so storing the same again gives the same reference. Every read uses the one `ReadScope` made here;
-`sharing` says who reads what.
+"""`AgentMemory`: items of one scope, stored under keys derived from content and place (`memory_key_for`), so
+storing is idempotent.
 """
 
 import asyncio
@@ -49,21 +46,17 @@ __all__ = ["AgentMemory"]
 
 
 class AgentMemory:
-    """The items one agent stores and reads.
+    """Items that one agent stores and reads.
+
+    Database calls raise `StoreUnavailableError` if the database is unreachable.
 
     Args:
-        memory_store: Where they are.
-        user_id: No other user's items are ever seen.
-        agent_id: The agent that stores; None for none.
-        session_id: The session it stores in; None for none.
-        reach: How far reading goes: all items of the user, those of this agent, or those of this session.
-        sharing: With the user's other agents: "shared", everything; "read_only", it reads theirs but they not its own;
-            "isolated", nothing.
-        token_counter: None for the default.
-        mask_credentials: Whether credentials are masked in descriptions; contents are kept as they are.
+        reach: Reads cover the user's items, this agent's, or this session's.
+        sharing: `shared`: both ways; `read_only`: reads others' items, hides its own; `isolated`: neither.
+        mask_credentials: Mask credentials in descriptions; contents stay unchanged.
 
     Attributes:
-        trail: Notes what happens to items of this agent and session.
+        trail: Audit trail of this agent and session.
     """
 
     def __init__(
@@ -95,7 +88,7 @@ class AgentMemory:
         )
         self.sharing: Sharing = sharing
         self._reach: Reach = "session" if sharing == "isolated" else reach
-        self._restored: dict[str, None] | None = None  # the keys of a snapshot, and what was stored since
+        self._restored: dict[str, None] | None = None  # snapshot keys, plus keys stored since
         self._counter = token_counter or default_token_counter()
         self._masks_credentials = mask_credentials
 
@@ -111,24 +104,18 @@ class AgentMemory:
         metadata: Mapping[str, Any] | None = None,
         origin: CallerOrigin = "application",
     ) -> MemoryRef:
-        """Store a content and return the reference to it, once it is durable.
+        """Store a content durably and return its reference.
 
         Args:
-            content: A str, kept byte for byte, or anything JSON can say.
-            description: One line that says what it is; made from the source if None.
-            type: What sort of memory it is.
-            source: Where it came from; the key is made from it (from the type if None).
-            tags: Words to find it by.
-            related_to: Keys of items it belongs together with; the link is found from both sides.
-            metadata: JSON-native data that stays with it.
-            origin: Whose words it holds, if not the application's own. A preference or fact of another origin is not
-                taken for the user's.
+            content: A str, kept byte for byte, or any JSON value.
+            description: One line; derived from the source if None.
+            source: Tool or origin; the key begins with it (with the type if None).
+            related_to: Keys of related items; both sides find the link.
+            origin: Author of the content. Only the application's preferences and facts count as the user's.
 
         Raises:
             SecretError: The type is `user_secret`.
-            ValueError: The content is neither a str nor JSON-able, or larger than 256 MB; the type or the origin is
-                unknown, a tag is no str, or the metadata is not JSON-native.
-            StoreUnavailableError: The store cannot be reached now.
+            ValueError: An argument is invalid, or the content exceeds 256 MB.
         """
         text = content if isinstance(content, str) else as_json("content", content)
         check_item(type, source, tags, related_to, metadata)
@@ -151,14 +138,14 @@ class AgentMemory:
         return (await self.store_all([item]))[0]
 
     async def store_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
-        """Store several items in one transaction, all or none; return their references in order.
+        """Store several items in one transaction; return their references in order.
 
         Raises:
-            StoreError: The store failed; nothing was stored.
+            StoreError: Nothing was stored.
         """
         if self._masks_credentials:
             items = [replace(item, description=masked(item.description)) for item in items]
-        size = sum(len(item.content) for item in items) / 5  # hashing takes less than reading
+        size = sum(len(item.content) for item in items) / 5  # estimated: hashing costs less than reading
         for suffix_length in (*SUFFIX_LENGTHS, None):
             named = await in_thread_if_large(
                 size, placed, items, self.agent_id, self.session_id, self.sharing != "shared", suffix_length
@@ -182,21 +169,14 @@ class AgentMemory:
         answer_limit_tokens: int | None = None,
         reader: str | None = "retrieve",
     ) -> MemoryItem | None:
-        """Return the item behind a reference, cut as asked; None if this scope has none.
-
-        The stored content is never changed, and `FULL` returns exactly what came in. The audit trail notes the read,
-        as it does those of `search`, `query` and `retrieve_contents`.
+        """Return an item with its content transformed; None if this scope has no such item.
 
         Args:
-            key: The `memory_key` of a placeholder, such as `run_shell_k3f7x2`.
-            transform: How to cut. Line numbers and characters count from 1.
-            answer_limit_tokens: The most the returned content may take; it then ends with how to go on. None is
-                unlimited.
-            reader: Name of the caller in the audit trail; None if the caller notes the read itself or shows nothing.
+            answer_limit_tokens: Limit of the returned content, which then ends with the call that continues.
+            reader: Caller in the audit trail; None records nothing.
 
         Raises:
-            TransformError: The pattern or range is unusable; says what to send instead.
-            StoreUnavailableError: The store cannot be reached now.
+            TransformError: The pattern or range is invalid; the message says what to send instead.
         """
         if not KEY_PATTERN.fullmatch(key):
             return None
@@ -222,21 +202,13 @@ class AgentMemory:
         return item
 
     async def retrieve_contents(self, keys: Iterable[str], *, reader: str | None = "retrieve") -> dict[str, str]:
-        """Return the whole contents of several items in one read; keys out of this scope are left out."""
+        """Return contents by key; keys outside this scope are left out."""
         contents = await self.memory_store.fetch_contents(self.user_id, list(keys), scope=self.scope)
         self.trail.note_read("retrieved", contents, reader, FULL)
         return contents
 
     async def query(self, criteria: MemoryCriteria | None = None, *, reader: str | None = "query") -> list[MemoryItem]:
-        """Return the items that meet criteria, without their content, the newest first unless asked otherwise.
-
-        Args:
-            criteria: Which items; None for the 50 newest.
-            reader: Name of the caller in the audit trail; None if the caller notes the read itself or shows nothing.
-
-        Raises:
-            StoreUnavailableError: The store cannot be reached now.
-        """
+        """Return items without content, newest first by default (no criteria: the 50 newest)."""
         criteria = criteria or MemoryCriteria()
         items = await self.memory_store.select_memories(self.user_id, criteria, scope=self.scope)
         self.trail.note_read("listed", [item.key for item in items], reader, criteria)
@@ -245,20 +217,16 @@ class AgentMemory:
     async def search(
         self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None, *, reader: str | None = "search"
     ) -> list[SearchHit]:
-        """Return the items that answer a query best, each with its best passage; the best first.
+        """Return the best matches for a query, each with its best passage, best first.
 
-        Ranked by terms (BM25 with the frequencies of the user's own memory) and by meaning (embeddings), fused; what is
-        not indexed yet is found by its key, description, source, tags and first lines. Near-duplicates come once.
+        BM25 and embedding ranks are fused. Items not indexed yet match by key, description, source, tags and
+        first lines.
 
         Args:
-            query: Any text: words, a question, an identifier, a line of a log.
-            limit: How many items at most.
-            criteria: Which items count; its own limit and order do not.
-            reader: Name of the caller in the audit trail; None if the caller notes the read itself or shows nothing.
+            criteria: Filters items; its limit and order are ignored.
 
         Raises:
             ValueError: The limit is less than 1.
-            StoreUnavailableError: The store cannot be reached now.
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
@@ -268,7 +236,7 @@ class AgentMemory:
         return hits
 
     async def share(self, key: str, agent_id: str) -> None:
-        """Let another of the user's agents read one item of the own scope, however isolated it is.
+        """Let another agent of the user read one own item, even from an isolated agent.
 
         Raises:
             ItemNotFoundError: This agent and session stored no such item.
@@ -281,21 +249,11 @@ class AgentMemory:
             raise await self.not_found(key)
 
     async def forget(self, key: str) -> bool:
-        """Erase one item of the own scope (this agent and session); whether there was one.
-
-        A tombstone stays: opening the key says when it was forgotten.
-
-        Raises:
-            StoreUnavailableError: The store cannot be reached now.
-        """
+        """Erase one item of the own agent and session; return whether it existed. A tombstone stays."""
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
     async def clear(self, progress: ProgressCallback | None = None) -> int:
-        """Erase all items of the own scope (this agent and session) in batches; return how many there were.
-
-        Raises:
-            StoreUnavailableError: The store cannot be reached now.
-        """
+        """Erase all items of the own agent and session in batches; return their number."""
         return len(await self._forget(None, progress))
 
     async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
@@ -310,30 +268,17 @@ class AgentMemory:
         after: AuditEvent | None = None,
         newest_first: bool = False,
     ) -> list[AuditEvent]:
-        """Return what happened to the items of a session, the oldest first unless asked otherwise.
-
-        Stored, looked up, expanded, recalled, compacted, folded: by whom, why, when. Within the reach of this memory.
-
-        Args:
-            session_id: The session; None for this memory's own.
-            limit: How many at most.
-            after: The last event of the page before; None for the first page.
-            newest_first: Whether the newest come first.
+        """Return audit events of a session (None: the own one) that follow `after`, oldest first by default.
 
         Raises:
             ValueError: The limit is less than 1.
-            StoreUnavailableError: The store cannot be reached now.
         """
         return await self.trail.events(
             session_id, scope=self.scope, limit=limit, after=after, newest_first=newest_first
         )
 
     async def snapshot(self) -> MemorySnapshot:
-        """Return which items can be read now: their keys, not their content.
-
-        Raises:
-            StoreUnavailableError: The store cannot be reached now.
-        """
+        """Return the keys of all items readable now."""
         keys = await self.memory_store.select_keys(self.user_id, scope=self.scope, limit=None)
         return MemorySnapshot(
             user_id=self.user_id,
@@ -344,25 +289,20 @@ class AgentMemory:
         )
 
     async def restore(self, snapshot: MemorySnapshot) -> None:
-        """From now on read exactly the items of a snapshot, and beside them what this object stores itself.
+        """Restrict reads to the items of a snapshot and those that this object stores afterwards.
 
-        Also items private to another scope or beyond the reach: the taker could read them, and the application hands
-        the
-        snapshot on. Forgotten items stay so. Nothing in the database changes; each read passes the keys along.
+        A snapshot also grants items outside this scope, because its taker could read them. Forgotten items stay
+        forgotten.
 
         Raises:
-            ValueError: It is another user's.
+            ValueError: The snapshot belongs to another user.
         """
         if snapshot.user_id != self.user_id:
             raise ValueError(f"this snapshot belongs to user {snapshot.user_id!r}, not to {self.user_id!r}")
         self._restored = dict.fromkeys(snapshot.keys)
 
     async def not_found(self, key: str) -> ItemNotFoundError:
-        """Return the error for a key that cannot be read: forgotten, not shared, or unknown with the nearest there are.
-
-        Raises:
-            StoreUnavailableError: The store cannot be reached now.
-        """
+        """Return the error for an unreadable key: forgotten, not shared, or unknown with the nearest keys."""
         found = await self.memory_store.fetch_whereabouts(self.user_id, key[:64])
         if found is not None and not found.is_active:
             return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")
@@ -373,23 +313,21 @@ class AgentMemory:
         return ItemNotFoundError(f"no item {one_line(key, 80)!r} in this memory{offer}")
 
     def register_answer(self, answer: str, label: str, *, shows_content: bool = True) -> None:
-        """Remember that a text is what a memory tool answered here, so that it collapses to `label` later."""
+        """Record a tool answer, so that the same text later collapses to `label`."""
         self.memory_store.tool_answers.add(self._answer_owners[0], answer, ToolAnswer(label, shows_content))
 
     def find_answer(self, text: str) -> ToolAnswer | None:
-        """Return the tool answer with exactly this text, if what it showed can be read here; else None."""
+        """Return the tool answer with this text, if readable here."""
         answers = (self.memory_store.tool_answers.find(owner, text) for owner in self._answer_owners)
         return next((answer for answer in answers if answer is not None), None)
 
     @property
     def _answer_owners(self) -> tuple[str, ...]:
-        """Whose look-ups can be opened here, beginning with the own: a reference to something private tells others
-        nothing, and what an agent saw must not collapse to what it cannot open."""
+        """Owners of look-ups readable here, own first; others' private references must not leak."""
         own = "\0".join((self.user_id, self.agent_id, self.session_id))
         return {"shared": (self.user_id,), "read_only": (own, self.user_id), "isolated": (own,)}[self.sharing]
 
     @property
     def scope(self) -> ReadScope:
-        """Who reads here, and how far."""
         keys = None if self._restored is None else tuple(self._restored)
         return ReadScope(self.agent_id, self.session_id, self._reach, keys)

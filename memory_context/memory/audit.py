@@ -1,7 +1,5 @@
-"""The audit trail of a session: what happened to its items, in order, with who and why.
-
-That an item was stored it tells itself; look-ups and decisions are noted in the process and written in batches (see
-`store.events`), so that following an agent costs it nothing. Nothing here raises into the agent.
+"""The audit trail of a session. `stored` events derive from item rows; others are buffered and written in
+batches (`store.events`).
 """
 
 import logging
@@ -23,23 +21,20 @@ __all__ = ["AuditEvent", "AuditTrail", "EventKind"]
 _logger = logging.getLogger("memory_context")
 
 _DETAIL_CHARACTERS = 200
-_READ_CHARACTERS = 4_000  # of a detail, before it is cut
+_READ_CHARACTERS = 4_000  # limit of masking, before a detail is cut
 
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """Something that happened to items.
+    """An event on items.
 
     Attributes:
-        at: When, in UTC, by the clock of the server.
-        session_id: In which session; empty for none.
-        agent_id: Whose doing it was; empty for nobody's.
-        kind: stored, forgotten; retrieved, searched, listed (query), paged (read_history); expanded,
-            recalled, withdrawn (brought into the view and out of it again); compacted, folded, shortened, cleared
-            (shown as less); lost (events that could not be written).
-        keys: The items.
-        detail: Where it came from, what was looked up, or the reason, in a few words.
-        id: What tells it from events of the same time.
+        at: UTC, by the database clock.
+        session_id: Empty for none.
+        agent_id: Empty for none.
+        kind: `recalled`, `withdrawn`: moved into or out of the view; `lost`: events that could not be written.
+        detail: Origin, query or reason.
+        id: Distinguishes events of the same time.
     """
 
     at: datetime
@@ -52,15 +47,11 @@ class AuditEvent:
 
 
 class AuditTrail:
-    """Notes what happens to the items of one scope, and lists it.
+    """Records and lists the events on items of one scope.
 
     Args:
-        memory_store: Where the items are.
-        user_id: Whose they are.
-        agent_id: Whose doing it is; "" for nobody's.
-        session_id: In which session; "" for none.
-        is_private: Whether nobody else may read of it.
-        masks_credentials: Whether credentials are masked in what is noted, such as the words of a search.
+        is_private: Hide the events from other scopes.
+        masks_credentials: Mask credentials in details.
     """
 
     def __init__(
@@ -81,7 +72,7 @@ class AuditTrail:
         self._is_private = is_private
 
     def note(self, kind: EventKind, keys: Iterable[str], detail: str = "") -> None:
-        """Note that something happened to items, at no cost of I/O; never raises."""
+        """Buffer an event without I/O; never raises."""
         if self._masks_credentials:
             detail = masked(detail[:_READ_CHARACTERS])
         detail = shorten(detail, _DETAIL_CHARACTERS)
@@ -89,23 +80,17 @@ class AuditTrail:
         self._log.add(self._user_id, NewEvent(kind, unique, detail, self._agent_id, self._session_id, self._is_private))
 
     def note_read(self, kind: EventKind, keys: Iterable[str], reader: str | None, asked: object) -> None:
-        """Note what a reader asked for and was given.
-
-        A read by None is skipped, and one that returned nothing, unless it is a search.
-        """
+        """Record a read; skipped without a reader, or without results unless a search."""
         keys = list(keys)
         if reader and (keys or kind == "searched"):
             self.note(kind, keys, f"{reader}: {asked}")
 
     def note_decision(self, transcript: "Transcript", decision: "Decision") -> None:
-        """Note the audit events of a decision.
-
-        Call it once the decision has taken effect. It is what `Transcript.on_decision` is for; never raises.
-        """
+        """Record the events of a decision that took effect; never raises."""
         try:
             for event in decision.audit(transcript):
                 self.note(*event)
-        except Exception:  # the agent's work does not hang on its audit trail
+        except Exception:  # auditing must not fail the agent
             _logger.exception("a decision is missing in the audit trail: %s", type(decision).__name__)
 
     async def events(
@@ -117,18 +102,10 @@ class AuditTrail:
         after: AuditEvent | None = None,
         newest_first: bool = False,
     ) -> list[AuditEvent]:
-        """Return a page of what happened to the items of a session, after writing what is noted: nothing is missing.
-
-        Args:
-            session_id: The session; None for the own one.
-            scope: Who reads, and how far; None for the own agent and session, within the user.
-            limit: How many at most.
-            after: The last event of the page before; None for the first page.
-            newest_first: Whether the newest come first; the oldest do otherwise.
+        """Flush, then return a page of events after `after`; a session or scope of None is the own one.
 
         Raises:
             ValueError: The limit is less than 1.
-            StoreUnavailableError: The store cannot be reached now.
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
@@ -156,11 +133,10 @@ class AuditTrail:
 
 
 def _origin(event: StoredEvent) -> str:
-    """Return where a stored item came from, as its metadata says."""
     if event.kind != "stored":
         return ""
     metadata = event.metadata
-    if event.is_forgotten:  # with its content went how much that was
+    if event.is_forgotten:  # its size was erased with it
         return "forgotten since"
     origin: list[str] = [f"{event.token_count:,} tokens from {event.source}"]
     if "message" in metadata:

@@ -1,4 +1,4 @@
-"""What an item may be, and the key that it gets. Values that a row would not give back unchanged are refused."""
+"""Validation and keys of items. Values that a row would not return unchanged are refused."""
 
 import json
 import re
@@ -27,7 +27,7 @@ __all__ = [
 
 
 MAX_CONTENT_BYTES = 256 * 1024 * 1024
-"""The largest content an item takes, in UTF-8: Postgres takes 1 GB, less what a query needs around it."""
+"""Limit of UTF-8 content; Postgres takes 1 GB minus query overhead."""
 
 KNOWN_TYPES = (
     "action_result",
@@ -40,14 +40,14 @@ KNOWN_TYPES = (
     "article",
     "custom",
 )
-"""The types that have a meaning here; any other word is an application's own."""
+"""Types with a meaning here; applications may use others."""
 TYPE_LIMIT_CHARACTERS = 64
 MemoryType = str
-"""A word of up to 64 characters: one of `KNOWN_TYPES`, or an application's own, which is kept until it is forgotten."""
+"""One of `KNOWN_TYPES`, or an application's own, kept until forgotten; up to 64 bytes."""
 
 
 SUFFIX_LENGTHS = (6, 10, 20)
-"""Characters of a key's suffix, tried in order. When all are taken, as by forgotten items, a random key follows."""
+"""Lengths of key suffixes, tried in order on collision; a random key follows."""
 
 _TYPE = re.compile(r"\w[\w.-]*")
 
@@ -55,19 +55,19 @@ _TYPE = re.compile(r"\w[\w.-]*")
 def _is_type(memory_type: Any) -> bool:
     if not isinstance(memory_type, str) or not _TYPE.fullmatch(memory_type):
         return False
-    return len(to_utf8(memory_type)) <= TYPE_LIMIT_CHARACTERS  # of a row, in bytes
+    return len(to_utf8(memory_type)) <= TYPE_LIMIT_CHARACTERS  # the column counts bytes
 
 
 def is_too_large(text: str) -> bool:
-    """Whether a content is larger than an item takes."""
+    """Return whether a content exceeds `MAX_CONTENT_BYTES`."""
     return len(text) * 4 > MAX_CONTENT_BYTES and len(to_utf8(text)) > MAX_CONTENT_BYTES
 
 
 def as_json(name: str, value: Any) -> str:
-    """Return a value as JSON says it.
+    """Return a value as JSON text.
 
     Raises:
-        ValueError: It cannot; the text names what was given.
+        ValueError: JSON cannot represent it; the message names the argument.
     """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -76,11 +76,11 @@ def as_json(name: str, value: Any) -> str:
 
 
 def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
-    """Refuse what a row would not give back as it was.
+    """Refuse values that a row would not return unchanged.
 
     Raises:
         SecretError: The type is that of secrets.
-        ValueError: Says what is wrong and what to send.
+        ValueError: A value is invalid.
     """
     refuse_secret(memory_type)
     if memory_type not in KNOWN_TYPES and not _is_type(memory_type):
@@ -103,7 +103,7 @@ def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metada
 def placed(
     items: Sequence[NewItem], agent_id: str, session_id: str, is_private: bool, suffix_length: int | None
 ) -> list[NewItem]:
-    """Return items with their place and their keys; a suffix length of None makes random keys."""
+    """Return items with scope and keys; a suffix length of None makes random keys."""
     salt = () if suffix_length else (uuid4().hex,)
     return [
         replace(

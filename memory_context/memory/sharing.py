@@ -1,17 +1,10 @@
-"""Who of a user's agents reads what: the three ways to share, and what a refusal says.
+"""Sharing of items between a user's agents, and the texts of refusals.
 
-| sharing | reads | what it stores is read by | forgets |
-|---|---|---|---|
-| `shared` | all of the user's that is not private to others | all agents of the user | its own |
-| `read_only` | the same | itself | its own |
-| `isolated` | its own | itself | its own |
-
-"Its own" is what the same agent stored in the same session; what only itself reads is called private. Offloads count
-like anything else that is stored. What was stored for all once stays so, also when it is stored privately later in the
-same place. A snapshot that is restored replaces the second column: its keys are read, and what is stored from then on.
-With the user's agreement (`forget_memory`) a `shared` agent also forgets what is private to nobody, whoever stored it.
-
-A key that sharing keeps from an agent is not silently missing: the agent is told whose it is, to ask for the content.
+`isolated` reads only items of the own agent and session; `shared` and `read_only` read all except others'
+private
+items. Items are private unless stored as `shared`; items once shared stay shared. Each scope forgets its
+own items;
+with the user's agreement (`forget_memory`) a `shared` agent forgets any that are not private.
 """
 
 from datetime import datetime
@@ -36,7 +29,7 @@ Sharing = Literal["shared", "read_only", "isolated"]
 
 
 def refusal(key: str, item: "Whereabouts", scope: "ReadScope", sharing: Sharing) -> str:
-    """Return why a reader may not read an item of its user, and what it can do instead; a model reads this."""
+    """Return why an item is not readable and what to do instead, for a model."""
     owner = f"agent {item.agent_id!r}" if item.agent_id else "no agent"
     where = f" (session {item.session_id!r})" if item.session_id else ""
     is_own_agent = bool(item.agent_id) and item.agent_id == scope.agent_id
@@ -54,14 +47,13 @@ def refusal(key: str, item: "Whereabouts", scope: "ReadScope", sharing: Sharing)
 
 
 class MemorySnapshot(BaseModel):
-    """The keys that a scope could read, and no content; it crosses processes as JSON.
+    """Readable keys of a scope, without content.
 
     Attributes:
-        user_id: Whose items.
-        agent_id: The agent that took it; empty for none.
-        session_id: The session it was taken in; empty for none.
-        taken_at: When, in UTC.
-        keys: The keys, the newest first.
+        agent_id: Empty for none.
+        session_id: Empty for none.
+        taken_at: UTC.
+        keys: Newest first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,14 +65,13 @@ class MemorySnapshot(BaseModel):
     keys: tuple[Annotated[str, StringConstraints(pattern=f"^{KEY_PATTERN.pattern}$")], ...]
 
     def to_json(self) -> str:
-        """Return it as JSON."""
         return self.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the snapshot that `to_json` wrote.
+        """Read the JSON of `to_json`.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text is not a snapshot.
         """
         return cls.model_validate_json(text)
