@@ -145,7 +145,7 @@ class AgentMemory:
         """
         if self._masks_credentials:
             items = [replace(item, description=masked(item.description)) for item in items]
-        size = sum(len(item.content) for item in items) / 5  # estimated: hashing costs less than reading
+        size = sum(len(item.content) for item in items) / 5  # hashing costs about a fifth of reading
         for suffix_length in (*SUFFIX_LENGTHS, None):
             named = await in_thread_if_large(
                 size, placed, items, self.agent_id, self.session_id, self.sharing != "shared", suffix_length
@@ -219,8 +219,8 @@ class AgentMemory:
     ) -> list[SearchHit]:
         """Return the best matches for a query, each with its best passage, best first.
 
-        BM25 and embedding ranks are fused. Items not indexed yet match by key, description, source, tags and
-        first lines.
+        BM25 and embedding ranks are fused; near-duplicates appear once. Items not indexed yet match by key,
+        description, source, tags and first lines.
 
         Args:
             criteria: Filters items; its limit and order are ignored.

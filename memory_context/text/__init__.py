@@ -1,4 +1,4 @@
-"""Words and terms of texts, definitions and reports of errors in them; shared by search, compaction and expansion."""
+"""Tokenizer, lexicon, relevance, definitions and error lines, shared by search, compaction and expansion."""
 
 import lazy_loader
 

@@ -1,7 +1,5 @@
-"""Documents: contents that are read (prose, a page, a mail), not looked up in (a log, a listing, rows, code).
-
-Told by form: mail headers, or a share of paragraphs that are sentences once markup is removed. A wrong guess costs
-tokens, never text.
+"""Recognises documents to read (prose, a page, a mail), unlike logs, listings, rows and code. A wrong guess
+costs tokens, never text.
 """
 
 import html
@@ -14,13 +12,13 @@ __all__ = ["is_document", "is_prose"]
 _LOOKED_AT = 60_000
 _MAIL_HEADERS = 3
 _FIELD_CHARACTERS = 150
-"""JSON with more fields than one in so many characters is rows."""
+"""JSON with more than one field per this many characters is rows."""
 _CODE_SHARE = 1 / 6
-"""A text with more lines of code than this, beside those in fences, is code."""
+"""Texts with a larger share of unfenced code lines are code."""
 _PROSE_SHARE, _PROSE_SHARE_OF_PAGE = 0.5, 0.25
-"""Of the text, in its paragraphs; a page has navigation and tables, too."""
+"""Least share of the text in paragraphs; pages also hold navigation and tables."""
 _PROSE_OF_ALL, _PROSE_OF_HTML = 0.15, 0.03
-"""Of the content, code and markup included."""
+"""Least share of the content, code and markup included."""
 _HEADINGS_OF_PAGE = 3
 
 _MAIL_HEADER = re.compile(
@@ -53,7 +51,7 @@ _MACHINE_LINE = re.compile(
     r"|\[?(?i:trace|debug|info|notice|warn(?:ing)?|error|fatal|critical)\b"
     r"|\S{1,200}:\d+[:)]|[a-z_][\w-]*: |\||[^\s,]{1,80},\S|[^\t\n]{1,80}\t+\S)"
 )
-"""How lines of logs, of hits in files and of rows begin."""
+"""Beginnings of log lines, search hits and rows."""
 _SYMBOLS = b"{}();=<>[]|\\/_$#@^~`*+&%"
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _LEAST_LETTERS, _MOST_SYMBOLS = 0.72, 0.05
@@ -62,7 +60,7 @@ _WITHOUT_SPACES = "⺀"
 
 
 def is_document(content: str) -> bool:
-    """Return whether a content is meant to be read; of a large one its ends and its middle are analysed."""
+    """Return whether a content is a document, by samples of its ends and middle."""
     if len({match[1].lower() for match in _MAIL_HEADER.finditer(content[:4000])}) >= _MAIL_HEADERS:
         return True
     sample = content
@@ -71,7 +69,7 @@ def is_document(content: str) -> bool:
         sample = "\n\n".join([content[: 2 * part], content[middle : middle + part], content[-part:]])
     if sample.count('":') * _FIELD_CHARACTERS > len(sample):
         return False
-    if "\\n" in sample:  # a text in a field of JSON
+    if "\\n" in sample:  # escaped text in a JSON field
         sample = sample.replace("\\n", "\n").replace('\\"', '"')
     is_html = _TAG.match(sample.lstrip()) is not None
     text = _text_of(sample)
@@ -86,14 +84,14 @@ def is_document(content: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is words in sentences: mostly letters, few symbols of code."""
-    if not text.isascii():  # vowel signs of Indic scripts and points of Hebrew belong to their letters
+    """Return whether a text is sentences: mostly letters, few code symbols."""
+    if not text.isascii():  # combining marks belong to their letters
         text = "".join(c for c in text if c.isascii() or unicodedata.category(c)[0] != "M")
     words = text.split()
     dense = "".join(words)
     if not dense:
         return False
-    data = dense.encode("utf-8", "surrogatepass")  # deleting from bytes is many times faster than asking characters
+    data = dense.encode("utf-8", "surrogatepass")  # bytes.translate is many times faster than testing characters
     letters = len(data.translate(None, _NO_LETTERS)) if dense.isascii() else sum(map(str.isalpha, dense))
     symbols = len(data) - len(data.translate(None, _SYMBOLS))
     if letters < _LEAST_LETTERS * len(dense) or symbols > _MOST_SYMBOLS * len(dense):
@@ -113,7 +111,7 @@ def is_prose(text: str) -> bool:
 
 
 def _text_of(sample: str) -> str:
-    """Return a text without tags, scripts and fenced code; blocks of HTML are paragraphs."""
+    """Strip tags, scripts and fenced code; HTML blocks become paragraphs."""
     text = _FENCED.sub("", sample)
     if not _TAG.search(text):
         return text

@@ -1,6 +1,5 @@
-"""JSON and Python literals as tools and models print them: whole, cut off, one a line, amid other text, quoted.
-
-A strict parser reads none of the latter. These functions return what is there, in time linear in a bounded window.
+"""Lenient reader of JSON and Python literals: truncated, one a line, amid other text, or quoted. Linear in a
+bounded window.
 """
 
 import json
@@ -21,13 +20,13 @@ __all__ = [
 ]
 
 PARSED_CHARACTERS = 1_000_000
-"""Of a longer content so many characters are read."""
+"""Most characters read of a content."""
 _RECORDS = 20_000
 _LONGEST_RECORD = 200_000
 _PARSED_LITERAL = 400_000
-_PREFACE, _REST = 300, 600  # characters before and after a document that may belong to something else
+_PREFACE, _REST = 300, 600  # most characters around a document
 _LEAST_ITEMS = 20
-_OBJECTS = 64  # looked for in a text; each costs at most one pass over it
+_OBJECTS = 64  # most objects; each costs at most one pass
 
 _DECODER = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
@@ -50,12 +49,12 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True)
 class Document:
-    """A document of data.
+    """A parsed document.
 
     Attributes:
         kind: `JSON`, `JSON Lines` or `Python literal`.
-        value: The object or array; of one that was cut off, as far as it goes.
-        is_whole: Whether nothing of it is missing.
+        value: Object or array, as far as it is complete.
+        is_whole: Not truncated.
     """
 
     kind: str
@@ -68,9 +67,10 @@ class Literal:
     """A quoted text.
 
     Attributes:
-        start: Offset behind the opening quote; `end` is that of the closing one.
-        text: The decoded text.
-        is_python: Whether its escapes are Python's.
+        start: Offset behind the opening quote.
+        end: Offset of the closing quote.
+        text: Decoded.
+        is_python: Escapes are Python's.
     """
 
     start: int
@@ -80,7 +80,7 @@ class Literal:
 
 
 def find_document(content: str) -> Document | None:
-    """Return the document that makes up a content, apart from a few lines before and after it; None without one."""
+    """Return the document that fills a content, but for a few lines around it; else None."""
     start = _opening(content[: _PREFACE * 2])
     if start is None:
         return None
@@ -92,8 +92,7 @@ def json_objects(text: str, *, is_cut: bool = False) -> list[dict[str, Any]]:
     """Return the outermost JSON objects of a text, in order; trailing commas are forgiven.
 
     Args:
-        text: Any text.
-        is_cut: Whether an object that the text breaks off in is read, too, if there is no other.
+        is_cut: Without a whole object, read the truncated one.
     """
     found = _objects(text) or _objects(_TRAILING_COMMA.sub(r"\1", text))
     start = text.find("{")
@@ -104,12 +103,12 @@ def json_objects(text: str, *, is_cut: bool = False) -> list[dict[str, Any]]:
 
 
 def escape_pattern(is_python: bool) -> "re.Pattern[str]":
-    """Return the pattern of one escape, of Python or of JSON; each stands for one character."""
+    """Return the pattern of one escape, each one character."""
     return _PYTHON_ESCAPE if is_python else _JSON_ESCAPE
 
 
 def read_literal(content: str, position: int, is_python: bool) -> Literal:
-    """Return the quoted text that begins at a quote; it ends with the content if it was cut off."""
+    """Return the literal that begins at a quote; a truncated one ends with the content."""
     if not is_python:
         try:
             text, end = _DECODER.raw_decode(content, position)
@@ -125,7 +124,7 @@ def read_literal(content: str, position: int, is_python: bool) -> Literal:
 
 
 def _opening(head: str) -> int | None:
-    """Return the offset of a document: at the start, or at the start of one of the next three lines."""
+    """Find a document at the start of the first four lines."""
     position = 0
     for _ in range(4):
         position = cast("re.Match[str]", _SPACE.match(head, position)).end()
@@ -148,11 +147,11 @@ def _json(window: str, start: int) -> Document | None:
     if not value or not isinstance(value, (dict, list)):
         return None
     if is_whole and not is_alone and len(window) - end > max(_REST, end // 4):
-        return None  # more than a few closing lines come after it
+        return None  # too much follows
     if isinstance(value, list) and not (is_whole and is_alone):
         items = cast("list[Any]", value)
         if len(items) < _LEAST_ITEMS and not (_holds_object(items) or any(map(_holds_object, items))):
-            return None  # a bracket at the beginning of another sort of text
+            return None  # not JSON, just an opening bracket
     return Document("JSON", value, is_whole)
 
 
@@ -169,7 +168,7 @@ def _json_lines(window: str, start: int) -> Document | None:
         line_end = len(window) if line_end < 0 else line_end
         end_of_value = None
         if window[position : position + 1] in ("{", "[") and line_end - position <= _LONGEST_RECORD:
-            value, end_of_value = _decoded(window, position)  # holds the interpreter
+            value, end_of_value = _decoded(window, position)  # holds the GIL
             if end_of_value is not None and not window[end_of_value:line_end].strip() and end_of_value <= line_end:
                 values.append(value)
                 end = end_of_value
@@ -185,7 +184,6 @@ def _json_lines(window: str, start: int) -> Document | None:
 
 
 def _python_literal(window: str, start: int) -> Document | None:
-    """Read a printed dict or list, translated to JSON."""
     head = window[start : start + _PARSED_LITERAL]
     if "'" not in head[:_REST] and "None" not in head and "True" not in head and "False" not in head:
         return None
@@ -203,20 +201,20 @@ def _as_json(match: "re.Match[str]") -> str:
 
 
 def _decoded(text: str, position: int) -> tuple[Any, int | None]:
-    """Return the value that begins here and where it ends; None and None if it is not whole."""
+    """Return the value and its end; None and None if incomplete."""
     try:
         return _DECODER.raw_decode(text, position)
-    except (ValueError, RecursionError):  # ValueError also for a number of thousands of digits
+    except (ValueError, RecursionError):  # ValueError also for huge integers
         return None, None
 
 
 def _partial(text: str) -> Any:
-    """Return as much of the value that a text begins with as is there; None if there is nothing."""
+    """Return the complete part of a truncated value."""
     data = text.encode("utf-8", "replace")
     for _ in range(2):
         try:
             return from_json(data, allow_partial="trailing-strings")
-        except ValueError as error:  # a character that no JSON has: read up to it
+        except ValueError as error:  # read up to an invalid character
             place = _PLACE.search(str(error))
             data = data[: _offset(data, int(place[1]), int(place[2]))] if place else b""
     return None
@@ -253,7 +251,7 @@ def _meaning(match: "re.Match[str]") -> str:
     escape = match[0]
     if len(escape) == 2:
         return _LETTERS.get(escape[1], escape[1])
-    if len(escape) == 12:  # a pair of JSON
+    if len(escape) == 12:  # a surrogate pair of JSON
         return chr(0x10000 + ((int(escape[2:6], 16) & 0x3FF) << 10) + (int(escape[8:], 16) & 0x3FF))
     code = int(escape[2:], 16)
     return chr(code) if code < 0x110000 else "�"

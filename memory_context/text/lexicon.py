@@ -1,4 +1,4 @@
-"""Stop words by language: words that say nothing about what a text is about."""
+"""Stop words by language."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ CODE_STOP_WORDS = _words("""
     class code def false file files get import let line lines need new none now null one return see self set true use
     using
 """)
-"""Words of source code and of requests about it; they tell no two outputs of a tool apart."""
+"""Words of code and requests that distinguish no tool outputs."""
 
 FOREIGN_DETERMINERS: Mapping[str, frozenset[str]] = {
     "de": _words("""
@@ -37,7 +37,7 @@ FOREIGN_DETERMINERS: Mapping[str, frozenset[str]] = {
         dalla questo questa mio mia nostro nostra
     """),
 }
-"""Articles, possessives and demonstratives, alone or joined to a preposition; without accents, as terms are folded."""
+"""Determiners, alone or joined to a preposition; without accents, like folded terms."""
 
 FOREIGN_STOP_WORDS: Mapping[str, frozenset[str]] = {
     "de": FOREIGN_DETERMINERS["de"]
@@ -67,7 +67,7 @@ FOREIGN_STOP_WORDS: Mapping[str, frozenset[str]] = {
         quanto se sono su tra un una uno
     """),
 }
-"""Words of German, French, Spanish, Portuguese and Italian; without accents."""
+"""German, French, Spanish, Portuguese and Italian; without accents."""
 
 HOMOGRAPHS = _words("c come comment d dame die dove era fur hat j l mal n s son war")
-"""Foreign stop words that say something in an English query."""
+"""Foreign stop words that are meaningful in English."""

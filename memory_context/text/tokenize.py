@@ -1,10 +1,10 @@
-"""The tokenizer: words of a text as they are written, the parts of names, and the stemmed terms a search looks up.
+"""The tokenizer: unstemmed words for compaction (several times faster), stemmed terms for search.
 
-Agents' texts mix prose with names from code, and people ask for the one in words of the other. So a term is the English
-stem of a word, and a name is a term as a whole and in its parts: `src/LoginHandler.py` is found by itself, and by
-`LoginHandler.py`, `login_handler`, "login handlers" and `py`. Texts in scripts without spaces become overlapping pairs
-of characters. Compaction compares words as they are written, which is several times faster than stemming them. All
-functions take any str and are linear in its length; a term never holds what Postgres `text` refuses.
+A name is a term as a whole and in parts: `src/LoginHandler.py` matches `LoginHandler.py`, `login_handler`
+and "login
+handlers". Scripts without spaces become character bigrams. All functions take any str, in linear time;
+terms never hold
+characters that Postgres `text` refuses.
 """
 
 import hashlib
@@ -36,16 +36,16 @@ __all__ = [
 ]
 
 TERM_LIMIT_CHARACTERS = 64
-"""A longer term is replaced by its hash, so that it is found whole."""
+"""Longer terms are hashed, to match as a whole."""
 QUERY_LIMIT_TERMS = 64
 QUERY_LIMIT_CHARACTERS = 65_536
-"""Of a longer query, its beginning and its end."""
+"""Longer queries keep beginning and end."""
 
 _JOINT = r"(?:://|::|\\\\|[./\\:@+-])"
 _TOKEN = rf"{{0}}+(?:{_JOINT}{{0}}+)*"
 _ASCII_TOKENS = re.compile(_TOKEN.format(r"\w"))
 _JOINTS = (re.compile(r"://|[:@+]+"), re.compile(r"[/\\]+"), re.compile(r"\."))
-"""What a token is split at, in this order: `src/auth/login.py:42` has `src/auth/login.py`, which has `login.py`."""
+"""Token separators, in order: `src/auth/login.py:42` gives `src/auth/login.py`, then `login.py`."""
 _NAME_JOINT = re.compile(r"[-_]+")
 _BACKSLASHES = re.compile(r"\\+")
 _NUMBERS = re.compile(r"\d+\.\d+(?:\.\d+)*")
@@ -54,18 +54,17 @@ _PART = r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 _PARTS = re.compile(rf"{_PART}|[^A-Za-z0-9]+")
 _ASCII_PARTS = re.compile(_PART)
 _SHORTEST_MEAN_PART = 3
-"""A name with more than two parts that are shorter than this on average is no words: a hash, base64."""
+"""Names of three or more parts, shorter on average, are hashes or Base64."""
 _HASH = re.compile(r"(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
-_SHORT_HASH_CHARACTERS = 7  # what git shows of one
+_SHORT_HASH_CHARACTERS = 7  # as git abbreviates
 _CONTRACTION = re.compile(r"(?<=[^\W\d_])(?:n't|'(?:s|re|ve|m|ll|d))\b", re.IGNORECASE)
 
-# Scripts written without spaces: Thai, Lao, Burmese, Khmer, Chinese, Japanese, and Korean, which joins its particles.
+# Thai, Lao, Burmese, Khmer, Chinese, Japanese, and Korean, which joins particles.
 _UNSPACED = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+)"
 )
-# Accents of Latin, Greek and Cyrillic; points of Hebrew and Arabic, which most writers leave out. Not the vowel signs
-# of other scripts, without which the words are others.
+# Accents, and points of Hebrew and Arabic; not vowel signs, which distinguish words.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"
 )
@@ -74,7 +73,7 @@ _LETTERS = str.maketrans(
     | {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
 )
 _LETTER = re.compile("[" + "".join(map(chr, _LETTERS)) + "]")
-# Runs that might be nothing but marks, which normalisation sorts in quadratic time: no Latin, kana, Han or Hangul.
+# Possible runs of combining marks, which normalisation sorts in quadratic time.
 _ENDLESS = re.compile("([^\x00-\u02ff\u3041-\u3096\u30a0-\u30ff\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]{128})")
 _CACHED_TOKENS = 1 << 14
 
@@ -82,25 +81,25 @@ _QUERY_LIMIT_WORDS = 16
 
 _WORD = re.compile(r"[^\W\d]\w{2,}")
 _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
-_ASCII_WORD_OR_BREAK = re.compile(_WORD_OR_BREAK.pattern, re.ASCII)  # the same of ASCII, in two thirds of the time
+_ASCII_WORD_OR_BREAK = re.compile(_WORD_OR_BREAK.pattern, re.ASCII)  # takes two thirds of the time
 _PART_OR_BREAK = re.compile(rf"{_PART}|\n")
 _COMMON_WORDS = ENGLISH_STOP_WORDS | CODE_STOP_WORDS
 
 
 def words_in(text: str) -> frozenset[str]:
-    """Return the words and names of a text as they are written, without stop words."""
+    """Return the unstemmed words and names of a text, without stop words."""
     return frozenset(_WORD.findall(text)) - _COMMON_WORDS
 
 
 def parts_in(text: str) -> frozenset[str]:
-    """Return the parts of the words and names of a text in lower case, without stop words and single characters."""
+    """Return the lower-case parts of words and names, without stop words and single characters."""
     return frozenset(part.lower() for part in _ASCII_PARTS.findall(text) if len(part) > 1) - _COMMON_WORDS
 
 
 def shared_words(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
-    """Return the wanted words of each line that has any, by its index; no line may have a line break.
+    """Return the wanted words of each line that has any, by index; lines hold no line break.
 
-    All lines are scanned at once, which is several times faster than one by one.
+    One scan of the joined lines is several times faster than one scan a line.
     """
     text = "\n".join(lines)
     pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
@@ -108,7 +107,7 @@ def shared_words(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[
 
 
 def shared_parts(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
-    """Return the wanted parts of each line that has any, as `shared_words` does."""
+    """Return the wanted parts of each line, as `shared_words` does."""
     return _by_line(map(str.lower, _PART_OR_BREAK.findall("\n".join(lines))), wanted)
 
 
@@ -124,24 +123,24 @@ def _by_line(found: Iterable[str], wanted: frozenset[str]) -> dict[int, set[str]
 
 
 def terms_of(text: str) -> list[str]:
-    """Return the terms of a text, in its order, as often as they occur.
+    """Return all terms of a text in order, with repetitions.
 
-    A term is folded (NFKC, case, accents), has 1 to `TERM_LIMIT_CHARACTERS` characters, and neither NUL nor lone
-    surrogates. Contractions lose their ending: `user's` is `user`.
+    Terms are folded (NFKC, case, accents), without NUL and lone surrogates. Contractions lose their ending:
+    `user's` is
+    `user`.
     """
     return list(chain.from_iterable(map(_terms_of_token, _tokens_of(text))))
 
 
 def folded(text: str) -> str:
-    """Return a text as terms are folded: without case and accents."""
+    """Return a text without case and accents, like terms."""
     return (text if text.isascii() else _fold(text)).casefold()
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the distinct terms of a query, at most `QUERY_LIMIT_TERMS`, in its order.
+    """Return up to `QUERY_LIMIT_TERMS` distinct terms of a query, in order; the longest, as most specific, stay.
 
-    English stop words are left out, unless there is nothing else: among code `how` and `does` are rare and would seem
-    to tell much. Of too many terms the longest stay, being the most specific.
+    English stop words are dropped unless nothing else is left: `how` is rare in code and would weigh much.
     """
     if len(text) > QUERY_LIMIT_CHARACTERS:
         half = QUERY_LIMIT_CHARACTERS // 2
@@ -156,14 +155,14 @@ def query_terms(text: str) -> list[str]:
 
 
 def query_words(text: str) -> list[str]:
-    """Return words of a query as they are written, longest first, for a search where no terms are indexed yet."""
+    """Return the unstemmed words of a query, longest first, to search items that are not indexed yet."""
     text = text[:QUERY_LIMIT_CHARACTERS]
     tokens = dict.fromkeys(token for token in _ASCII_TOKENS.findall(text) if token.casefold() not in ENGLISH_STOP_WORDS)
     return sorted(tokens, key=len, reverse=True)[:_QUERY_LIMIT_WORDS]
 
 
 def telling_terms(terms: Iterable[str]) -> list[str]:
-    """Return the terms that are not stop words of English or of five other languages."""
+    """Return the terms that are no stop words of six languages."""
     return [term for term in terms if term not in _stop_terms()]
 
 
@@ -191,7 +190,7 @@ def _fold(text: str) -> str:
 
 @cache
 def _any_tokens() -> re.Pattern[str]:
-    """Return `_ASCII_TOKENS` with vowel signs, which `re` takes for no word characters; compiled when needed: 10 ms."""
+    """`_ASCII_TOKENS` plus vowel signs, which `\\w` excludes; compiled lazily (10 ms)."""
     marks = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
     return re.compile(_TOKEN.format(rf"[\w{marks}]"))
 
@@ -208,7 +207,7 @@ def _terms_of_short_token(token: str) -> tuple[str, ...]:
 
 
 def _split_token(token: str, level: int = 0) -> Iterator[str]:
-    """Yield a path, address, version or name, whole and in its parts."""
+    """Yield a path, address, version or name, whole and in parts."""
     if level == len(_JOINTS):
         yield from _split_name(token)
         return
@@ -222,7 +221,7 @@ def _split_token(token: str, level: int = 0) -> Iterator[str]:
 
 
 def _versions(dotted: str) -> Iterator[str]:
-    """Yield the number in `v3.11.7-rc1`, and the shorter one that people say: 3.11."""
+    """Yield `3.11.7` and `3.11` of `v3.11.7-rc1`."""
     for number in _NUMBERS.findall(dotted):
         if number != dotted:
             yield _capped(number)
@@ -241,7 +240,7 @@ def _split_name(name: str) -> Iterator[str]:
 
 
 def _split_words(words: list[str]) -> Iterator[str]:
-    """Yield the parts of a name, and before them all in one: `login_handler` and `LoginHandler` are `loginhandler`."""
+    """Yield a name's joined form, then its parts: `LoginHandler` gives `loginhandler` first."""
     parts = [part for word in words for part in _parts_of(word)]
     if len(parts) > 1:
         yield _term("".join(words))
@@ -280,10 +279,10 @@ class _Stemmer(Protocol):
 
 
 class _OfThread(threading.local):
-    """A stemmer for each thread: one must not be used by two at once."""
+    """One stemmer per thread, since stemmers are not thread-safe."""
 
     def __init__(self) -> None:
-        # Its own cache is not needed beside ours.
+        # Cache size 0: terms are cached here already.
         self.stemmer: _Stemmer = Stemmer.Stemmer("english", 0)  # pyright: ignore[reportUnknownMemberType]  # no stubs
 
 
