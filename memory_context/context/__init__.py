@@ -1,4 +1,4 @@
-"""The context of an agent: `MemoryContext`, and how applications and component data make one."""
+"""`MemoryContext`, and its construction from applications and component data."""
 
 import lazy_loader
 

@@ -1,8 +1,4 @@
-"""Contexts for applications: the mixin for agent builders, the choice of the light model, errors of model services.
-
-`MemoryContext` takes no light model by itself. Surfaces and builders take the one of the setting, else the
-application's own client; each start-up line says which it is.
-"""
+"""The mixin for agent builders, the choice of the light model, and the errors of model services."""
 
 import os
 import re
@@ -27,11 +23,11 @@ __all__ = [
 ]
 
 LIGHT_MODEL_VARIABLE = "MEMORY_CONTEXT_LIGHT_MODEL"
-"""Setting for the light model of every surface and builder: a model at OPENAI_BASE_URL, `own`, or `off` for rules."""
+"""Light model setting: a model at OPENAI_BASE_URL, `own`, or `off` for rules."""
 
 _SENTENCE_CHARACTERS = 400
 _CLIENT_PACKAGES = frozenset(["anthropic", "azure", "httpx", "httpx2", "ollama", "openai"])
-# a team raises RuntimeError with the type, text and stack trace of what its agent raised
+# a team wraps its agent's error as RuntimeError: type, text, stack trace
 _OF_TEAM = re.compile(
     r"(?:API\w*|(?:Authentication|PermissionDenied|RateLimit|InternalServer|BadRequest|NotFound)Error"
     r"|RemoteProtocolError|ReadError|ReadTimeout|ConnectError): (.*?)(?:\nTraceback:|$)",
@@ -43,33 +39,23 @@ _MESSAGE = re.compile(r"""['"]message['"]: (['"])(.*?)\1[,}]""", re.S)
 
 @dataclass(frozen=True)
 class LightModelChoice:
-    """The light model of an application.
-
-    Attributes:
-        client: The client; None to decide by rules.
-        name: Its name, for people.
-    """
+    """The light model of an application; client None decides by rules."""
 
     client: ChatCompletionClient | None
     name: str
 
     def __str__(self) -> str:
-        """Return the start-up line."""
         return f"Light model: {self.name}."
 
 
 def choose_light_model(
     own: ChatCompletionClient | None, setting: ChatCompletionClient | str | None = None
 ) -> LightModelChoice:
-    """Return the light model of an application.
+    """Return the light model of an application; ValueError if a named one cannot be used.
 
     Args:
-        own: The application's own client, the default; None if it has none that could decide.
-        setting: A client; a model's name at OPENAI_BASE_URL; "own"; "off"; None for MEMORY_CONTEXT_LIGHT_MODEL, else
-            "own".
-
-    Raises:
-        ValueError: The named model cannot be used.
+        own: The application's own client; None if it has none.
+        setting: A client, a model name at OPENAI_BASE_URL, "own" or "off"; None reads MEMORY_CONTEXT_LIGHT_MODEL.
     """
     if isinstance(setting, ChatCompletionClient):
         return LightModelChoice(setting, f"the application's {type(setting).__name__}")
@@ -84,20 +70,16 @@ def choose_light_model(
 
 
 def openai_client(model: str) -> ChatCompletionClient:
-    """Return a client of a model at OPENAI_BASE_URL; models unknown to AutoGen are assumed to call functions.
-
-    Raises:
-        ValueError: The package or the key is missing.
-    """
+    """Return a client for a model at OPENAI_BASE_URL, or raise ValueError without package or key."""
     try:
-        from autogen_ext.models.openai import OpenAIChatCompletionClient  # slow to import, and only needed with a key
+        from autogen_ext.models.openai import OpenAIChatCompletionClient
     except ImportError:
         raise ValueError(f"the model {model!r} needs more: pip install 'autogen-ext[openai]'") from None
     if not os.environ.get("OPENAI_API_KEY"):
         raise ValueError(f"the model {model!r} needs OPENAI_API_KEY (and OPENAI_BASE_URL for another server)")
     try:
         return OpenAIChatCompletionClient(model=model)
-    except ValueError:  # it knows its own models only
+    except ValueError:  # unknown model
         unknown = ModelInfo(
             vision=False,
             function_calling=True,
@@ -109,15 +91,10 @@ def openai_client(model: str) -> ChatCompletionClient:
 
 
 class MemoryContextBuilder:
-    """A mixin that gives an application's agent builder contexts that remember.
+    """Mixin that gives an agent builder contexts with memory.
 
-    Put it before the builder, `class Builder(MemoryContextBuilder, UIAgentBuilder)`, so that its `build_model_context`
-    is called. The builder may set the three attributes.
-
-    Attributes:
-        agent_id: The agent that stores.
-        policy: The settings of every context.
-        light_model: The light model of every context, as `choose_light_model` takes it.
+    Put it first, `class Builder(MemoryContextBuilder, UIAgentBuilder)`, so that its `build_model_context` is called.
+    `light_model` is the setting of `choose_light_model`.
     """
 
     agent_id: str = "assistant"
@@ -133,19 +110,15 @@ class MemoryContextBuilder:
         session_id: str | None = None,
         agent_id: str | None = None,
     ) -> MemoryContext:
-        """Return a context for one conversation of one user, without any I/O.
-
-        Close it when the conversation ends; a store of the data layer stays open for the others.
+        """Return a context for one conversation, without I/O. Close it when the conversation ends.
 
         Args:
-            user_id: The user whom the application has authenticated; no other user's data is ever seen.
-            data_layer: A MemoryStore, an object that carries one as `memory_store`, or None for the default store.
-            model_client: The application's own client, which is the light model unless `light_model` says otherwise.
-            session_id: The conversation's id in the application; None for a new one.
-            agent_id: The agent; None for the builder's.
+            user_id: The authenticated user; no other user's data is visible.
+            data_layer: A MemoryStore, an object with one as `memory_store`, or None for the default store.
+            model_client: The application's own client, the default light model.
 
         Raises:
-            TypeError: The data layer is none of these.
+            TypeError: Another kind of `data_layer`.
             ValueError: The named light model cannot be used.
         """
         return MemoryContext(
@@ -171,11 +144,7 @@ def _store_of(data_layer: object) -> MemoryStore | None:
 
 
 def provider_sentence(error: BaseException) -> str | None:
-    """Return why a model's service failed: its status and its own sentence, on one line, with credentials masked.
-
-    Returns:
-        None if the error is not that of a model's client: the text of other errors is for the log only.
-    """
+    """Return a model service's error on one line, credentials masked; None for errors only the log may show."""
     status, said = getattr(error, "status_code", None), str(error)
     is_of_client = isinstance(status, int) or type(error).__module__.partition(".")[0] in _CLIENT_PACKAGES
     of_team = _OF_TEAM.match(said) if isinstance(error, RuntimeError) else None
@@ -196,7 +165,6 @@ def provider_sentence(error: BaseException) -> str | None:
 
 
 def _of_body(body: object) -> str:
-    """Return the sentence in the body of an error answer, as OpenAI and compatible services write it."""
     fields: Mapping[object, object] = body if isinstance(body, Mapping) else {}  # pyright: ignore[reportUnknownVariableType]
     message = fields.get("message")
     return message if isinstance(message, str) else _of_body(fields["error"]) if "error" in fields else ""

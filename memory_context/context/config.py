@@ -1,8 +1,4 @@
-"""MemoryContext as component data, as `dump_component` writes and `load_component` reads it.
-
-Component data is a template of an agent: each load gives a context with a new, empty session. Only a session id that
-the application named is part of it; each load then goes on with that session, so load such data once at a time.
-"""
+"""MemoryContext as component data. Each load starts a new session, unless the application named its id."""
 
 import re
 from collections.abc import Sequence
@@ -20,23 +16,22 @@ from ..policy import ContextPolicy
 __all__ = ["MemoryContextConfig", "arguments_of", "config_of"]
 
 _GENERATED = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}(?:/.*)?$")
-"""A session id of `uuid4().hex`, perhaps of a sub-agent."""
+"""A generated session id, possibly with a sub-agent suffix."""
 
 
 class MemoryContextConfig(BaseModel):
-    """A context as component data, without secrets: a database with a password is named by an environment variable.
+    """A context as component data, without secrets. Data with a session id must be loaded once at a time.
 
     Attributes:
-        session_id: The session that the application named; None for a new one with each load.
-        template_id: Names the context for its tools in the data.
-        resume: True if a named session goes on where it ended.
+        session_id: None for a new session with each load.
+        template_id: Links dumped tools to their context.
     """
 
     user_id: str
     agent_id: str
     session_id: str | None = None
     template_id: str = ""
-    policy: dict[str, Any] = {}  # a dict, since AutoGen drops fields that are None, as token_budget=None
+    policy: dict[str, Any] = {}  # dict: AutoGen drops None fields
     memory_store: dict[str, str | None] = {}
     model_client: ComponentModel | None = None
     initial_messages: list[dict[str, Any]] = []
@@ -46,7 +41,7 @@ class MemoryContextConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_earlier(cls, data: object) -> object:
-        """Take what version 0.1.0 wrote: always a session id, also one that nobody had named."""
+        """Migrate 0.1.0 data, which also held generated session ids."""
         if not isinstance(data, dict) or "template_id" in data or "session_id" not in data:
             return cast(object, data)
         session_id = cast(dict[str, object], data)["session_id"]
@@ -56,7 +51,7 @@ class MemoryContextConfig(BaseModel):
 
 
 class Configured(Protocol):
-    """A context, as far as its component data tells."""
+    """The dumped part of a context."""
 
     user_id: str
     agent_id: str
@@ -73,7 +68,7 @@ def config_of(
     model_client: ChatCompletionClient | None,
     initial_messages: Sequence[LLMMessage],
 ) -> MemoryContextConfig:
-    """Return a context as component data."""
+    """Return the component data."""
     return MemoryContextConfig(
         user_id=context.user_id,
         agent_id=context.agent_id,
@@ -89,7 +84,7 @@ def config_of(
 
 
 def arguments_of(config: MemoryContextConfig) -> dict[str, Any]:
-    """Return the arguments that make a context of component data."""
+    """Return the constructor arguments."""
     return {
         "user_id": config.user_id,
         "agent_id": config.agent_id,

@@ -1,11 +1,9 @@
-"""MemoryContext: the drop-in context of an AutoGen agent. It wires the parts together and has no policy of its own.
+"""MemoryContext, the drop-in context of an AutoGen agent; it only wires the parts together.
 
-    add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
-                   -> facts.choose -> budget.plan (decide) -> expander.start (decide, read)
-    get_messages:  expander.apply_decision -> facts.choose -> offloader.measure -> budget.fit (decide) -> copies
-    a new session, load_state, the archive of a known session at first use: ResumedSession -> _attach
-
-Read this file first: every arrow is one line here. Importing it imports none of the parts.
+add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
+               -> facts.choose -> budget.plan (decide) -> expander.start (decide, read)
+get_messages:  expander.apply_decision -> facts.choose -> offloader.measure -> budget.fit (decide) -> copies
+a new session, load_state, the archive of a known session at first use: ResumedSession -> _attach
 """
 
 from __future__ import annotations
@@ -40,30 +38,23 @@ if TYPE_CHECKING:
 __all__ = ["MemoryContext", "MemoryContextConfig"]
 
 _logger = logging.getLogger("memory_context")
-_CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # with what a store takes to stop, under 10
+_CLOSE_SECONDS, _LEAVE_SECONDS, _LOAD_SECONDS = 8.0, 2.5, 8.5  # under 10 s with the store's stop
 
 
 class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextConfig]):
-    """A chat context that stays small: large content goes to Postgres, a placeholder stays, and nothing is lost.
+    """A chat context that moves large content to Postgres and leaves a placeholder; nothing is lost.
 
-    Creating one does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
+    The constructor does no I/O. `add_message` and `get_messages` never raise because of the store or the light model.
 
     Args:
-        user_id: Owner of the session; no other user's data is ever seen.
-        agent_id: The agent that holds the context.
-        session_id: The conversation; None for a new one, readable as `context.session_id`, which is no part of a dump.
-        memory_store: None for the default store (the URL in `MEMORY_CONTEXT_URL`, else the embedded Postgres).
-        model_client: The light model, a small, cheap one: decides in one call for each user message which references
-            it needs. None to decide by rules.
-        policy: The settings.
-        token_counter: Counts tokens; None for o200k_base. Not part of a component dump.
-        initial_messages: Messages it begins with.
-        compactors: Choose what survives of a result, by tool; None for the built-in ones. Not part of a component dump.
-        sharing: Whether the user's agents read each other's items; see `for_subagent`.
-        resume: False to begin a known session anew, beside its archive, instead of going on where it ended.
-
-    Attributes:
-        light_model_client: The light model; None where rules decide.
+        user_id: Owner of the session; no other user's data is visible.
+        session_id: None generates one, which a component dump omits.
+        memory_store: None for the default store: `MEMORY_CONTEXT_URL`, else the embedded Postgres.
+        model_client: A small model that decides once per user message which references to expand; None for rules.
+        token_counter: None for o200k_base. Not dumped.
+        compactors: Choose the kept part of a result, by tool. Not dumped.
+        sharing: See `for_subagent`.
+        resume: False starts a known session from scratch, beside its archive.
     """
 
     component_config_schema = MemoryContextConfig
@@ -115,43 +106,41 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     @property
     def key(self) -> SessionKey:
-        """User, agent and session."""
         return SessionKey(self.user_id, self.agent_id, self.session_id)
 
-    # --- the chat context ---------------------------------------------------------------------------------------
+    # -- chat context
 
     async def add_message(self, message: LLMMessage) -> None:
-        """Add a message; store its large parts in one transaction, and start to read references it asks for.
+        """Add a copy of a message, store its large parts and start to expand references.
 
-        Content that cannot be stored within `store_timeout_seconds` stays inline and is stored later. The message
-        itself is neither changed nor kept.
+        Content not stored within `store_timeout_seconds` stays inline and is stored later.
 
         Raises:
-            StoreUnavailableError: Only with `archive.require_history`: the history of the session cannot be read.
+            StoreUnavailableError: Only with `archive.require_history`: the history cannot be read.
         """
         await self._session.require_history()
         self._append(message)
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
             await self._parts.facts.choose()
-            await self._measure()  # messages that another task added meanwhile: views need their measures
+            await self._measure()  # added by other tasks meanwhile
             self._parts.budget.plan(self._parts.transcript, self._parts.facts.is_held)
             self._parts.expander.start()
 
     async def get_messages(self) -> list[LLMMessage]:
-        """Return the view, within the budget, as fresh copies; it does no I/O of its own."""
+        """Return fresh copies of the view, within the budget."""
         self._is_used = True
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.ensure_loaded()
             await self._parts.expander.apply_decision()
             await self._parts.facts.choose()
             await self._prompt_head.look(self.agent_memory, self.transcript.state)
-        await self._measure()  # last: from here on nothing waits but a fit that needs a long excerpt, and begins again
+        await self._measure()  # last: no await follows, except long excerpts, which restart
         self._session.note_missing_history(self.token_counter)
         parts = self._parts
         view = await parts.budget.fit_off_loop(parts.transcript, parts.facts.is_held, self._measure)
         if parts is not self._parts:
-            return await self.get_messages()  # the history joined while a long excerpt was made
+            return await self.get_messages()  # history joined meanwhile
         if parts.summariser.record():
             view = parts.budget.fit(parts.transcript, parts.facts.is_held)
         self._prompt_head.record(parts.transcript)
@@ -165,22 +154,22 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         entry = self._parts.transcript.deliver(message, added_at)
         self._parts.offloader.add(entry)
         self._parts.expander.observe(entry)
-        self._session.archiver.schedule_flush()  # here, so that a message whose adding is cancelled is archived too
+        self._session.archiver.schedule_flush()  # archives cancelled additions too
 
     async def _measure(self) -> None:
-        parts = None  # the history may join while this waits, and is measured too
+        parts = None  # the history may join during the await
         while parts is not self._parts:
             parts = self._parts
             await parts.offloader.measure()
 
     async def _store_pending(self) -> bool:
-        """Store pending content, but not before the history is there; return True if it is."""
+        """Store pending content unless the history is unread; return False then."""
         has_history = await self._session.ensure_loaded()
         await (self._parts.offloader.settle() if has_history else self._parts.offloader.measure())
         return has_history
 
     async def clear(self) -> None:
-        """Empty the view. Items stay readable by their keys, and the archive keeps the messages."""
+        """Empty the view. Items and archive remain."""
         await self._session.ensure_loaded()
         self._clear()
 
@@ -192,12 +181,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
 
-        For AutoGen's Memory protocol. An unchanged text stays where it is, so the prompt-cache prefix stays stable.
-
-        Args:
-            text: The text to show.
-            keys: The items it is from.
-            owner: The memory that shows it.
+        An unchanged text stays in place, which keeps the prompt-cache prefix stable.
         """
         await self._session.ensure_loaded()
         (tokens,) = await count_off_loop(self.token_counter, [text])
@@ -205,10 +189,10 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             self._parts.transcript.decide(decision)
         self._session.archiver.schedule_flush()
 
-    # --- sessions: begun, saved, loaded, resumed -----------------------------------------------------------------
+    # -- sessions
 
     def _attach(self, session: ResumedSession, agent_memory: memory.AgentMemory) -> None:
-        """Go on with this session: each way to begin, load or resume one ends here."""
+        """Switch to this session, new, loaded or resumed."""
         self._session.attach(session)
         self.session_id = session.key.session_id
         before: Parts | None = getattr(self, "_parts", None)
@@ -222,7 +206,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             parts.note_tools()
         state = session.transcript.state
         if session.report.outcome == "resumed" and not state.unseen:
-            for entry in session.transcript.entries(start=state.shown):  # what they ask for is still to be opened
+            for entry in session.transcript.entries(start=state.shown):
                 parts.expander.observe(entry)
 
     def _memory_of(self, key: SessionKey) -> memory.AgentMemory:
@@ -232,10 +216,10 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         )
 
     async def _join_history(self, session: ResumedSession) -> None:
-        """Go on with the archive of this session, and behind it with messages that came meanwhile."""
+        """Attach the archived session and append messages added meanwhile."""
         await offload.restore_texts(session.transcript, self.agent_memory)
         if not self._session.is_pending or session.key != self.key:
-            return  # a state was loaded meanwhile
+            return
         before, history = self._parts.transcript, session.transcript
         if session.report.outcome != "resumed":
             self._attach(replace(session, transcript=before, position_offset=0), self.agent_memory)
@@ -251,24 +235,24 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
                 self._append(*one)
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return the session, JSON-native; committed results are references, so loading needs the same database."""
+        """Return the session, JSON-native; loading needs the same database for stored results."""
         await self._store_pending()
         await self._parts.expander.apply_decision(for_view=False)
         session = await self._session.to_state()
         return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue a saved session, also one that AutoGen's own contexts saved.
+        """Continue a saved session, also one saved by AutoGen's own contexts.
 
-        An unused context takes the archive of the session instead, if that is newer. If the store cannot be reached,
-        texts that only it has are shown compacted. A load that fails or is cancelled changes nothing.
+        An unused context prefers a newer archive. Without the store, texts kept only there are shown compacted. A
+        failed or cancelled load changes nothing.
 
         Raises:
-            ValueError: The state belongs to another user, comes from a newer version, or is none.
+            ValueError: Another user's state, a newer version's, or not a state.
         """
         saved = archive.saved_session(state, self.key)
         ends_at = time.monotonic() + _LOAD_SECONDS
-        await self._session.leave(_LEAVE_SECONDS)  # the messages so far are in the archive at least
+        await self._session.leave(_LEAVE_SECONDS)
         session = await self._session.newest(saved, may_be_archived=not self._is_used)
         agent_memory = self.agent_memory if session.key == self.key else self._memory_of(session.key)
         await offload.restore_texts(session.transcript, agent_memory, ends_at - time.monotonic())
@@ -276,13 +260,12 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         await self._parts.offloader.settle()
 
     def for_subagent(self, agent_id: str, sharing: Sharing = "shared", *, session_id: str | None = None) -> Self:
-        """Return an empty context for another agent of this user, with the store, policy and light model of this one.
+        """Return an empty context for another agent of this user, with the same store, policy and light model.
 
         Args:
-            agent_id: The other agent.
             sharing: "shared": both read each other's items. "read_only": it reads this agent's items, its own are
-                private. "isolated": it reads only its own items, and they are private.
-            session_id: Its conversation; None for `<session>/<agent>`. Name one if several share an agent id.
+                private. "isolated": it reads only its own, private items.
+            session_id: None for `<session>/<agent>`; sub-agents with the same agent id need different ones.
         """
         context = type(self)(
             self.user_id,
@@ -296,7 +279,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             sharing=sharing,
             resume=False,
         )
-        if session_id is None and self.named_session_id is None:  # neither session has a name of the application's
+        if session_id is None and self.named_session_id is None:  # neither id was named by the application
             context._be_template(None)
         if self._uses_default_store:
             context._uses_default_store = True
@@ -313,54 +296,45 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         context._join_template(config.template_id)
         return context
 
-    # --- insight ------------------------------------------------------------------------------------------------
+    # -- insight
 
     async def explain(self) -> view.ViewReport:
-        """Return what the last view held and why. Hands out nothing and changes nothing."""
+        """Report the last view and its reasons."""
         return view.report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
 
     @property
     def stats(self) -> ContextStats:
-        """Counts since the context was made or a state was loaded; the light model's calls are the session's."""
+        """Counts since creation or `load_state`; light model calls of the whole session."""
         parts, session = self._parts, self._session
         stats = parts.meter.stats(parts.transcript, parts.offloader.transactions, session.light_model_bill)
         return replace(stats, archive_transactions=session.archiver.transactions)
 
-    # --- life cycle ---------------------------------------------------------------------------------------------
+    # -- life cycle
 
     async def resume(self) -> ResumeReport:
-        """Read the history of a known session now rather than at first use; the report says what is missing.
-
-        Raises:
-            StoreError: The store refused or cannot be reached; call it again.
-        """
+        """Read a known session's history now, or raise StoreError; the report lists gaps."""
         return await self._session.resume()
 
     @property
     def resume_report(self) -> ResumeReport:
-        """How the session was resumed; `pending` before its history was read."""
+        """`pending` until the history is read."""
         return self._session.report
 
     async def archive(self) -> None:
-        """Write what is not archived yet now rather than with the next batch.
-
-        Raises:
-            StoreError: The store refused or cannot be reached; it waits for the next batch.
-        """
+        """Write unarchived messages now, or raise StoreError; they then wait for the next batch."""
         await self._session.flush()
 
     @property
     def is_dirty(self) -> bool:
-        """True if something is not archived yet."""
+        """True if something is not archived."""
         return self._session.archiver.is_dirty
 
     @property
     def archiver(self) -> Archiver:
-        """Writes the session to the archive, chat messages included."""
         return self._session.archiver
 
     async def close(self) -> None:
-        """Store and archive the rest, in 8 s and a second for each 10 MB; the last context closes the default store."""
+        """Store and archive the rest in 8 s, plus 1 s per 10 MB."""
         parts = self._parts
         parts.expander.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
@@ -370,9 +344,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             await self.memory_store.leave(self, write_seconds=max(ends_at - time.monotonic(), 0.0))
 
     async def __aenter__(self) -> Self:
-        """Open the store, so that the first large message need not wait for a server to start."""
         try:
-            await self.memory_store.open()
+            await self.memory_store.open()  # now: the first large message waits for no server start
         except MemoryContextError as error:
             _logger.warning("going on without the store for now: %s", error)
         return self

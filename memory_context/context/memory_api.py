@@ -1,4 +1,4 @@
-"""The memory of a context as applications use it: store, retrieve, search, tools for the agent."""
+"""The memory methods of a context: store, retrieve, search, tools."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["MemoryApi", "load_parts"]
 
 
 def load_parts() -> None:
-    """Import the parts of contexts now: a server does so before requests come, whose event loop would wait."""
+    """Import all parts now; a lazy import during a request would block the event loop."""
     for package in (archive, compaction, expansion, memory, offload, store, transcript, view):
         for name in package.__all__:
             getattr(package, name)
 
 
 class MemoryApi:
-    """The methods of a context that read and write items, and that give the agent's model the tools for that.
+    """Methods of a context that read and write items; without the store they raise StoreUnavailableError.
 
     Attributes:
-        named_session_id: The session id that the application gave; None for a generated one.
-        template_id: Names this context for its tools in component data.
+        named_session_id: None for a generated id.
+        template_id: Links dumped tools to this context.
     """
 
     user_id: str
@@ -57,12 +57,11 @@ class MemoryApi:
 
     @property
     def agent_memory(self) -> AgentMemory:
-        """The items this context stores and reads."""
         return self._parts.agent_memory
 
     @property
     def transcript(self) -> Transcript:
-        """The messages and decisions; read it, do not write to it."""
+        """Messages and decisions; read-only."""
         return self._parts.transcript
 
     async def store(
@@ -77,15 +76,14 @@ class MemoryApi:
         metadata: Mapping[str, Any] | None = None,
         origin: CallerOrigin = "application",
     ) -> str:
-        """Store a content and return its memory_key, once it is durable.
+        """Store content durably and return its memory_key.
 
-        Words of a model, a tool or a file need that `origin`: preferences and facts count as the user's only if the
-        application stored them as its own. Links of `related_to` are found from both sides. Own types are allowed.
+        Pass `origin` for words of a model, tool or file: preferences and facts count as the user's only with origin
+        "application".
 
         Raises:
-            SecretError: The type is `user_secret`, which is refused until there is a vault.
-            ValueError: The content is neither a str nor JSON-able, or too large.
-            StoreUnavailableError: The store cannot be reached now.
+            SecretError: The type is `user_secret`, which is not supported yet.
+            ValueError: Content too large, or neither str nor JSON-able.
         """
         ref = await self.agent_memory.store(
             content,
@@ -101,17 +99,15 @@ class MemoryApi:
         return ref.key
 
     async def retrieve(self, memory_key: str, transform: str = "full", **params: Any) -> str:
-        """Return the content behind a key, whole and byte for byte, or cut by a transform.
+        """Return the content behind a key byte for byte, or cut by a transform.
 
         Args:
-            memory_key: The key of a placeholder; also that of folded steps.
-            transform: full, excerpt, summary, first_n, last_n or filtered.
-            **params: Parameters of the transform, such as `pattern="error"`.
+            memory_key: The key of a placeholder or of folded steps.
+            transform: full, excerpt, summary, first_n, last_n or filtered; `params` such as `pattern="error"`.
 
         Raises:
-            ItemNotFoundError: This user has no such item; offers the nearest keys.
-            TransformError: The transform cannot be applied; says what to send instead.
-            StoreUnavailableError: The store cannot be reached now.
+            ItemNotFoundError: No such item of this user; offers the nearest keys.
+            TransformError: The transform does not apply.
         """
         from ..tools import retrieve_item
 
@@ -119,26 +115,19 @@ class MemoryApi:
         return text
 
     async def search(self, query: str, limit: int = 5, criteria: MemoryCriteria | None = None) -> list[SearchHit]:
-        """Return the items of this user that answer a query best, each with its best passage; the best first.
-
-        Raises:
-            ValueError: The limit is less than 1.
-            StoreUnavailableError: The store cannot be reached now.
-        """
+        """Return this user's matching items, each with its best passage; best first."""
         return await self.agent_memory.search(query, limit, criteria)
 
     def tools(self, *, also: Collection[MoreTool] = (), confirm: Confirm | None = None) -> list[MemoryTool]:
-        """Return the tools that let the agent's model use its memory.
-
-        For an agent without them, the context opens the keys that it names in its answers.
+        """Return memory tools for the agent's model; without them, keys in its answers are expanded.
 
         Args:
-            also: Further tools: "forget_memory", which erases items if the user agrees.
-            confirm: Gets the `ForgetProposal` and returns the user's answer. Without it forget_memory takes two calls
-                with a message of the user in between. No part of a dump.
+            also: "forget_memory" erases items if the user agrees.
+            confirm: Takes a `ForgetProposal`, returns the user's answer. Without it forget_memory takes two calls
+                with a user message in between. Not dumped.
 
         Raises:
-            ValueError: There is no such tool, or `confirm` is given without "forget_memory".
+            ValueError: An unknown tool, or `confirm` without "forget_memory".
         """
         from ..tools import tools_of
 
@@ -149,19 +138,12 @@ class MemoryApi:
     def workbench(
         self, tools: Sequence[AnyTool] = (), *, also: Collection[MoreTool] = (), confirm: Confirm | None = None
     ) -> MemoryWorkbench:
-        """Return the agent's own tools with those of its memory, which are offered once something is stored.
+        """Return the given own tools with memory tools, which cost no tokens until the user has memory.
 
-        Until then their schemas take no tokens. If the user has memory, they are offered from the first call on.
-        AutoGen's agents take tools or a workbench, never both; beside another workbench, pass a list of both.
-
-        Args:
-            tools: The agent's own tools.
-            also: See `tools`.
-            confirm: See `tools`.
+        AutoGen's agents take tools or a workbench, never both; combine several workbenches in a list.
 
         Raises:
-            ValueError: Two tools have the same name, there is no such memory tool, or `confirm` is given without
-                "forget_memory".
+            ValueError: As `tools`, or two tools share a name.
         """
         from ..tools import MemoryWorkbench, as_tools, tools_of
 
@@ -172,25 +154,21 @@ class MemoryApi:
         return workbench
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
-        """Note that the agent has memory tools: its answers open no keys, and whole results name none any more."""
+        """Record memory tools: keys in the agent's answers are no longer expanded."""
         self._prompt_head.hand_out(names, are_late=are_late)
         self._parts.note_tools()
 
     def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
-        """Count the agent's system message and own tools in the bill of each call; only their tokens are kept.
+        """Count the agent's system message and own tools in each bill; only token counts are kept.
 
-        The context sees neither. `workbench(tools)` notes its tools by itself.
-
-        Args:
-            system_message: The whole of it, with or without `instructions()`; None leaves what was noted.
-            tools: The agent's own; none leaves what was noted.
+        `workbench(tools)` notes its tools itself. None or empty keeps earlier counts.
         """
         from ..tools import schemas_of
 
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:
-        """Register for tools that are loaded from its component data; `session_id` is None if it was generated."""
+        """Register for tools from its component data; None marks a generated id."""
         from ..tools import register_host
 
         self.named_session_id = session_id
@@ -198,16 +176,15 @@ class MemoryApi:
         register_host(self, (self.user_id, self.agent_id, self.template_id))
 
     def _join_template(self, template_id: str) -> None:
-        """Register for the tools that are loaded with this context."""
         from ..tools import is_template_in_use, register_loaded_host
 
         key = (self.user_id, self.agent_id, template_id)
-        if not is_template_in_use(key):  # else two that are dumped in one team could not be told apart
+        if not is_template_in_use(key):  # else two dumped in one team collide
             self.template_id = template_id
         register_loaded_host(self, key)
 
     def instructions(self) -> str:
-        """Return a sentence that teaches a model the placeholder, to be appended to the system message."""
+        """Return a system-message sentence that explains placeholders."""
         from ..tools import INSTRUCTIONS
 
         self._prompt_head.teach()

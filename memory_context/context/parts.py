@@ -1,4 +1,4 @@
-"""The parts of a context that work on one transcript, and the guard around its steps."""
+"""The parts of a context bound to one transcript."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ _logger = logging.getLogger("memory_context")
 
 
 class Parts:
-    """All that works on one transcript, made and replaced together.
-
-    So work under way on the transcript before ends on parts that nobody uses any more, and cannot reach this one.
-    """
+    """Everything bound to one transcript, replaced together: stale work cannot reach a new transcript."""
 
     def __init__(
         self,
@@ -54,31 +51,31 @@ class Parts:
             *limits,
             models.decisions,
             lambda key: view.folded_text(transcript, tag, key),
-            lambda offloader=self.offloader: offloader.is_store_away,  # not self: a dropped context is freed at once
+            lambda offloader=self.offloader: offloader.is_store_away,  # not self: avoids a reference cycle
         )
         self.budget = view.Budget(*limits, view.Renderer(*limits), tag)
         self.meter = UsageMeter(transcript, policy)
 
     def note_tools(self) -> None:
-        """Note that the agent has memory tools: keys it names in its answers are not opened any more."""
+        """Stop expanding keys in answers."""
         self.expander.agent_has_tools = self.offloader.agent_has_tools = True
 
     def cancel(self) -> None:
-        """Leave pending work to the parts that take over the messages."""
+        """Drop pending work; new parts take over."""
         self.expander.cancel()
         self.summariser.forget()
         self.offloader.forget()
 
 
 class StepGuard:
-    """Lets the steps of one context go on after an error that no part of it expected."""
+    """Lets a context continue after unexpected errors."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, type[Exception]]] = set()
 
     @contextmanager
     def step(self, what: str) -> Generator[None, None, None]:
-        """Log an error inside, with its traceback the first time, and go on behind the block without `what`."""
+        """Swallow an error; log its traceback the first time."""
         try:
             yield
         except Exception as error:
