@@ -1,11 +1,8 @@
-"""The history of a Chainlit application in the database of its agents' memory.
+"""The history of a Chainlit application in the database of its agents' memory. Needs `memory-context[chainlit]`.
 
-A Chainlit user's identifier is the memory's user id, and a thread's id is its session's. Without the database the chat
-goes on and history is lost. Needs the extra `memory-context[chainlit]`.
-
-    @cl.data_layer
-    def data_layer():
-        return MemoryDataLayer()
+@cl.data_layer
+def data_layer():
+    return MemoryDataLayer()
 """
 
 from ..extras import needs

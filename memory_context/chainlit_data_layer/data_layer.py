@@ -1,7 +1,6 @@
-"""MemoryDataLayer: Chainlit's interface for users, threads, steps, elements and feedback.
+"""Chainlit's interface for users, threads, steps, elements and feedback; without a login nothing is kept.
 
-In a chat, Chainlit writes in background tasks, so a failed write is logged in one line; over HTTP it is an error that
-the page shows. Rows belong to a user: without a login nothing is kept.
+In a chat, a failed write is logged; over HTTP it is an error that the page shows.
 """
 
 import asyncio
@@ -45,19 +44,18 @@ __all__ = ["MemoryDataLayer"]
 
 _log = logging.getLogger(__name__)
 
-_READ_CHARACTERS = 10_000  # of the message that names a thread
+_READ_CHARACTERS = 10_000  # of the message that becomes the name
 _NAME_CHARACTERS = 255
 _CLOSE_SECONDS = 5
 _SHARING = frozenset({"is_shared", "shared_at"})
 
 _current: ContextVar[str | None] = ContextVar("memory_context_chainlit_user", default=None)
-"""The user of a request over HTTP: Chainlit looked them up before, in the same task. A script calls `get_user`."""
+"""The user of an HTTP request: Chainlit, or a script, calls `get_user` before, in the same task."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Coroutine[Any, Any, None]])
 
 
 def _chat() -> HTTPSession | WebsocketSession | None:
-    """Return Chainlit's session of the chat; None outside of one."""
     try:
         return get_context().session
     except ChainlitContextException:
@@ -72,7 +70,7 @@ def _current_user() -> str | None:
 
 
 def _after_user_message(method: _Method) -> _Method:
-    """In a chat, queue writes until the user has said something, as Chainlit does; elsewhere write at once."""
+    """In a chat, queue writes until the user's first message, as Chainlit does."""
     queued = cast(_Method, queue_until_user_message()(method))
 
     @wraps(method)
@@ -85,13 +83,16 @@ def _after_user_message(method: _Method) -> _Method:
 class MemoryDataLayer(BaseDataLayer):
     """Chainlit's data in the database of its agents' memory.
 
+    Chainlit's user identifier is the user id, a thread's id the session id. Without the database the chat goes on and
+    history is lost.
+
     Args:
         memory_store: The store, which stays open; None for the default store.
         element_limit_bytes: Largest content of an element to keep; of a larger one only the name is kept.
     """
 
     def __init__(self, memory_store: MemoryStore | None = None, *, element_limit_bytes: int = 50_000_000) -> None:
-        from chainlit.server import app  # late: the import makes folders and reads the application's settings
+        from chainlit.server import app  # late: the import makes folders and reads settings
 
         load_parts()
         self.memory_store = memory_store or MemoryStore.default()
@@ -108,13 +109,12 @@ class MemoryDataLayer(BaseDataLayer):
     # --- users
 
     async def get_user(self, identifier: str) -> PersistedUser | None:
-        """Return a known user."""
-        _current.set(identifier)  # first: Chainlit lets the user in also without the database
+        _current.set(identifier)  # first: Chainlit admits the user without the database too
         user = await self._threads.user(identifier)
         return None if user is None else _persisted(user)
 
     async def create_user(self, user: User) -> PersistedUser:
-        """Store a user at login, with new metadata; raises ValueError if the identifier is not a user id."""
+        """Store a user at login; raise ValueError for an unusable identifier."""
         _current.set(user.identifier)
         kept = await self._threads.upsert_user(user.identifier, plain(cast(Any, user).metadata))
         return _persisted(kept)
@@ -122,7 +122,7 @@ class MemoryDataLayer(BaseDataLayer):
     # --- feedback
 
     async def upsert_feedback(self, feedback: Feedback) -> str:
-        """Store the rating of a step and return its id; raises ItemNotFoundError if the user has no such step."""
+        """Store the rating of a step and return its id; raise ItemNotFoundError for an unknown step."""
         user_id = await self._writer(feedback.threadId)
         kept = user_id and await self._threads.rate_step(
             user_id, feedback.forId, feedback.value, feedback.comment, feedback_id=feedback.id
@@ -132,7 +132,7 @@ class MemoryDataLayer(BaseDataLayer):
         return kept
 
     async def delete_feedback(self, feedback_id: str) -> bool:
-        """Delete a rating; return whether the user had given it."""
+        """Return whether the user had given it."""
         user_id = await self._writer()
         return bool(user_id and await self._threads.delete_rating(user_id, feedback_id))
 
@@ -140,7 +140,6 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def create_element(self, element: Element) -> None:
-        """Store an element with its content, or its new state."""
         given = cast(Mapping[str, Any], element.to_dict())
         content, path = element.content, element.path  # now, as they may change
 
@@ -154,7 +153,6 @@ class MemoryDataLayer(BaseDataLayer):
         await self._keep("element", element.id, element.thread_id, keep)
 
     async def get_element(self, thread_id: str, element_id: str) -> ElementDict | None:
-        """Return an element of a thread."""
         owner = await self._threads.owner(thread_id)
         element = owner and await self._threads.element(owner, thread_id, element_id)
         return element_to_dict(element) if element else None
@@ -162,7 +160,7 @@ class MemoryDataLayer(BaseDataLayer):
     async def element_content(
         self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return an element's content, or `length` bytes from `start` on; None if it is not kept."""
+        """Return `length` bytes from `start` on; None if the content is not kept."""
         owner = await self._threads.owner(thread_id)
         if not owner:
             return None
@@ -170,7 +168,6 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def delete_element(self, element_id: str, thread_id: str | None = None) -> None:
-        """Delete an element."""
 
         async def delete(user_id: str, _: str) -> bool:
             await self._threads.delete_element(user_id, element_id)
@@ -182,17 +179,17 @@ class MemoryDataLayer(BaseDataLayer):
 
     @_after_user_message
     async def create_step(self, step_dict: StepDict) -> None:
-        """Store a step; an update that came before it wins."""
+        """Store a step; an earlier update wins."""
         await self._keep_step(step_dict, is_update=False)
 
     @_after_user_message
     async def update_step(self, step_dict: StepDict) -> None:
-        """Store the new state of a step, known or not."""
+        """Upsert the state of a step."""
         await self._keep_step(step_dict, is_update=True)
 
     @_after_user_message
     async def delete_step(self, step_id: str) -> None:
-        """Delete a step with its elements and rating."""
+        """Delete a step, its elements and rating."""
 
         async def delete(user_id: str, _: str) -> bool:
             await self._threads.delete_step(user_id, step_id)
@@ -201,7 +198,7 @@ class MemoryDataLayer(BaseDataLayer):
         await self._keep("step", step_id, None, delete)
 
     async def get_favorite_steps(self, user_id: str) -> list[StepDict]:
-        """Return a user's favorite steps, newest first."""
+        """Return favorite steps, newest first."""
         try:
             return [step_to_dict(step) for step in await self._threads.favorite_steps(user_id)]
         except StoreError as error:
@@ -213,7 +210,7 @@ class MemoryDataLayer(BaseDataLayer):
     # --- threads
 
     async def get_thread_author(self, thread_id: str) -> str:
-        """Return the owner of a thread, or ""."""
+        """Return the owner, or ""."""
         return await self._threads.owner(thread_id) or ""
 
     async def delete_thread(self, thread_id: str) -> None:
@@ -222,10 +219,10 @@ class MemoryDataLayer(BaseDataLayer):
             await self._threads.delete_thread(user_id, thread_id)
 
     async def list_threads(self, pagination: Pagination, filters: ThreadFilter) -> PaginatedResponse[ThreadDict]:
-        """Return a page of a user's threads without steps and elements, most recently used first.
+        """Return a page of threads without steps and elements, most recently used first.
 
         Raises:
-            ValueError: The filter names no user, or the cursor is not one of a page.
+            ValueError: The filter names no user, or the cursor is malformed.
         """
         if not filters.userId:
             raise ValueError("list_threads needs filters.userId, the id that get_user returned")
@@ -250,8 +247,7 @@ class MemoryDataLayer(BaseDataLayer):
     async def get_thread(self, thread_id: str) -> ThreadDict | None:
         """Return a thread with its steps and elements, to any user: Chainlit compares its author.
 
-        While the database is away, a logged-in user gets None: Chainlit then begins a chat instead of refusing the
-        connection.
+        While the database is away, a logged-in user gets None: Chainlit then begins a chat and keeps the connection.
         """
         asking = _current_user()
         try:
@@ -277,9 +273,9 @@ class MemoryDataLayer(BaseDataLayer):
         metadata: dict[str, Any] | None = None,
         tags: list[str] | None = None,
     ) -> None:
-        """Create or change a thread; metadata is merged by key, and None deletes a key.
+        """Upsert a thread; metadata is merged by key, and None deletes a key.
 
-        A chat that ends writes the metadata it began with: its view on sharing, which may be outdated, is ignored.
+        A chat that ends writes its initial metadata: `_SHARING` keys may be outdated there and are ignored.
         """
         if metadata is not None and "client_type" in metadata and _chat() is not None:
             metadata = {key: value for key, value in metadata.items() if key not in _SHARING}
@@ -302,11 +298,10 @@ class MemoryDataLayer(BaseDataLayer):
     # --- the rest
 
     async def build_debug_url(self) -> str:
-        """Return "": there is no debug page."""
         return ""
 
     async def close(self) -> None:
-        """Wait up to 5 s for pending writes, then release the store."""
+        """Wait up to 5 s for pending writes."""
         if writing := self._writing - {asyncio.current_task()}:
             await asyncio.wait(writing, timeout=_CLOSE_SECONDS)
         if self._uses_default_store:
@@ -328,7 +323,7 @@ class MemoryDataLayer(BaseDataLayer):
         write: Callable[[str, str], Awaitable[bool]],
         user_id: str | None = None,
     ) -> None:
-        """Write as the current user; writes of one object run in the order of the calls."""
+        """Write as the current user; writes of one object keep their order."""
         session = _chat()
         thread_id = thread_id or (session.thread_id if session else None)
         lock = self._locks.setdefault((asyncio.get_running_loop(), what, its_id), Lock())
@@ -352,7 +347,7 @@ class MemoryDataLayer(BaseDataLayer):
                 raise ConflictError(f"its thread {thread_id!r} is another user's, or was deleted")
 
     async def _writer(self, thread_id: str | None = None, user_id: str | None = None) -> str | None:
-        """Return the user to write as: the current one, else the one named, else the owner of the thread."""
+        """Return the current user, else the named one, else the thread's owner."""
         known = _current_user()
         if known is None and _chat() is None:
             known = user_id or (thread_id and await self._threads.owner(thread_id)) or None
@@ -391,5 +386,5 @@ def _read_cursor(cursor: str) -> tuple[datetime, str]:
 
 
 def _thread_name(words: str) -> str:
-    # masked before the cut, which could leave half of a credential
+    # masked before the cut, which could halve a credential
     return masked(words[:_READ_CHARACTERS])[:_NAME_CHARACTERS]

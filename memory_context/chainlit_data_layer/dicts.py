@@ -1,7 +1,4 @@
-"""Conversion of Chainlit's dictionaries to values of the store, and back.
-
-Fields are kept as they are; values that are not JSON become text. Fields that the page needs get a default.
-"""
+"""Conversion between Chainlit's dictionaries and values of the store. Unknown fields are kept."""
 
 import math
 from collections.abc import Mapping
@@ -43,7 +40,7 @@ def step_from_dict(step: Mapping[str, Any], thread_id: str) -> ThreadStep:
 
 
 def step_to_dict(step: ThreadStep) -> StepDict:
-    """Return a step as Chainlit gave it."""
+    """Return a step as Chainlit gave it, with defaults for fields that the page needs."""
     created_at = step.created_at or datetime.now(timezone.utc)
     known: dict[str, Any] = {
         "name": "",
@@ -69,7 +66,7 @@ def step_to_dict(step: ThreadStep) -> StepDict:
 
 
 def element_from_dict(element: Mapping[str, Any], thread_id: str) -> ThreadElement:
-    """Return an element for the store, without the key of its file, which ends with the session."""
+    """Return an element for the store, without `chainlitKey`, which ends with the session."""
     return ThreadElement(
         element_id=str(element["id"]),
         thread_id=thread_id,
@@ -79,7 +76,7 @@ def element_from_dict(element: Mapping[str, Any], thread_id: str) -> ThreadEleme
 
 
 def element_to_dict(element: ThreadElement) -> ElementDict:
-    """Return an element as Chainlit gave it, with the address of its stored content."""
+    """Return an element as Chainlit gave it, with the URL of its stored content."""
     known: dict[str, Any] = {
         **element.fields,
         "id": element.element_id,
@@ -93,7 +90,7 @@ def element_to_dict(element: ThreadElement) -> ElementDict:
 
 
 def thread_to_dict(user_id: str, thread: Thread, whole: WholeThread | None = None) -> ThreadDict:
-    """Return a thread for a list, with the time of its last step, or whole."""
+    """Return a thread, without `whole` for a list, with the time of its last step."""
     return ThreadDict(
         id=thread.thread_id,
         createdAt=time_to_text(thread.created_at if whole else thread.last_activity_at),
@@ -108,7 +105,7 @@ def thread_to_dict(user_id: str, thread: Thread, whole: WholeThread | None = Non
 
 
 def time_to_text(time: datetime) -> str:
-    """Return a time in Chainlit's form: UTC with a Z."""
+    """Return a time in UTC with a Z."""
     return f"{time.astimezone(timezone.utc).replace(tzinfo=None).isoformat()}Z"
 
 

@@ -1,6 +1,6 @@
-"""The route that serves contents of elements from the database, in Chainlit's application and under its login.
+"""The route that serves stored elements in Chainlit's application, to authors and viewers of shared threads.
 
-They go to the author of a thread, and to whoever may see a shared one. A browser runs no script of them.
+No script in a content runs in a browser.
 """
 
 import os
@@ -33,29 +33,23 @@ CurrentUser = Annotated[User | PersistedUser | None, Depends(get_current_user)]
 class ElementSource(Protocol):
     """Threads and contents for the route: a `MemoryDataLayer`."""
 
-    async def get_thread(self, thread_id: str) -> ThreadDict | None:
-        """Return a thread."""
-        ...
+    async def get_thread(self, thread_id: str) -> ThreadDict | None: ...
 
-    async def get_thread_author(self, thread_id: str) -> str:
-        """Return the owner of a thread."""
-        ...
+    async def get_thread_author(self, thread_id: str) -> str: ...
 
     async def element_content(
         self, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
-    ) -> ElementContent | None:
-        """Return a content, or a part of it."""
-        ...
+    ) -> ElementContent | None: ...
 
 
 def element_url(thread_id: str, element_id: str) -> str:
-    """Return the address of an element's content on this server."""
+    """Return the address of an element's content."""
     root = os.environ.get("CHAINLIT_PARENT_ROOT_PATH", "") + os.environ.get("CHAINLIT_ROOT_PATH", "")
     return f"{root.rstrip('/')}{_PREFIX}/{quote(thread_id, safe='')}/{quote(element_id, safe='')}"
 
 
 def is_element_url(url: str) -> bool:
-    """Whether `element_url` returned an address."""
+    """Whether `element_url` made this address."""
     return f"{_PREFIX}/" in url
 
 
@@ -67,7 +61,7 @@ def mount_elements(app: FastAPI, source: ElementSource) -> None:
 
     async def serve(thread_id: str, element_id: str, request: Request, user: CurrentUser) -> Response:
         if not await _may_see(source, thread_id, user):
-            # the same answer whether it exists or not: nobody learns of another's threads
+            # the same answer either way: nobody learns of another's threads
             raise HTTPException(404 if user else 401, "Element not found" if user else "Unauthorized")
         element = await source.element_content(thread_id, element_id, length=0)
         if element is None:
@@ -82,9 +76,9 @@ def mount_elements(app: FastAPI, source: ElementSource) -> None:
 
     routes = app.router.routes
     routes[:] = [route for route in routes if getattr(route, "name", None) != _NAME]
-    path = f"{config.run.root_path}{_PREFIX}/{{thread_id}}/{{element_id}}"  # as Chainlit's own routes begin
+    path = f"{config.run.root_path}{_PREFIX}/{{thread_id}}/{{element_id}}"  # prefix of Chainlit's routes
     app.add_api_route(path, serve, name=_NAME, include_in_schema=False)
-    routes.insert(0, routes.pop())  # Chainlit's last route takes whatever is left
+    routes.insert(0, routes.pop())  # before Chainlit's last route, a catch-all
 
 
 async def _may_see(source: ElementSource, thread_id: str, user: User | PersistedUser | None) -> bool:
@@ -125,16 +119,13 @@ def _headers(element: ElementContent) -> dict[str, str]:
         "Content-Type": f"{mime}; charset=utf-8" if mime.startswith("text/") else mime,
         "X-Content-Type-Options": "nosniff",
     }
-    if mime != "application/pdf":  # browsers show no PDF in a sandbox, and run none of its scripts in the page
+    if mime != "application/pdf":  # browsers refuse sandboxed PDFs, and isolate their scripts anyway
         headers["Content-Security-Policy"] = "sandbox"
     return headers
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the first byte of a Range header (RFC 9110, 14.2) and the one after the last; None for the whole content.
-
-    An unsatisfiable or malformed range, or several, get the whole content, as the standard allows.
-    """
+    """Return start and end of one satisfiable Range header (RFC 9110, 14.2); None for the whole content."""
     match = _RANGE.fullmatch(header.strip()) if header else None
     if match is None or match.groups() == ("", ""):
         return None

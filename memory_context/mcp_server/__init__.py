@@ -1,7 +1,4 @@
-"""A memory over the Model Context Protocol: tools, resources and a prompt, for any client.
-
-One server serves one user, with the tools of `context.tools()`. While the store is down, answers say so.
-"""
+"""A memory over the Model Context Protocol: tools, resources and a prompt for one user; errors become sentences."""
 
 from ..extras import needs
 

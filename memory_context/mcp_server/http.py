@@ -1,10 +1,7 @@
-"""The protocol over HTTP: authentication, bounded bodies, and a server for each user.
+"""The protocol over HTTP, with a server for each user, so that sessions are unknown to other users.
 
-    POST, DELETE /mcp    the protocol ("streamable HTTP", each answer as one JSON body)
-    GET          /health whether the database answers
-
-Each user has a server, so a session of one is unknown to another. The SDK's client ends its session at an HTTP error: a
-message over a limit gets a JSON-RPC error under its id, which the SDK's own check of sizes does not know.
+POST, DELETE /mcp    "streamable HTTP", each answer one JSON body
+GET          /health whether the database answers
 """
 
 import asyncio
@@ -41,7 +38,7 @@ from ..store import MemoryStore
 
 __all__ = ["create_app"]
 
-_IDLE_SECONDS = 3600  # then a client has to initialize again
+_IDLE_SECONDS = 3600  # until a client has to initialize again
 _LIMITS = BodyLimits(4 * 1024 * 1024)
 _DRAINED_BYTES = 64 * 1024 * 1024
 _KEPT_BYTES = 1000
@@ -57,13 +54,12 @@ def create_app(
     tokens: Tokens | None,
     hosts: Collection[str] = (),
 ) -> Starlette:
-    """Return an application that serves each user with a token; without tokens, whoever reaches the port.
+    """Return an application with a server for each user with a token; without tokens, for anybody.
 
-    Pages of this machine, such as a local inspector, may write. `server_for` makes a user's server; `hosts` are the
-    public names.
+    Pages of this machine, such as a local inspector, may write. `hosts` are the public names.
     """
     users = [None] if tokens is None else sorted(tokens.users)
-    # json_response: the server never speaks unasked, and no stream is left open at the end
+    # json_response leaves no stream open at the end
     managers = {
         user: StreamableHTTPSessionManager(server_for(user), json_response=True, session_idle_timeout=_IDLE_SECONDS)
         for user in users
@@ -79,7 +75,7 @@ def create_app(
     async def health(_: Request) -> Response:
         try:
             await store.user_stats.only_user()
-        except StoreError as error:  # names hosts, so it goes to the log only
+        except StoreError as error:  # names hosts: only for the log
             outages_of(store).failed("healthy", "not healthy: %s", error)
             return JSONResponse({"status": "unavailable"}, 503)
         outages_of(store).worked("healthy")
@@ -92,8 +88,6 @@ def create_app(
 
 
 class _Memories:
-    """Passes a request to the server of its user."""
-
     def __init__(self, managers: Mapping[str | None, StreamableHTTPSessionManager], tokens: Tokens | None) -> None:
         self._apps = {user: _BoundedBodies(manager.handle_request) for user, manager in managers.items()}
         self._tokens = tokens
@@ -113,7 +107,10 @@ class _Memories:
 
 
 class _BoundedBodies:
-    """Passes on bodies within the limits; reads a larger one to its end, unparsed, and refuses it."""
+    """Enforces body limits; a too large body is drained first.
+
+    Refusals are JSON-RPC errors under the message's id, since an HTTP error ends an SDK client's session.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -136,7 +133,7 @@ class _BoundedBodies:
 
 
 class _Ends:
-    """Receives a body and keeps its beginning and its end, where a message has its id."""
+    """Receives a body and keeps its beginning and end, which hold the id."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

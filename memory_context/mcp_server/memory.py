@@ -1,9 +1,7 @@
-"""The memory of one user as a server offers it: hosts for its tools, sessions, and resources.
+"""The memory of one user for a server: tool hosts, sessions and resources.
 
-    memory://{key}                    the text of an item
-    memory://sessions/{session_id}    the archived messages of a session
-
-A text has up to a million characters, then says how to read on. One with lone surrogates comes as bytes.
+memory://{key}                    an item
+memory://sessions/{session_id}    archived messages
 """
 
 import asyncio
@@ -35,7 +33,7 @@ _SCHEME, _SESSIONS = "memory", "sessions"
 _ITEM_TEMPLATE = f"{_SCHEME}://{{key}}"
 _SESSION_TEMPLATE = f"{_SCHEME}://{_SESSIONS}/{{session_id}}"
 _PAGE_ITEMS = 100
-_LISTED_ITEMS = 1000  # a search finds older ones
+_LISTED_ITEMS = 1000
 _LISTED_SESSIONS = 50
 _MAX_CHARACTERS = 1_000_000
 _COMPARED = 1000
@@ -56,16 +54,14 @@ class MemoryHost:
 
 
 class ServedMemory:
-    """The memory of one user. Its methods open the store if necessary, and raise StoreError if it is unavailable.
+    """The memory of one user. Methods open the store if necessary, and raise StoreError if it is unavailable.
 
     Args:
-        store: Its store.
-        user_id: The user; None for the only one, or the login name in an empty store.
-        agent_id: The agent of stored items.
-        session_id: The session to store in and to read by default; "" for none.
+        user_id: None for the only user, or the login name in an empty store.
+        session_id: Default session to store in and to read; "" for none.
 
     Raises:
-        ValueError: One of the ids is not an id.
+        ValueError: An id is malformed.
     """
 
     def __init__(
@@ -78,27 +74,27 @@ class ServedMemory:
         self._lock = asyncio.Lock()
 
     async def user_id(self) -> str:
-        """Return the user, always the same; raises UsageError if none was named and there are several."""
+        """Return the user, always the same; raise UsageError if several could be meant."""
         async with self._lock:
             if self._user_id is None:
                 self._user_id = await _only_user(self.store)
         return self._user_id
 
     async def memory(self, session_id: str | None = None) -> AgentMemory:
-        """Return the items as a session stores and reads them; None for the server's own."""
+        """Return a session's items; None for the server's session."""
         session = self.session_id if session_id is None else session_id
         return AgentMemory(self.store, await self.user_id(), self.agent_id, session)
 
     async def host(self) -> MemoryHost:
-        """Return a host with an empty transcript."""
+        """Return a host without transcript."""
         return MemoryHost(await self.memory(), Transcript())
 
     async def sessions(self, limit: int) -> list[SessionInfo]:
-        """Return the sessions, most recently used first."""
+        """Return sessions, most recently used first."""
         return await self.store.conversations.sessions(await self.user_id(), limit=limit)
 
     async def session_host(self, session_id: str, agent_id: str | None = None) -> MemoryHost:
-        """Return a host with an archived transcript, by default that of the agent that began the session.
+        """Return a host with an archived transcript, by default of the session's first agent.
 
         Raises:
             ItemNotFoundError: The user has no such session.
@@ -122,7 +118,7 @@ async def _only_user(store: MemoryStore) -> str:
         return name
     try:
         return checked_identifier("user_id", getpass.getuser())
-    except (OSError, KeyError, ImportError, ValueError):  # a container's user may have no name
+    except (OSError, KeyError, ImportError, ValueError):  # a container's user may be nameless
         return "default"
 
 
@@ -130,7 +126,7 @@ async def _only_user(store: MemoryStore) -> str:
 
 
 def resource_templates() -> list[types.ResourceTemplate]:
-    """Return the kinds of resources."""
+    """Return the URI templates of resources."""
     return [
         types.ResourceTemplate(
             name="item",
@@ -149,7 +145,7 @@ def resource_templates() -> list[types.ResourceTemplate]:
 
 
 async def list_resources(served: ServedMemory, cursor: str | None) -> types.ListResourcesResult:
-    """Return a page of resources: the latest sessions, then the newest items; raises ValueError for a wrong cursor."""
+    """Return a page: the latest sessions, then the newest items; raise ValueError for a wrong cursor."""
     offset = _offset_of(cursor)
     memory = await served.memory()
     items = await memory.query(MemoryCriteria(limit=_PAGE_ITEMS + 1, offset=offset), reader=None)
@@ -196,11 +192,11 @@ def _session_resource(session: SessionInfo) -> types.Resource:
 
 
 async def read_resource(served: ServedMemory, uri: AnyUrl) -> types.ReadResourceResult:
-    """Return the contents of a resource.
+    """Return a resource up to a million characters, then how to read on; lone surrogates make it bytes.
 
     Raises:
-        ItemNotFoundError: There is none at this address.
-        SecretError: It is a secret of an earlier version.
+        ItemNotFoundError: There is none.
+        SecretError: It is a secret.
     """
     parts = urlsplit(str(uri))
     key, path = unquote(parts.netloc), unquote(parts.path.removeprefix("/"))
@@ -266,7 +262,7 @@ def _mime_type(item: MemoryItem) -> str:
 
 
 async def complete(served: ServedMemory, template: str, argument: types.CompletionArgument) -> types.Completion:
-    """Return keys or session ids that begin with a text, then those that contain it or are described by it."""
+    """Return keys or session ids with a prefix, then those whose id or title contains it."""
     named: list[tuple[str, str]] = []
     if (template, argument.name) == (_ITEM_TEMPLATE, "key"):
         items = await (await served.memory()).query(MemoryCriteria(limit=_COMPARED), reader=None)

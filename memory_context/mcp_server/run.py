@@ -1,11 +1,4 @@
-"""The command `memory-context mcp`: a memory for the program that started the process, or over HTTP.
-
-The server starts although the store is down. SIGTERM, SIGINT and the end of stdin stop it within seconds.
-
-On stdio, other output of the process and its children, such as the embedded database, goes to stderr. The SDK's own
-transport does not separate it, waits for stdin at a stop, leaves malformed lines unanswered, and refuses lone
-surrogates, which JavaScript sends as `\\ud83d`.
-"""
+"""The command `memory-context mcp`, over stdio or HTTP; SIGTERM, SIGINT and the end of stdin stop it within seconds."""
 
 import asyncio
 import json
@@ -52,11 +45,8 @@ class McpOptions:
 
     Attributes:
         url: Database; None for MEMORY_CONTEXT_URL, else the embedded server.
-        user: As in `ServedMemory`, like `agent` and `session`.
         port: Port of `http`; 0 for any free one.
         token_env: Environment variable with `user:token` pairs.
-        public_hosts: Public names of the server.
-        forgets: Whether `forget_memory` is offered.
     """
 
     url: str | None = None
@@ -86,7 +76,7 @@ def serve(options: McpOptions) -> None:
     if options.transport == "http":
         check_port(options.host, options.port)
     tokens = _tokens(options)
-    # the SDK records warnings in another thread, which undoes a filter around the import of the embedded server
+    # global: the SDK records warnings in another thread, which undoes local filters
     warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
     asyncio.run(_serve_stdio(options) if options.transport == "stdio" else _serve_http(options, tokens))
 
@@ -106,7 +96,7 @@ def _tokens(options: McpOptions) -> Tokens | None:
 async def _serve_stdio(options: McpOptions) -> None:
     store, server_for = _store_and_servers(options)
     server = server_for(options.user or None)
-    async with _stdio() as streams, _opening(store):  # in this order: the embedded database may print
+    async with _stdio() as streams, _opening(store):  # in this order: the database may print
         serving = Background[None]("memory_context mcp")
         running = serving.start(lambda: server.run(*streams, server.create_initialization_options()))
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -124,7 +114,6 @@ async def _serve_http(options: McpOptions, tokens: Tokens | None) -> None:
 
 
 def _store_and_servers(options: McpOptions) -> tuple[MemoryStore, Callable[[str | None], Server[Any, Any]]]:
-    """Return the store, and a function that makes the server of a user."""
     store = MemoryStore(options.url) if options.url else MemoryStore.default()
 
     def server_for(user: str | None) -> Server[Any, Any]:
@@ -136,7 +125,7 @@ def _store_and_servers(options: McpOptions) -> tuple[MemoryStore, Callable[[str 
 
 @asynccontextmanager
 async def _opening(store: MemoryStore) -> AsyncGenerator[None, None]:
-    """Open the store in the background, and close it at the end."""
+    """Open the store in the background; close it at the end."""
 
     async def open_store() -> None:
         try:
@@ -158,7 +147,10 @@ async def _opening(store: MemoryStore) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _stdio() -> AsyncGenerator[_Streams, None]:
-    """Yield the SDK's streams; the first ends with stdin."""
+    """Yield the SDK's streams.
+
+    The SDK's own transport waits for stdin at a stop, leaves malformed lines unanswered, and refuses lone surrogates.
+    """
     lines, out = _take_over()
     write = _start_writing(out)
     to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -180,7 +172,7 @@ async def _stdio() -> AsyncGenerator[_Streams, None]:
 
 
 def _take_over() -> tuple[BinaryIO, BinaryIO]:
-    """Return stdin and stdout for the protocol alone: others get the null device and stderr."""
+    """Keep stdin and stdout for the protocol; child processes print to stderr."""
     sys.stdout.flush()
     lines, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
@@ -190,7 +182,7 @@ def _take_over() -> tuple[BinaryIO, BinaryIO]:
     return lines, out
 
 
-# Daemon threads, as neither reading nor writing can be cancelled.
+# Daemon threads, as reading and writing cannot be cancelled.
 
 
 def _start_reading(
@@ -201,7 +193,7 @@ def _start_reading(
     def run() -> None:
         with suppress(RuntimeError, CancelledError):  # the event loop has ended
             for line in lines:
-                read = _parse(line)  # in this thread, as a long text takes time
+                read = _parse(line)  # off the loop: long texts take time
                 if read is not None and not loop.is_closed():
                     asyncio.run_coroutine_threadsafe(deliver(read), loop).result()
             loop.call_soon_threadsafe(at_end)
@@ -210,7 +202,7 @@ def _start_reading(
 
 
 def _start_writing(out: BinaryIO) -> Callable[[bytes], Awaitable[None]]:
-    """Return a function that writes a line and waits until it is written, or the client has gone."""
+    """Return a function that waits until its line is written."""
     loop = asyncio.get_running_loop()
     waiting: queue.SimpleQueue[tuple[bytes, asyncio.Event]] = queue.SimpleQueue()
 
@@ -218,7 +210,7 @@ def _start_writing(out: BinaryIO) -> Callable[[bytes], Awaitable[None]]:
         with suppress(RuntimeError):  # the event loop has ended
             while True:
                 data, written = waiting.get()
-                with suppress(OSError):  # the client has gone: the next read is the end
+                with suppress(OSError):  # the client has gone; reading ends next
                     out.write(data + b"\n")
                     out.flush()
                 loop.call_soon_threadsafe(written.set)
@@ -233,7 +225,7 @@ def _start_writing(out: BinaryIO) -> Callable[[bytes], Awaitable[None]]:
 
 
 def _parse(line: bytes) -> SessionMessage | bytes | None:
-    """Return the message of a line, the refusal of a malformed one, or None for a blank one."""
+    """Return the message, the refusal of a malformed line, or None."""
     if not line.strip():
         return None
     try:

@@ -1,8 +1,6 @@
-"""The server of one user, without a transport: handlers of its requests, and its instructions.
+"""The server of one user, without a transport: request handlers and instructions.
 
-It is the SDK's low-level server, as FastMCP makes schemas of function signatures, lists resources without pages, and
-answers every error alike. All requests pass `_answering`: errors become sentences, and lone surrogates, which the
-protocol's JSON cannot carry, are spelled as escapes.
+The low-level server of the SDK: FastMCP lists resources without pages and answers all errors alike.
 """
 
 import logging
@@ -53,12 +51,11 @@ _PROMPT = types.Prompt(
 
 
 def create_server(served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> Server[Any, Any]:
-    """Return a server of the MCP SDK that offers a user's memory, for any transport.
+    """Return a server of the MCP SDK for any transport.
 
     Args:
-        served: The memory.
-        read_only: Whether `store_memory` is left out.
-        forgets: Whether `forget_memory` is offered, which asks the person at the client before it erases anything.
+        read_only: Leave out `store_memory`.
+        forgets: Offer `forget_memory`, which asks the person at the client before it erases anything.
     """
     instructions = _REFERENCES + ("" if read_only else _STORING) + (_FORGETTING if forgets else "")
     server = Server[Any, Any]("memory_context", version=_version(), instructions=instructions)
@@ -105,10 +102,7 @@ def _prompt(name: str, arguments: Mapping[str, str], instructions: str) -> types
 
 
 def _confirm_at_client(server: Server[Any, Any]) -> Confirm | None:
-    """Return a question to the person at the client; None if the client shows no forms, or over HTTP.
-
-    Over HTTP the answer to a request is one body, so nothing can be asked meanwhile.
-    """
+    """Return None if the client shows no forms, or over HTTP."""
     context = server.request_context
     client = context.session.client_params
     can = client.capabilities.elicitation if client else None
@@ -125,7 +119,7 @@ def _confirm_at_client(server: Server[Any, Any]) -> Confirm | None:
 
 
 def _answering(answer: Callable[[Any], Any]) -> Callable[[Any], Awaitable[types.ServerResult]]:
-    """Return a handler for the SDK: its result is valid JSON, its error a sentence."""
+    """Return a handler with JSON-safe results and errors as sentences."""
 
     async def handle(request: Any) -> types.ServerResult:
         try:
@@ -158,7 +152,7 @@ def _error(code: int, text: str) -> McpError:
 
 
 def _spelled(value: Any) -> Any:
-    """Return a JSON value with each lone surrogate spelled, such as `\\ud83d`."""
+    """Spell lone surrogates, which JSON here cannot carry, as `\\ud83d`."""
     if isinstance(value, str):
         return sayable(value)
     if isinstance(value, dict):
@@ -171,5 +165,5 @@ def _spelled(value: Any) -> Any:
 def _version() -> str:
     try:
         return version("memory-context")
-    except PackageNotFoundError:  # run from a folder that was never installed
+    except PackageNotFoundError:  # run from a source folder
         return "unknown"

@@ -1,7 +1,6 @@
 """The tools of the server: those of an agent's context, with the same names, arguments and answers.
 
-A failed call answers with a sentence that says what to do instead, marked as an error. No answer is longer than a
-context's first view.
+A failed call returns a sentence with the remedy, marked as an error.
 """
 
 import logging
@@ -56,7 +55,7 @@ _STORED = {**_PROPOSED, "placeholder": _TEXT}
 
 
 class _Listing(NamedTuple):
-    """A tool's title and structured output: its properties, the required ones, and their values for an empty answer."""
+    """A tool's structured output, its required properties, and their empty values."""
 
     title: str
     output: Mapping[str, Any]
@@ -146,13 +145,7 @@ class ReadSessionTool(ReadHistoryTool):
 
 
 class ServedTools:
-    """The tools of one server.
-
-    Args:
-        served: The memory.
-        read_only: Whether `store_memory` is left out.
-        forgets: Whether `forget_memory` is offered.
-    """
+    """The tools of one server, without `store_memory` if `read_only`, with `forget_memory` if `forgets`."""
 
     def __init__(self, served: ServedMemory, *, read_only: bool = False, forgets: bool = False) -> None:
         self._served = served
@@ -162,13 +155,12 @@ class ServedTools:
         self._kinds = {kind.tool_name: kind for kind in [*storing, *reading, *erasing]}
 
     def listed(self) -> list[types.Tool]:
-        """Return the tools for `tools/list`."""
         return [_listed(kind, _LISTINGS[name]) for name, kind in self._kinds.items()]
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], confirm: Confirm | None = None
     ) -> types.CallToolResult:
-        """Return the answer of a tool; never raises. `confirm` asks the person at the client, if the client can."""
+        """Return the answer of a tool; never raises."""
         try:
             answer = await self._answer(name, arguments, confirm)
         except StoreError as error:
@@ -217,7 +209,7 @@ def _listed(kind: type[MemoryTool], listing: _Listing) -> types.Tool:
         annotations=types.ToolAnnotations(
             readOnlyHint=kind not in (KeepTextTool, ForgetMemoryTool),
             destructiveHint=kind is ForgetMemoryTool,
-            idempotentHint=True,  # a text stored again is the same item
+            idempotentHint=True,  # the same text is the same item
             openWorldHint=False,
         ),
     )
