@@ -1,4 +1,4 @@
-"""The archive of sessions: written in batches, read again to resume where a session ended."""
+"""The archive of sessions: written in batches, read to resume a session."""
 
 import lazy_loader
 

@@ -1,11 +1,11 @@
-"""The archive of one context: its transcript, buffered and written in batches, one row and one transaction each.
+"""The archive of one context: its transcript, buffered and written in batches, one transaction each.
 
     add_message ─▶ schedule_flush ──batch_messages, batch_seconds, the end──▶ a batch ─▶ recent_conversation_history
                                                                                 │
                               chat messages ───── in the same transaction ──────┘
 
-Writes are idempotent: a retry with the same sequence and hash returns `known`. A batch of another process is never
-overwritten: this one goes on beside it, on a branch. While the store is away everything stays buffered.
+Writes are idempotent: a retry with the same sequence and hash returns `known`. After a conflict this process
+writes to a branch.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ __all__ = ["Archiver"]
 
 _logger = logging.getLogger("memory_context")
 
-_ATTEMPTS = 3  # the first, one after a conflict, one for a transcript that was attached meanwhile
-_ROUNDS = 100  # in which everything is measured, though other tasks add messages
+_ATTEMPTS = 3  # first, after a conflict, after an attach
+_ROUNDS = 100  # of measuring
 _RETRY_SECONDS = 10.0
 _NO_KEY = SessionKey("", "", "")
 
 
 @dataclass(frozen=True)
 class _Write:
-    """One transaction, and how far the transcript is archived once it has committed."""
+    """One transaction, and the cursor afterwards."""
 
     transcript: Transcript
     batch: NewBatch | None
@@ -52,18 +52,12 @@ class Archiver:
     """Archives one session of one agent.
 
     Args:
-        conversations: Takes the batches.
-        policy: When batches are written.
-        prepare: A method, awaited before a batch is made: stores pending content, so that batches hold references;
-            False if the history of the session is still to be read.
-        titles: Names the session.
-        on_state: A method, called with `is_dirty` whenever that may have changed.
+        prepare: Awaited before each batch: stores pending content, so that batches hold references; False while the
+            history is unread.
+        on_state: Called with `is_dirty` whenever that may have changed.
 
     Attributes:
-        key: The session.
-        transcript: The transcript that is archived.
-        is_gone: True if the session was deleted: nothing of it is archived any more.
-        transactions: Transactions written.
+        is_gone: The session was deleted; it is no longer archived.
     """
 
     def __init__(
@@ -84,10 +78,10 @@ class Archiver:
         self._on_state = WeakMethod(on_state)
         self._titles = titles
         self._at: BatchCursor | None = BatchCursor()
-        self._counted = 0  # messages before this position are counted in the session's row
+        self._counted = 0  # positions below are counted in the session's row
         self._chat: dict[str, ChatMessage] = {}
         self._delivered: dict[str, int] = {}
-        self._unarchived: dict[str, int] = {}  # those of them that no batch names yet
+        self._unarchived: dict[str, int] = {}  # in no batch yet
         self._unanswered: _Write | None = None
         self._has_begun = False
         self._flusher = Flusher(
@@ -100,10 +94,7 @@ class Archiver:
             on_failure=lambda error: _logger.debug("a batch of the archive waits: %s", error),
         )
 
-    # --- what is to be archived
-
     def attach(self, session: ResumedSession) -> None:
-        """Archive the transcript of this session from now on, from its cursor."""
         cursor, at, transcript = session.cursor, session.cursor.batch, session.transcript
         self._counted = transcript.end if at is None or at.begins_anew else at.position
         if session.key != self.key:
@@ -115,7 +106,7 @@ class Archiver:
             at = None
         if cursor.batch is not None and cursor.batch.sequence >= 0:
             self._titles.ask_no_more()
-        # a context that was just made is a template: nothing of it is archived before it is used
+        # an unused context is a template and is not archived
         self._has_begun = self.key != _NO_KEY and session.report.outcome != "resumed" and transcript.end > 0
         self.key, self.transcript, self._at, self._unanswered = session.key, transcript, at, None
         self._chat.update({message.id: message for message in cursor.chat})
@@ -126,19 +117,16 @@ class Archiver:
         self._tell_state()
 
     def _is_behind(self, at: BatchCursor) -> bool:
-        """Return True if more than this was or may have been written since it was read."""
         own = self._at
         is_further = own is not None and own.branch == at.branch and own.sequence > at.sequence
         return is_further or self._unanswered is not None
 
     @property
     def cursor(self) -> ArchiveCursor:
-        """How far the transcript is archived, and its chat messages."""
         return ArchiveCursor(self._at, dict(self._delivered), tuple(self._chat.values()))
 
     @property
     def is_dirty(self) -> bool:
-        """True if something is not archived yet."""
         if self.is_gone or not self._policy.enabled:
             return False
         if self._chat or self._unanswered is not None or self._titles.has_news:
@@ -152,68 +140,62 @@ class Archiver:
 
     @property
     def unarchived_messages(self) -> int:
-        """Number of messages of the transcript that are not archived yet."""
         at = self._at
         return self.transcript.end - (self.transcript.first if at is None or at.begins_anew else at.position)
 
     @property
     def chat(self) -> Mapping[str, ChatMessage]:
-        """The chat messages that are not durable yet, by id, in the order they came."""
+        """Chat messages not durable yet, in order of arrival."""
         return self._chat
 
     @property
     def delivered(self) -> Set[str]:
-        """Ids of the chat messages whose words are in the transcript."""
         return self._delivered.keys()
 
     def add_chat(self, messages: Sequence[ChatMessage], at: int) -> None:
-        """Archive chat messages with the next batch; position `at` of the transcript gets their words."""
+        """Archive chat messages, at position `at` of the transcript."""
         for message in messages:
             self._chat[message.id] = message
         self.mark_delivered((message.id for message in messages), at)
         self.schedule_flush()
 
     def mark_delivered(self, ids: Iterable[str], at: int) -> None:
-        """Note the position in the transcript that gets the words of durable chat messages."""
+        """Note the position of durable chat messages."""
         for id_ in ids:
             if id_ not in self._delivered:
                 self._delivered[id_] = self._unarchived[id_] = at
 
     def forget_chat(self, ids: Collection[str]) -> None:
-        """Remove chat messages that another writer made durable."""
+        """Remove chat messages stored elsewhere."""
         for id_ in ids:
             self._chat.pop(id_, None)
 
     def schedule_flush(self) -> None:
-        """Have additions to the transcript written in time. Never raises."""
+        """Schedule a batch. Never raises."""
         self._has_begun = True
         self._tell_state()
         self._flusher.note()
 
     def abandon(self) -> None:
-        """Archive nothing any more: the session was deleted."""
+        """Stop archiving a deleted session."""
         self.is_gone = True
         self._chat.clear()
         self._flusher.forget()
         self._tell_state()
 
-    # --- writing
-
     async def flush(self) -> None:
-        """Write what is not archived yet.
+        """Write everything unarchived.
 
         Raises:
-            StoreError: The store refused or cannot be reached; it stays buffered.
-            SessionGoneError: The session was deleted meanwhile; nothing is archived of it any more.
+            StoreError: The store refused or cannot be reached; everything stays buffered.
+            SessionGoneError: The session was deleted.
         """
         await self._flusher.flush(if_stopped=f"session {self.key.session_id} was closed while it was being archived")
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait for the write under way, but not longer than this."""
         await self._flusher.writing.wait(seconds)
 
     async def stop(self) -> None:
-        """Cancel tasks and timers; what is not archived stays buffered."""
         self._titles.ask_no_more()
         await self._flusher.stop()
 
@@ -225,7 +207,7 @@ class Archiver:
 
     async def _write(self) -> None:
         try:
-            if self._unanswered is not None:  # the connection was lost: it may have committed
+            if self._unanswered is not None:  # connection lost; perhaps committed
                 await self._send(self._unanswered)
             for _ in range(_ATTEMPTS):
                 self._unanswered = self._next_write(await self._prepared_cursor())
@@ -238,7 +220,7 @@ class Archiver:
             raise
 
     async def _prepared_cursor(self) -> BatchCursor:
-        """Return the cursor, once what comes behind it is measured and its content stored."""
+        """Return the cursor once everything behind it is measured and stored."""
         for _ in range(_ROUNDS):
             prepare = self._prepare()
             if prepare is not None and not await prepare():
@@ -250,7 +232,7 @@ class Archiver:
                     self._at = BatchCursor(archived.head, begins_anew=archived.head >= 0)
             elif prepare is None or self._is_measured(at):
                 return at
-            await asyncio.sleep(0)  # nothing above may have waited
+            await asyncio.sleep(0)  # in case nothing above waited
         raise StoreUnavailableError("messages of the session are not measured yet")
 
     def _is_measured(self, at: BatchCursor) -> bool:
@@ -273,7 +255,7 @@ class Archiver:
         return _Write(transcript, batch, tuple(self._chat.values()), after, title or None, is_final, summary)
 
     async def _send(self, write: _Write) -> bool:
-        """Send a write; return False to write again, after a conflict or for another transcript."""
+        """Return False to write again."""
         appended = await self._conversations.append(
             self.key,
             batch=write.batch,
@@ -300,12 +282,12 @@ class Archiver:
         return True
 
     async def _handle_conflict(self, write: _Write) -> bool:
-        """Return True if the other writer has these entries already; otherwise switch to a branch and return False."""
+        """Return True if the other writer has these entries; else switch branches."""
         transcript, branch = write.transcript, uuid.uuid4().hex[:12]
         other = (await load_session(self._conversations, self.key)).transcript
         if transcript is self.transcript and contains(other, transcript.entries()):
             end, decisions = write.after.position, write.after.decision
-            self._at = BatchCursor(-1, branch, end, decisions, begins_anew=True)  # for what may still come
+            self._at = BatchCursor(-1, branch, end, decisions, begins_anew=True)
             return True
         self._at = BatchCursor(branch=branch, begins_anew=True)
         _logger.warning(
@@ -316,10 +298,7 @@ class Archiver:
         )
         return False
 
-    # --- when
-
     def _waiting(self) -> int:
-        """Return how many messages wait; at least 1 if anything is not archived."""
         if not self.is_dirty:
             return 0
         return max(self.transcript.end - (self._at.position if self._at else 0), len(self._chat), 1)

@@ -1,4 +1,4 @@
-"""How far a transcript is archived, and the batch that comes next. The cursor is part of a saved state."""
+"""The archive cursor of a transcript, part of a saved state, and the next batch."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,14 +21,12 @@ __all__ = ["ArchiveCursor", "BatchCursor", "contains", "next_batch"]
 
 @dataclass(frozen=True)
 class BatchCursor:
-    """A place in the archive of a session.
+    """A place in the archive: entries before `position` and decisions before `decision` are archived.
 
     Attributes:
         sequence: Number of the last batch; -1 for none.
-        branch: Branch of its batches; "" for the main one.
-        position: Entries before it are archived.
-        decision: Decisions before it in the log are archived.
-        begins_anew: True if the next batch has to hold everything from the beginning.
+        branch: "" for the main one.
+        begins_anew: The next batch must hold everything.
     """
 
     sequence: int = -1
@@ -40,12 +38,12 @@ class BatchCursor:
 
 @dataclass(frozen=True)
 class ArchiveCursor:
-    """How far a transcript is archived, and its chat messages.
+    """The archived part of a transcript.
 
     Attributes:
-        batch: The place it has reached; None if the archive has to be asked, and everything written anew.
-        delivered: Chat messages by id: their words are in the transcript once it has an entry at that position.
-        chat: Chat messages that are not durable yet.
+        batch: None if the archive must be asked, and everything written again.
+        delivered: Transcript position by chat message id, perhaps of an entry to come.
+        chat: Chat messages not durable yet.
     """
 
     batch: BatchCursor | None = BatchCursor()
@@ -53,15 +51,14 @@ class ArchiveCursor:
     chat: tuple[ChatMessage, ...] = ()
 
     def has_cleared(self, transcript: Transcript) -> bool:
-        """Return True if cleared entries are archived, with the decision that cleared them."""
         at = self.batch
         is_reached = at is not None and not at.begins_anew and at.decision > last_clear(transcript)
         return is_reached or last_clear(transcript) < 0
 
     def to_state(self, transcript: Transcript, *, with_cleared: bool) -> dict[str, Any]:
-        """Return the cursor as part of a saved state, JSON-native, which holds cleared entries or not."""
+        """Return the cursor, JSON-native, for a saved state."""
         at = self.batch
-        if at is not None:  # a saved state leaves decisions out
+        if at is not None:  # saved states omit some decisions
             at = replace(at, decision=count_saved_decisions(transcript, at.decision, with_cleared=with_cleared))
         return {
             "line": None if at is None else asdict(at),
@@ -73,7 +70,7 @@ class ArchiveCursor:
 
     @classmethod
     def from_state(cls, saved: Mapping[str, Any] | None) -> "ArchiveCursor":
-        """Return the cursor of a saved state, or raise a ValueError; of None, one that has to ask the archive."""
+        """Return a saved cursor, or raise a ValueError; None must ask the archive."""
         if saved is None:
             return cls(None)
         try:
@@ -87,10 +84,7 @@ class ArchiveCursor:
 
 
 def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, chat_ids: Collection[str]) -> NewBatch:
-    """Return the batch that follows a place; `new_messages` counts those that no batch has had.
-
-    Every entry is measured.
-    """
+    """Return the batch after a cursor, of measured entries; `new_messages` were in no earlier batch."""
     position, decision = (transcript.first, 0) if at.begins_anew else (at.position, at.decision)
     entries = transcript.entries(start=position)
     now = datetime.now(timezone.utc)
@@ -107,7 +101,7 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:
-    """Return True if a transcript has these entries, at the same positions and times."""
+    """Return True if a transcript has these entries, by position and time."""
     return all(
         transcript.first <= entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at
         for entry in entries

@@ -1,4 +1,4 @@
-"""Sessions to go on with: new ones, from the archive, from a saved state. Missing batches become a note."""
+"""Sessions from scratch, from the archive or from a saved state."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -33,27 +33,23 @@ ResumeOutcome = Literal["new", "resumed", "state", "pending", "unreadable", "off
 
 _MISSING = "[{} messages of this session are missing here: the archive does not have them.]"
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
-_MESSAGE_CHARACTERS = 40  # reading a message takes as long as reading so many characters
+_MESSAGE_CHARACTERS = 40  # cost of parsing a message, in characters
 _MESSAGES: TypeAdapter[list[LLMMessage]] = TypeAdapter(list[LLMMessage])
 
 
 @dataclass(frozen=True)
 class ResumeReport:
-    """How a context began.
+    """The origin of a context's session.
 
     Attributes:
-        outcome: `new`: the archive knows nothing of the session. `resumed`: it goes on from the archive. `state`: a
-            saved state was newer. `pending`: the archive was not read yet, since nobody used the context or the store
-            is away; messages of the meantime are added to the session later. `unreadable`: a newer version archived it;
-            this one goes on beside it. `off`: there is no archive.
-        messages: Messages it goes on with.
-        batches: Batches they are from.
-        archived_at: When the last of them was written, in UTC; None for none.
-        missing_batches: Numbers of batches that are not there.
-        missing_messages: Messages known to be missing with them.
-        damaged_batches: Numbers of batches that are not what was written.
-        later_keys: Items that the session stored after its last batch: the items are there, their messages are not.
-        branches: Branches archived by other processes that went on with the session at the same time.
+        outcome: `new`: the archive has no such session. `resumed`: from the archive. `state`: from a newer saved state.
+            `pending`: the history is unread (unused context, or no store) and joins later. `unreadable`: archived by a
+            newer version; this one writes a branch. `off`: no archive.
+        archived_at: Time of the last batch, in UTC.
+        missing_batches: Sequence numbers.
+        damaged_batches: Sequence numbers.
+        later_keys: Items stored after the last batch, whose messages are missing.
+        branches: Written by processes that continued the session concurrently.
     """
 
     outcome: ResumeOutcome = "pending"
@@ -68,7 +64,6 @@ class ResumeReport:
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing is known to be missing."""
         return not (self.missing_batches or self.damaged_batches or self.later_keys or self.branches)
 
     def _repr_html_(self) -> str:
@@ -105,13 +100,9 @@ class ResumeReport:
 
 @dataclass(frozen=True)
 class ResumedSession:
-    """A session to go on with: each way to begin, load or resume one makes this.
+    """A session to continue: new, loaded or resumed.
 
     Attributes:
-        key: The session.
-        transcript: Its messages and decisions so far.
-        cursor: How far they are archived.
-        report: How it was resumed.
         position_offset: Add this to positions of the previous transcript to get positions here; None if unrelated.
     """
 
@@ -122,18 +113,17 @@ class ResumedSession:
     position_offset: int | None = None
 
     def is_newer_than(self, saved: "ResumedSession") -> bool:
-        """Return True if the archive, which this is from, has messages that a saved state lacks."""
         known, at = saved.cursor.batch, self.cursor.batch
         if self.report.outcome != "resumed" or at is None or (known is not None and known.branch):
             return False
         if known is not None and at.sequence <= known.sequence:
             return False
-        if self.transcript.state.start < saved.transcript.state.start:  # it does not know of the clear
+        if self.transcript.state.start < saved.transcript.state.start:  # the archive lacks the clear
             return False
         return _last_at(self.transcript) >= _last_at(saved.transcript)
 
     def cursor_for(self, saved: ArchiveCursor) -> ArchiveCursor:
-        """Return the cursor for a saved transcript that goes on beside this archive."""
+        """Return the cursor of a saved transcript beside this archive."""
         known, at = saved.batch, self.cursor.batch
         if at is None or (known is not None and known.branch):
             return saved
@@ -145,16 +135,13 @@ class ResumedSession:
 def new_session(
     key: SessionKey, transcript: Transcript, *, is_archived: bool, is_new: bool, resumes: bool
 ) -> ResumedSession:
-    """Return the session of a context that was just made; pending if the archive may have it.
-
-    Without `resumes` a known session begins anew, beside its archive.
-    """
+    """Return a new session, pending if the archive may have it."""
     report = ResumeReport("off" if not is_archived else "new" if is_new or not resumes else "pending")
     return ResumedSession(key, transcript, ArchiveCursor() if is_new or resumes else ArchiveCursor(None), report)
 
 
 async def load_session(conversations: ConversationArchive, key: SessionKey) -> ResumedSession:
-    """Return a session from the archive, in one round trip, or raise a StoreError."""
+    """Return an archived session, in one round trip."""
     try:
         archived = await conversations.read(key)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -170,18 +157,14 @@ async def load_session(conversations: ConversationArchive, key: SessionKey) -> R
         report = ResumeReport("unreadable", branches=archived.branches)
         return ResumedSession(key, Transcript(), ArchiveCursor(beside), report)
     end, is_measured = transcript.end, all(entry.parts is not None for entry in transcript.entries())
-    begins_anew = is_mended or not is_measured  # decisions about parts need their measures
+    begins_anew = is_mended or not is_measured
     at = BatchCursor(archived.head, "", end, len(transcript.log), begins_anew=begins_anew)
     delivered = {id_: end - 1 for batch in archived.batches for id_ in batch.chat_ids}
     return ResumedSession(key, transcript, ArchiveCursor(at, delivered), report)
 
 
 def saved_session(state: Mapping[str, Any], key: SessionKey) -> ResumedSession:
-    """Return the session of a saved state, also of one that AutoGen's own contexts saved.
-
-    Raises:
-        ValueError: The state belongs to another user, comes from a newer version, or is none.
-    """
+    """Return the session of a saved state, also of AutoGen's own contexts, or raise ValueError."""
     cursor = ArchiveCursor(None)
     if "transcript" in state:
         if state.get("user_id") != key.user_id:
@@ -201,7 +184,7 @@ def saved_session(state: Mapping[str, Any], key: SessionKey) -> ResumedSession:
 def messages_meanwhile(
     transcript: Transcript, first: int, history: Transcript
 ) -> list[tuple[LLMMessage, datetime] | None]:
-    """Return the messages from position `first` on that a history lacks, with their times; None marks a clear."""
+    """Return messages from `first` on that a history lacks; None marks a clear."""
     known = {entry.added_at for entry in history.entries()}
     cleared = transcript.state.start
 
@@ -214,17 +197,13 @@ def messages_meanwhile(
 
 
 def rebuild_transcript(archived: Archived) -> tuple[Transcript, ResumeReport, bool]:
-    """Return the transcript of one batch or more, a report, and True if it is mended: the next batch begins anew.
-
-    Raises:
-        ValueError: A newer version wrote them.
-    """
+    """Return transcript, report and True if gaps were mended; ValueError if a newer version wrote them."""
     batches = archived.batches
     first = batches[0].sequence if batches[0].begins_anew else 0
     missing = tuple(sorted({*range(first, archived.head + 1)} - {batch.sequence for batch in batches}))
     whole = None if missing else _joined(batches)
     transcript, lost = (whole, 0) if whole is not None else _mended(batches)
-    if transcript.state.start > transcript.first:  # cleared entries are in the archive, not in the process
+    if transcript.state.start > transcript.first:  # drop cleared entries from memory
         transcript = load_transcript(save_transcript(transcript))
     report = ResumeReport(
         outcome="resumed",
@@ -241,11 +220,10 @@ def rebuild_transcript(archived: Archived) -> tuple[Transcript, ResumeReport, bo
 
 
 def _joined(batches: Sequence[StoredBatch]) -> Transcript | None:
-    """Return the transcript of batches without a gap; None if a damaged one cannot be read."""
     try:
         return load_transcript(joined_events([batch.body for batch in batches]))
     except ValueError:
-        if all(batch.is_intact for batch in batches):  # a newer version's
+        if all(batch.is_intact for batch in batches):  # a newer version wrote them
             raise
     except (LookupError, TypeError, AttributeError):
         pass
@@ -253,9 +231,9 @@ def _joined(batches: Sequence[StoredBatch]) -> Transcript | None:
 
 
 def _mended(batches: Sequence[StoredBatch]) -> tuple[Transcript, int]:
-    """Return a transcript of the readable batches, and how many messages are known to be missing."""
+    """Return the transcript and the number of missing messages."""
     transcript = Transcript()
-    lost = expected = 0  # expected: the position, where it was archived, of the next message
+    lost = expected = 0  # expected: archived position of the next message
     for batch in batches:
         try:
             first, count = int(batch.body["first_position"]), len(batch.body["entries"])
@@ -265,7 +243,7 @@ def _mended(batches: Sequence[StoredBatch]) -> tuple[Transcript, int]:
             append_saved(transcript, batch.body)
             expected = first + count
         except (ValueError, LookupError, TypeError, AttributeError):
-            continue  # unreadable; the next batch tells how much it held
+            continue  # the next batch tells its size
     return transcript, lost
 
 

@@ -31,31 +31,21 @@ __all__ = ["MISSING_HISTORY", "Session"]
 
 _logger = logging.getLogger("memory_context")
 
-_AGAIN_SECONDS = 5.0  # between attempts to load that nobody waits for
-_LEAST_SECONDS = 0.1  # for archiving, however long the rest took
+_AGAIN_SECONDS = 5.0  # between background attempts to load
+_LEAST_SECONDS = 0.1  # minimum for archiving
 
 MISSING_HISTORY = (
     "[Earlier messages of this conversation could not be read yet. They may exist: do not answer as if nothing had "
     "been said before.]"
 )
-"""Shown by views while the history could not be read: the model would answer as if there were none."""
+"""Shown while the history is unread; otherwise the model assumes there is none."""
 
 
 class Session:
     """Loads and archives the session of a context.
 
     The store keeps it, and it keeps its context, until all is archived: programs drop contexts without closing them.
-
-    Args:
-        store: Has the archive.
-        policy: The settings.
-        on_load: A method that takes over the session of the archive.
-        prepare: See `Archiver`.
-        light_models: Name the session; their calls are recorded in its transcript.
-
-    Attributes:
-        archiver: Writes the session.
-        report: How the session was resumed.
+    `on_load` takes over an archived session.
     """
 
     write_order = 1
@@ -74,7 +64,7 @@ class Session:
         self._conversations = conversations = store.conversations
         self._policy = policy
         self._prepare = WeakMethod(prepare)
-        self._kept: object = None  # the context, as long as something in it is not archived
+        self._kept: object = None  # the context, while it is dirty
         self._process_id = os.getpid()
         self._on_load = WeakMethod(on_load)
         self._reading = Background[None]("memory_context resume")
@@ -91,24 +81,20 @@ class Session:
         self.archiver = Archiver(conversations, policy.archive, prepare, self._titles, self._keep_until_archived)
 
     def attach(self, session: ResumedSession) -> None:
-        """Archive this session from now on; a pending history is read at the next use."""
         self.report = session.report
         self._breaker.worked()
         self.archiver.attach(session)
 
-    # --- read at first use
-
     @property
     def is_pending(self) -> bool:
-        """True if the history is still to be read."""
         return self.report.outcome == "pending"
 
     async def ensure_loaded(self) -> bool:
-        """Return True if the history is there; read it at first use. Never raises because of the store."""
+        """Return True if the history is loaded. Never raises because of the store."""
         if self.is_pending and not self._breaker.is_open:
             await self._load_safely()
         elif self.is_pending and not self._again.is_open:
-            self._start_loading()  # beside the agent: the history joins as soon as it can
+            self._start_loading()
         self.record_light_model()
         return not self.is_pending
 
@@ -125,7 +111,7 @@ class Session:
             )
 
     async def resume(self) -> ResumeReport:
-        """Read the history if it was not read yet, or raise a StoreError."""
+        """Read unread history, or raise StoreError."""
         while self.is_pending:
             self._start_loading()
             await self._reading.result(self._load)
@@ -144,7 +130,7 @@ class Session:
         await within(self._conversations.limits.call_seconds, load())
 
     async def require_history(self) -> None:
-        """Raise a StoreUnavailableError if the policy requires the history and it could not be read yet."""
+        """Raise StoreUnavailableError if required history is unreadable."""
         if self._policy.archive.require_history and not await self.ensure_loaded():
             raise StoreUnavailableError(
                 f"the earlier messages of session {self.archiver.key.session_id!r} could not be read yet, and "
@@ -152,7 +138,7 @@ class Session:
             )
 
     def note_missing_history(self, counter: TokenCounter) -> None:
-        """Have the view say so as long as earlier messages could not be read."""
+        """Show a note in the view while history is unread."""
         transcript = self.archiver.transcript
         noted = [one for one in transcript.state.expanded.values() if one.origin == "history"]
         if self.is_pending and not noted and transcript.end > transcript.state.start:
@@ -162,7 +148,7 @@ class Session:
             transcript.decide(ExpansionWithdrawn(tuple(one.place for one in noted), "replaced"))
 
     async def newest(self, saved: ResumedSession, *, may_be_archived: bool) -> ResumedSession:
-        """Return the session of a saved state, or of the archive if that is newer and may win. Never raises."""
+        """Return the saved session, or the archived one if newer. Never raises."""
         if not self._policy.archive.enabled:
             return replace(saved, report=replace(saved.report, outcome="state"))
         if saved.report.outcome == "pending":
@@ -178,7 +164,7 @@ class Session:
         return replace(saved, cursor=found.cursor_for(saved.cursor))
 
     async def to_state(self) -> dict[str, Any]:
-        """Return transcript and cursor, JSON-native; wait a moment for a batch on its way."""
+        """Return transcript and cursor, after a batch under way."""
         await self.archiver.wait(self._policy.store_timeout_seconds)
         transcript, cursor = self.archiver.transcript, self.archiver.cursor
         with_cleared = self._policy.archive.enabled and not cursor.has_cleared(transcript)
@@ -190,22 +176,18 @@ class Session:
 
     @property
     def light_model_bill(self) -> LightModelBill:
-        """The light model's calls in the whole session."""
         return self._light_models.bill(self.archiver.transcript.state.light_model)
 
     def record_light_model(self) -> None:
-        """Record the light model's calls in the transcript, once the history is there: they add to its sums."""
+        """Record light model calls once the history, with earlier sums, is loaded."""
         transcript, bill = self.archiver.transcript, self.light_model_bill
         if not self.is_pending and bill != transcript.state.light_model:
             self._light_models.take_recorded()
             transcript.decide(LightModelBilled(bill))
             self.archiver.schedule_flush()
 
-    # --- written before the end
-
     @property
     def unwritten(self) -> str:
-        """The messages that are not archived yet, in words; "" for none."""
         archiver = self.archiver
         if not archiver.is_dirty:
             return ""
@@ -213,7 +195,7 @@ class Session:
         return f"session {key.session_id!r} of agent {key.agent_id!r}: {messages:,} messages"
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Archive the rest, or raise a StoreError; `is_last`: the event loop ends, so leave no task running."""
+        """Archive the rest; `is_last` leaves no task, since the event loop ends."""
         try:
             await self.flush()
         finally:
@@ -222,12 +204,12 @@ class Session:
                 await self.archiver.stop()
 
     async def flush(self) -> None:
-        """Archive the rest, after the history was read, or raise a StoreError; the write outlives the call's time."""
-        self._breaker.worked()  # read the history, however recently the store failed
+        """Archive the rest, or raise StoreError; the write outlives the timeout."""
+        self._breaker.worked()  # read despite recent failures
         await within(self._conversations.limits.call_seconds, self.archiver.flush())
 
     async def leave(self, seconds: float) -> None:
-        """Archive the rest within so many seconds. Never raises."""
+        """Archive the rest in time. Never raises."""
         self.record_light_model()
         try:
             await asyncio.wait_for(self.flush(), seconds)
@@ -236,10 +218,10 @@ class Session:
             _logger.warning("session %s is not archived: %s", self.archiver.key.session_id, reason)
 
     async def close(self, seconds: float) -> None:
-        """Do as `leave`, and cancel the tasks. Never raises."""
+        """Do as `leave`, and cancel tasks."""
         ends_at = time.monotonic() + seconds
         await self._titles.close()
-        self._light_models.notify(None)  # calls that are cancelled now end later
+        self._light_models.notify(None)  # cancelled calls end later
         await self.leave(max(ends_at - time.monotonic(), _LEAST_SECONDS))
         await self.archiver.stop()
         self._buffers.release(self)
@@ -254,7 +236,7 @@ class Session:
             self._kept = None
 
     def __del__(self) -> None:
-        """Warn of lost messages: the store was away when their event loop ended."""
+        """Warn of lost messages: the store was away when the loop ended."""
         archiver = getattr(self, "archiver", None)
         if archiver is None or self._process_id != os.getpid() or sys.is_finalizing():
             return

@@ -1,4 +1,4 @@
-"""Titles and summaries of sessions, for lists: the user's first words, then a light model's title, asked for once."""
+"""Titles of sessions: the user's first words, then one title from the light model."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -37,13 +37,7 @@ class TitleAnswer(BaseModel):
 
 
 class Titles:
-    """Names one session.
-
-    Args:
-        user_sources: Sources of messages that are the user's own words.
-        model: Asked for a title; None for the user's first words.
-        masks_credentials: True to mask credentials in titles and summaries.
-    """
+    """Names one session."""
 
     def __init__(
         self, user_sources: Sequence[str], model: LightModel | None, *, masks_credentials: bool = True
@@ -59,26 +53,25 @@ class Titles:
 
     @property
     def has_news(self) -> bool:
-        """True if the model has named the session, and that title is not archived yet."""
+        """True if the model's title is unarchived."""
         return self._from_model != self._kept
 
     def note_kept(self, title: str | None) -> None:
-        """Note that a title is archived. The model's is written once only: the user may rename the session."""
+        """Note an archived title. The model's is written only once: the user may rename the session."""
         if title == self._from_model:
             self._kept = self._from_model
 
     def begin(self) -> None:
-        """Name another session from now on."""
+        """Reset for another session."""
         self._from_model = self._kept = ""
         self._asking.cancel()
         self._has_asked = False
 
     def ask_no_more(self) -> None:
-        """Ask the model no more: the session has a title, or nobody waits for the answer."""
         self._model = None
 
     def current(self, transcript: Transcript) -> tuple[str, bool]:
-        """Return the title and True if it is the model's; ask the model as soon as the agent has answered."""
+        """Return the title and True if it is the model's, which is asked after the agent's first answer."""
         if self._from_model:
             return (self._from_model, True) if self.has_news else ("", False)
         request, _ = self._requests.ends(transcript)
@@ -92,13 +85,13 @@ class Titles:
         return self._line(said, TITLE_LIMIT_CHARACTERS), False
 
     def summary(self, transcript: Transcript) -> str:
-        """Return the last request and the last answer, in a few words."""
+        """Return the last request and answer."""
         (_, request), (_, answer) = self._requests.ends(transcript), self._answers.ends(transcript)
         half = _SUMMARY_LIMIT_CHARACTERS // 2
         return " — ".join(self._line(_words(entry), half) for entry in (request, answer) if entry is not None)
 
     async def close(self) -> None:
-        """Wait a second for the model, then cancel the call."""
+        """Give the model a second, then cancel."""
         self.ask_no_more()
         await self._asking.wait(_CLOSE_SECONDS)
         await self._asking.stop(_CLOSE_SECONDS)
@@ -107,7 +100,7 @@ class Titles:
         return one_line(self._read(text), limit)
 
     def _read(self, text: str) -> str:
-        text = text[:_READ_CHARACTERS]  # masked before it is cut further, which could leave half of a credential
+        text = text[:_READ_CHARACTERS]  # masked before further cuts, which could split a credential
         return masked(text) if self._masks_credentials else text
 
     def _is_request(self, entry: Entry) -> bool:
@@ -141,7 +134,7 @@ def _is_answer(entry: Entry) -> bool:
 
 
 class _Finder:
-    """Finds the first and the last matching entry since the last clear, and looks at each entry once."""
+    """First and last match since the last clear; examines each entry once."""
 
     def __init__(self, matches: Callable[[Entry], bool]) -> None:
         self._matches = matches

@@ -108,8 +108,6 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     def key(self) -> SessionKey:
         return SessionKey(self.user_id, self.agent_id, self.session_id)
 
-    # -- chat context
-
     async def add_message(self, message: LLMMessage) -> None:
         """Add a copy of a message, store its large parts and start to expand references.
 
@@ -188,8 +186,6 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         for decision in expansion.memory_decisions(self._parts.transcript, text, tokens, keys, owner):
             self._parts.transcript.decide(decision)
         self._session.archiver.schedule_flush()
-
-    # -- sessions
 
     def _attach(self, session: ResumedSession, agent_memory: memory.AgentMemory) -> None:
         """Switch to this session, new, loaded or resumed."""
@@ -296,8 +292,6 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         context._join_template(config.template_id)
         return context
 
-    # -- insight
-
     async def explain(self) -> view.ViewReport:
         """Report the last view and its reasons."""
         return view.report(self._parts.transcript, *self._parts.meter.views, self.policy.token_budget)
@@ -308,8 +302,6 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         parts, session = self._parts, self._session
         stats = parts.meter.stats(parts.transcript, parts.offloader.transactions, session.light_model_bill)
         return replace(stats, archive_transactions=session.archiver.transactions)
-
-    # -- life cycle
 
     async def resume(self) -> ResumeReport:
         """Read a known session's history now, or raise StoreError; the report lists gaps."""
