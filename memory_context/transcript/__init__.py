@@ -1,4 +1,4 @@
-"""Messages and decisions: everything that happened, append-only; saved and loaded."""
+"""Append-only messages and decisions of a session."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""A transcript as JSON and back; loading replays its decisions."""
+"""A transcript as JSON; loading replays its decisions."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -36,23 +36,21 @@ Watch = Callable[[Transcript, Decision], None]
 
 
 def save_transcript(transcript: Transcript, *, with_cleared: bool = False) -> dict[str, Any]:
-    """Return the transcript since its last clear, JSON-native; committed content is references only.
+    """Return the transcript since its last clear; committed content is references only.
 
-    Args:
-        transcript: The transcript.
-        with_cleared: Whether to include cleared messages that the process still has, and the clear.
+    `with_cleared` adds cleared messages still in memory.
     """
     first = transcript.first if with_cleared else transcript.state.start
     return _saved(transcript, first, _kept(transcript, with_cleared))
 
 
 def save_events(transcript: Transcript, first_position: int, first_decision: int) -> dict[str, Any]:
-    """Return the events from an entry and a decision number on, as a saved transcript; all entries must be measured."""
+    """Return later events; all entries must be measured."""
     return _saved(transcript, first_position, _concerning(transcript.log[first_decision:], transcript.first))
 
 
 def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the saved transcript of consecutive stretches of `save_events`."""
+    """Join consecutive results of `save_events`."""
     first, *others = stretches
     return {
         **first,
@@ -62,13 +60,13 @@ def joined_events(stretches: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def count_saved_decisions(transcript: Transcript, first_decision: int, *, with_cleared: bool = False) -> int:
-    """Return how many decisions of `save_transcript` come before a number in the log."""
+    """Count saved decisions before a log number."""
     before = {id(decision) for _, decision in transcript.log[:first_decision]}
     return sum(id(decision) in before for _, decision in _kept(transcript, with_cleared))
 
 
 def last_clear(transcript: Transcript) -> int:
-    """Return the number in the log of the last clear; -1 if there is none."""
+    """Return the last clear's log number, or -1."""
     return max((number for number, _ in transcript.decisions(ViewCleared)), default=-1)
 
 
@@ -81,7 +79,7 @@ def _kept(transcript: Transcript, with_cleared: bool) -> list[tuple[int, Decisio
 
 
 def _concerning(log: Sequence[tuple[int, Decision]], first: int) -> list[tuple[int, Decision]]:
-    """Leave out decisions that only concern entries before `first`, and those that later ones replaced."""
+    """Drop replaced decisions and those only about entries before `first`."""
     newest = {_slot(one): one for _, one in log}
     return [
         (at, one)
@@ -106,21 +104,17 @@ def _saved(transcript: Transcript, first_position: int, decisions: Sequence[tupl
 
 
 def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Transcript:
-    """Return the transcript that `save_transcript` was given; texts of committed results are in the store only.
-
-    Args:
-        saved: The saved data.
-        watch: Called with the transcript and each decision, once that has taken effect again.
+    """Return a saved transcript, without texts of committed results; `watch` is called after each decision.
 
     Raises:
-        ValueError: A newer version saved the data, or it is not a saved transcript.
+        ValueError: A newer version saved the data, or it is damaged.
     """
     version = saved.get("version")
     if version not in (1, STATE_VERSION):
         raise ValueError(f"this state has version {version!r}; this memory_context reads versions 1 to {STATE_VERSION}")
     try:
         transcript = _replayed(saved, watch)
-        if version == 1 and transcript.state.answered_whole:  # an answer compacted results by itself then
+        if version == 1 and transcript.state.answered_whole:  # answers compacted results then
             transcript.decide(PartsCompacted(tuple(sorted(transcript.state.answered_whole)), "late"))
         return transcript
     except (LookupError, TypeError, AttributeError, StopIteration) as error:
@@ -128,10 +122,10 @@ def load_transcript(saved: Mapping[str, Any], watch: Watch | None = None) -> Tra
 
 
 def append_saved(transcript: Transcript, saved: Mapping[str, Any]) -> None:
-    """Append messages that were saved elsewhere, or after a gap; most of their rendering is decided anew.
+    """Append messages saved elsewhere; most rendering is decided anew.
 
     Raises:
-        ValueError: The data is not a saved transcript.
+        ValueError: The data is damaged.
     """
     first, offset = transcript.end, transcript.end - saved["first_position"]
     try:
@@ -175,7 +169,7 @@ def _replay(
 
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:
-    # what is committed is fetched again on loading if a view still shows it; of a call's arguments only strings are
+    # loading fetches committed content, but of arguments only the strings are committed
     in_store = {
         part.address for part in entry.measured if part.stored and part.stored.refs and part.address.kind != "arguments"
     }

@@ -1,4 +1,4 @@
-"""Entries of a transcript: messages with their measured parts."""
+"""Messages of a transcript with their measured parts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -22,11 +22,11 @@ class StoredPart:
     """References and texts of a part whose content is committed.
 
     Attributes:
-        refs: Its items; several for a call's arguments, none for the answer of a memory tool.
-        compacted: Rendered text after the agent has answered, with the placeholder.
-        excerpt: First view of a part too long to be shown whole; None once it is answered.
-        excerpt_tokens: Tokens of the first view: of the excerpt, or of headline and content.
-        headline: Line above a part shown whole that names its key; empty once it is answered.
+        refs: Several for a call's arguments, none for a memory tool's answer.
+        compacted: Text once answered, with the placeholder.
+        excerpt: First view of a part too long to be shown whole; None once answered.
+        excerpt_tokens: Tokens of the first view, also of headline and whole content.
+        headline: Line with the key above a whole part; empty once answered.
     """
 
     refs: tuple[MemoryRef, ...]
@@ -37,11 +37,9 @@ class StoredPart:
     headline: str = ""
 
     def below_headline(self, text: str) -> str:
-        """Return a text below the headline."""
         return f"{self.headline}\n{text}" if self.headline else text
 
     def without_first_view(self) -> "StoredPart":
-        """Return it without the texts of the first view."""
         return replace(self, excerpt=None, headline="")
 
     @property
@@ -53,12 +51,12 @@ class StoredPart:
 
 @dataclass
 class Part:
-    """One measured text (or image) of a message.
+    """One measured text or image of a message.
 
     Attributes:
-        overhead_tokens: Tokens of names and ids beside it, which are never shortened.
-        is_result: Whether it is a tool result (or code output), which is compacted once answered.
-        stored: Set once the content is committed.
+        overhead_tokens: Tokens of names and ids, never shortened.
+        is_result: Whether it is a tool result or code output.
+        stored: Set once committed.
     """
 
     address: Address
@@ -73,11 +71,10 @@ class Entry:
     """One message of the transcript.
 
     Attributes:
-        position: Index in the transcript; never changes.
-        message: A private copy; the texts of parts in `dropped` are only in the store.
-        carries_result: Whether its text is the output of code that the message before it asked to run.
-        parts: Its measured texts; None until measured. Measuring is a function of the message, not a decision.
-        full_tokens: Tokens of the message as it came; 0 until measured.
+        message: A private copy; texts of parts in `dropped` are only in the store.
+        carries_result: Whether its text is code output.
+        parts: None until measured; a function of the message, not a decision.
+        full_tokens: Uncompacted tokens; 0 until measured.
         journal: The transcript's `touched`.
     """
 
@@ -93,7 +90,6 @@ class Entry:
 
     @property
     def measured(self) -> list[Part]:
-        """The parts; empty until measured."""
         return self.parts or []
 
     @property
@@ -102,7 +98,6 @@ class Entry:
         return isinstance(self.message, UserMessage) and not self.carries_result
 
     def measure(self, parts: list[Part]) -> None:
-        """Set the measured parts."""
         self.parts = parts
         self._by_address = {part.address: part for part in parts}
         self.full_tokens = MESSAGE_OVERHEAD_TOKENS + sum(part.tokens + part.overhead_tokens for part in parts)
@@ -114,37 +109,33 @@ class Entry:
             self.journal.append(self.position)
 
     def part(self, address: Address) -> Part:
-        """Return the part at an address."""
         return self._by_address[address]
 
     def tool_of(self, address: Address) -> str:
-        """Return the name of a result's tool, or the source of the output of code."""
+        """Return a result's tool, or code output's source."""
         if address.kind != "result":
             return source_of(self.message) or "code"
         return results_of(self.message)[address.index].name or "tool"
 
     def text(self, address: Address) -> str | None:
-        """Return the text of a part; None if only the store has it."""
+        """Return a part's text; None if only the store has it."""
         return None if address in self.dropped else text_at(self.message, address)
 
     def drop_texts(self, addresses: Iterable[Address]) -> None:
-        """Forget texts that the store has and the view no longer shows."""
         gone = set(addresses) - self.dropped
         if gone:
             self.message = with_texts(self.message, dict.fromkeys(gone, ""))
             self.dropped |= gone
 
     def drop_stored(self, parts: Iterable[Part]) -> None:
-        """Forget all texts of stored parts that no view will show again."""
         self.touch()
         stored = [part for part in parts if part.stored]
-        # of a call's arguments only the long strings are stored, not how they are written
+        # only long strings of arguments are stored, not their formatting
         self.drop_texts(part.address for part in stored if part.address.kind != "arguments")
         for part in stored:
             part.stored = part.stored and part.stored.without_first_view()
 
     def restore_texts(self, texts: dict[Address, str]) -> None:
-        """Put back texts from the store."""
         self.message = with_texts(self.message, texts)
         self.dropped -= set(texts)
         self.touch()

@@ -1,4 +1,4 @@
-"""Decisions about the parts of messages; see `decisions`."""
+"""Decisions about parts of messages."""
 
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ ChosenBy = Literal["compactor", "model", "age"]
 
 @dataclass(frozen=True)
 class PartOffloaded(EntryDecision):
-    """The content of a part is committed. The log keeps no first view; the entry's part does until it is answered."""
+    """A part's content is committed. The log omits the first view, which the entry keeps until answered."""
 
-    kind, outlives_clear = "offloaded", True  # a message may have come, and been stored, before the clear
+    kind, outlives_clear = "offloaded", True  # a clear may come later
     address: Address
     stored: StoredPart
 
@@ -35,7 +35,7 @@ class PartOffloaded(EntryDecision):
         if self.position < state.start or state.is_folded(self.position):
             entry.drop_stored([part])
         elif part.is_result and self.position < state.consumed:
-            part.stored = self.stored.without_first_view()  # stored late: the agent has read it whole
+            part.stored = self.stored.without_first_view()  # stored after the answer
             state.answered_whole.add((self.position, self.address))
         state.note_facts(self.position, part)
 
@@ -59,10 +59,7 @@ class PartOffloaded(EntryDecision):
 
 @dataclass(frozen=True)
 class CompactedTextChosen(EntryDecision):
-    """The compacted text of a part: chosen when it was answered, by a model later, or reduced with age.
-
-    It shows with a compaction, never by itself. A `description` becomes the item's new one.
-    """
+    """The text of a part once it is compacted; `description` replaces the item's."""
 
     kind, outlives_clear = "retained", True
     address: Address
@@ -86,7 +83,7 @@ class CompactedTextChosen(EntryDecision):
         transcript.state.note_facts(self.position, part)
         entry.touch()
         if part.stored.excerpt is not None:
-            entry.drop_texts([self.address])  # the view goes on with the excerpt
+            entry.drop_texts([self.address])
 
     def slot(self) -> PartId:
         return self.position, self.address
@@ -99,9 +96,8 @@ class CompactedTextChosen(EntryDecision):
 class PartsCompacted(Decision):
     """These parts are shown compacted from now on.
 
-    `reason` is `consumed` for results answered just now, which rewrites nothing cached; `saves` where going further
-    back pays; `aged` where the oldest facts make room; `budget` for a view that was too large; `unavailable` for
-    results that a load could not fetch. Earlier versions recorded `late`.
+    `reason`: `consumed` for results answered just now, which rewrites nothing cached; `saves` for earlier ones;
+    `aged` for the oldest facts; `budget`; `unavailable` if a load lacks them; `late` from earlier versions.
     """
 
     kind = "compacted"
@@ -126,7 +122,6 @@ class PartsCompacted(Decision):
 
     @property
     def rewrites_prefix(self) -> bool:
-        """Whether it changes more than the newest results."""
         return self.reason != "consumed"
 
     def changes_from(self, transcript: "Transcript") -> int | None:
@@ -147,7 +142,7 @@ class PartsCompacted(Decision):
 
 @dataclass(frozen=True)
 class PartShortened(EntryDecision):
-    """A part is shown as this shorter text, because not even the newest step fitted the budget whole."""
+    """A part is shown as this text to fit the budget."""
 
     kind = "shortened"
     address: Address
@@ -171,7 +166,7 @@ class PartShortened(EntryDecision):
 
 @dataclass(frozen=True)
 class RepeatFound(EntryDecision):
-    """A large text repeats stored items (`keys`, as far as they are known) and is not stored again."""
+    """A large text repeats stored items (`keys`, if known)."""
 
     kind = "repeated"
     address: Address

@@ -1,4 +1,4 @@
-"""The state of a transcript; every change costs what is new."""
+"""The state of a transcript, updated incrementally."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
@@ -21,20 +21,19 @@ _D = TypeVar("_D", bound=Decision)
 
 @dataclass
 class TranscriptState:
-    """The sum of the events so far.
+    """The accumulated state of all events.
 
     Attributes:
-        start: Position where the view begins: 0, or after the last clear.
         shown: End of the entries that a view has shown.
-        consumed: End of the entries that were shown and answered; `answered_from` is its previous value.
+        consumed: End of the entries shown and answered; `answered_from` is its previous value.
         answered: Position after the last assistant message.
-        own_answer: Position of the last assistant message that answered a view; a hand-off brings those of others.
-        answered_whole: Consumed results that are stored and not compacted, because that does not pay, or not yet.
+        own_answer: Last assistant message that answered a view; a hand-off brings others' messages.
+        answered_whole: Consumed stored results that it does not pay (yet) to compact.
         retained: Parts with a chosen compacted text, and who chose last.
-        facts: Estimated tokens of the lines below the first one of each compacted result.
-        redelivered: Positions of messages that came again; views show the copies.
-        expanded: The active expansions by place; `expanded_at` by position, `unseen` those that no view has shown.
-        spoken: Position of the latest message of each source that carries no result.
+        facts: Estimated tokens of each compacted result's facts.
+        redelivered: Messages that came again; views show the copies.
+        expanded: Active expansions by place; `unseen`: not in a view yet.
+        spoken: Latest message of each source, except results.
     """
 
     start: int = 0
@@ -62,45 +61,36 @@ class TranscriptState:
     _logged_at: dict[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
 
     def newest(self, kind: type[_D], slot: Hashable = "") -> _D | None:
-        """Return the newest decision of a kind and slot that no clear has dropped."""
         return cast("_D | None", self.slots.get((kind.kind, slot)))
 
     def newest_of(self, kind: type[_D]) -> list[_D]:
-        """Return the newest decision of each slot of a kind."""
         return [cast(_D, one) for (name, _), one in self.slots.items() if name == kind.kind]
 
     @property
     def offered(self) -> Offered:
-        """The newest prompt in front of the view."""
         return self.newest(Offered) or Offered()
 
     @property
     def light_model(self) -> LightModelBill:
-        """The light model's calls in the session."""
         bill = self.newest(LightModelBilled)
         return LightModelBill() if bill is None else bill.bill
 
     def is_folded(self, position: int) -> bool:
-        """Whether a fold hides the entry."""
         return self.fold is not None and position < self.fold.upto and position not in self.fold.kept
 
     def is_hidden(self, position: int) -> bool:
-        """Whether views leave the entry out."""
         return position in self.redelivered or self.is_folded(position)
 
     @classmethod
     def at(cls, position: int) -> "TranscriptState":
-        """Return the state of a view that begins at a position."""
         return cls(start=position, shown=position, consumed=position, answered_from=position, answered=position)
 
     def cleared(self, position: int) -> "TranscriptState":
-        """Return the state after a clear, with the decisions that outlive it."""
         state = TranscriptState.at(position)
         state.slots = {key: one for key, one in self.slots.items() if one.outlives_clear and not one.positions()}
         return state
 
     def hear(self, entry: Entry) -> None:
-        """Note who speaks in the newest entry."""
         message = entry.message
         if isinstance(message, UserMessage) and not entry.carries_result:
             self.spoken[message.source] = entry.position
@@ -108,7 +98,6 @@ class TranscriptState:
                 self.first_spoken = entry.position
 
     def note_facts(self, position: int, part: Part) -> None:
-        """Update `facts` for a part."""
         part_id, stored = (position, part.address), part.stored
         is_shown = part_id in self.compacted and position >= self.start and not self.is_hidden(position)
         if is_shown and part.is_result and stored is not None and stored.refs and "\n" in stored.compacted:
@@ -117,14 +106,13 @@ class TranscriptState:
             self.facts.pop(part_id, None)
 
     def expand(self, expanded: ExpansionShown, number: int) -> None:
-        """Show an expansion; `number` is that of its decision in the log."""
         position, name = expanded.place
         self.expanded[expanded.place] = self.expanded_at.setdefault(position, {})[name] = expanded
         self._logged_at[expanded.place] = number
         self.unseen.add(expanded.place)
 
     def withdraw(self, place: tuple[int, str]) -> int | None:
-        """Show an expansion no more; return the number of its decision, None if it was not shown."""
+        """Return its log number, None if not shown."""
         if self.expanded.pop(place, None) is None:
             return None
         self.unseen.discard(place)
@@ -135,7 +123,7 @@ class TranscriptState:
         return self._logged_at.pop(place)
 
     def fold_behind(self, fold: HistoryFolded) -> list[int]:
-        """Put a fold in force; return the positions that it newly hides."""
+        """Return the newly hidden positions."""
         before, self.fold = self.fold, fold
         candidates = [*before.kept, *range(before.upto, fold.upto)] if before else range(self.start, fold.upto)
         self.answered_whole = {part for part in self.answered_whole if not self.is_folded(part[0])}
@@ -148,10 +136,9 @@ class RunningSums:
 
     def __init__(self) -> None:
         self._values: list[int] = []
-        self._sums = [0]  # of the first 0, 1, 2 … values, as far as they were asked for
+        self._sums = [0]  # lazy prefix sums
 
     def put(self, index: int, value: int) -> None:
-        """Set the number at an index, or append one."""
         if index == len(self._values):
             self._values.append(value)
         elif self._values[index] != value:
@@ -159,18 +146,16 @@ class RunningSums:
             del self._sums[index + 1 :]
 
     def before(self, index: int) -> int:
-        """Return the sum of the first `index` numbers."""
         done = len(self._sums) - 1
         if index > done:
             self._sums += islice(accumulate(self._values[done:], initial=self._sums[-1]), 1, None)
         return self._sums[index]
 
     def last_before(self, index: int) -> int:
-        """Return the index of the last non-zero number among the first `index`; -1 if there is none."""
+        """Return the last non-zero index below `index`, or -1."""
         total = self.before(index)
         return bisect_left(self._sums, total, 0, index + 1) - 1 if total else -1
 
     def count_within(self, total: int, index: int) -> int:
-        """Return how many of the first `index` numbers add up to at most a total."""
         self.before(index)
         return bisect_right(self._sums, total, 0, index + 1) - 1

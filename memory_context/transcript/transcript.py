@@ -1,4 +1,4 @@
-"""The transcript: messages and decisions in order, append-only."""
+"""The transcript of one session."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -20,12 +20,12 @@ _D = TypeVar("_D", bound=Decision)
 
 
 class Transcript:
-    """Messages and decisions of one session, append-only; replaying the same events gives the same state.
+    """Messages and decisions, append-only; replaying the same events gives the same state.
 
     Attributes:
-        log: The decisions, each with the number of entries at its time.
-        touched: Positions of new and changed entries, in order; it only grows, so readers keep an index into it.
-        on_decision: Called with each new decision after it took effect, not at a replay. It must not raise.
+        log: Decisions, each with the number of entries at its time.
+        touched: Positions of new and changed entries; append-only, so readers keep an index into it.
+        on_decision: Called after each new decision took effect, not at a replay. It must not raise.
     """
 
     def __init__(self, first_position: int = 0) -> None:
@@ -42,22 +42,17 @@ class Transcript:
 
     @classmethod
     def of(cls, messages: Iterable[LLMMessage]) -> "Transcript":
-        """Return a transcript of earlier messages."""
         transcript = cls()
         for message in messages:
             transcript.append(message)
         return transcript
 
-    # --- reading
-
     @property
     def end(self) -> int:
-        """Position of the next message."""
         return self._first + len(self._entries)
 
     @property
     def first(self) -> int:
-        """Position of the oldest entry held."""
         return self._first
 
     def __getitem__(self, position: int) -> Entry:
@@ -66,12 +61,11 @@ class Transcript:
         return self._entries[position - self._first]
 
     def entries(self, start: int | None = None, end: int | None = None) -> list[Entry]:
-        """Return the entries from `start` (None: the view's beginning) up to `end` (exclusive)."""
+        """Return a range; `start` None is the view's beginning."""
         start = self.state.start if start is None else start
         return self._entries[max(start - self._first, 0) : None if end is None else max(end - self._first, 0)]
 
     def shown(self, end: int | None = None) -> Iterator[Entry]:
-        """Yield the entries before `end` that views show."""
         start, end, fold = self.state.start, self.end if end is None else end, self.state.fold
         kept: list[int] = []
         if fold is not None:
@@ -82,41 +76,37 @@ class Transcript:
                 yield self[position]
 
     def decisions(self, kind: type[_D], start: int = 0) -> list[tuple[int, _D]]:
-        """Return the decisions of one kind with their numbers in the log."""
+        """Return decisions of one kind with log numbers."""
         log = self.log[start:]
         return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
 
     def task(self, user_sources: Sequence[str]) -> int | None:
-        """Return the position of the user's latest message, else of the first one to the agent."""
+        """Return the user's latest message, else the first one to the agent."""
         state = self.state
         latest = [state.spoken[source] for source in user_sources if source in state.spoken]
         return max(latest, default=state.first_spoken)
 
     def full_tokens(self, start: int, end: int) -> int:
-        """Return the uncompacted tokens of the entries from `start` to `end`; unmeasured ones count 0."""
+        """Return uncompacted tokens; unmeasured entries count 0."""
         for position in self.touched[self._summed :]:
             self._full_tokens.put(position - self._first, self[position].full_tokens)
         self._summed = len(self.touched)
         return self._full_tokens.before(end - self._first) - self._full_tokens.before(max(start - self._first, 0))
 
     def has_answer(self) -> bool:
-        """Whether an assistant message came since the view's beginning."""
         return self.state.answered > self.state.start
 
     def call_answered_by(self, position: int, index: int) -> FunctionCall | None:
-        """Return the call of a result; None for an orphan."""
+        """Return a result's call; None for an orphan."""
         caller = self.pairing.callers.get((position, index))
         return None if caller is None else calls_of(self[caller[0]].message)[caller[1]]
 
     def calls_answered_by(self, entry: Entry) -> set[int]:
-        """Return the positions of the calls of an entry's results."""
         slots = ((entry.position, index) for index in range(len(results_of(entry.message))))
         return {self.pairing.callers[slot][0] for slot in slots if slot in self.pairing.callers}
 
-    # --- writing
-
     def deliver(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
-        """Append a new message, and record messages that it delivers a second time."""
+        """Append a new message, and record redelivered ones."""
         entry = self.append(message, added_at)
         if copies := self._redelivered():
             for earlier, again in copies:
@@ -126,7 +116,7 @@ class Transcript:
         return entry
 
     def append(self, message: LLMMessage, added_at: datetime | None = None) -> Entry:
-        """Append a copy of a message. An assistant's consumes what was shown; without any, each message does."""
+        """Append a copy. An assistant's message consumes the shown entries; without any, each message does."""
         entry = Entry(
             self.end,
             copy_message(message),
@@ -137,9 +127,8 @@ class Transcript:
         return entry
 
     def take(self, entry: Entry) -> None:
-        """Append an entry as it is: for loading."""
         self._consume(entry.message)
-        # a call is not answered by a result that comes after the agent went on without it
+        # once the agent went on, later results do not answer its calls
         self.pairing.forget_open_calls(before=self.state.consumed)
         self._entries.append(entry)
         entry.journal = self.touched
@@ -151,13 +140,12 @@ class Transcript:
             self.state.answers += 1
 
     def decide(self, decision: Decision) -> None:
-        """Record a decision and apply it."""
         self.replay(self.end, decision)
         if self.on_decision is not None:
             self.on_decision(self, decision)
 
     def replay(self, at: int, decision: Decision) -> None:
-        """Apply a decision that was recorded when there were `at` entries."""
+        """Apply a decision recorded when there were `at` entries."""
         decision.apply(self)
         slot = decision.slot()
         if slot is not None:
@@ -167,10 +155,7 @@ class Transcript:
             self.state.slots[decision.kind, slot] = decision
         self.log.append((at, decision.logged()))
 
-    # --- effects of decisions
-
     def withdraw(self, places: Iterable[tuple[int, str]]) -> None:
-        """Withdraw expansions; the log keeps them without their texts."""
         for place in places:
             number = self.state.withdraw(place)
             if number is not None:
@@ -178,7 +163,7 @@ class Transcript:
                 self._replace_logged(number)
 
     def begin_at(self, position: int) -> None:
-        """Begin the view anew at a position; earlier messages stay, without their stored texts."""
+        """Start the view here; earlier messages stay without stored texts."""
         self.withdraw([*self.state.expanded])
         self.state = self.state.cleared(position)
         for entry in self.entries():
@@ -191,12 +176,10 @@ class Transcript:
         at, decision = self.log[number]
         self.log[number] = (at, decision.replaced())
 
-    # --- rules
-
     def _redelivered(self) -> list[tuple[Entry, Entry]]:
-        """Return the unanswered messages with their copies, once all of them have come a second time, in order.
+        """Return unanswered messages with their copies, once AutoGen repeats all after a failed run.
 
-        AutoGen delivers them again after a failed run. An incomplete repeat is new, and so is one that no view showed.
+        An incomplete repeat is new; so is one that no view showed.
         """
         state = self.state
         if not state.shown < self.end:
@@ -210,15 +193,14 @@ class Transcript:
         ]
         if not came or len(came) != len(tail) or not all(map(_equal, tail, (entry.message for entry in came))):
             return []
-        if not self.has_answer():  # without answers of its own, what came after an earlier view answered that view
+        if not self.has_answer():  # no answers here: messages after an earlier view answered it
             before = self.entries(end=state.answered_from)
             if any(entry.is_told and entry.position not in state.redelivered for entry in before):
                 return []
         return list(zip(tail, came, strict=True))
 
     def _whole_copy(self) -> int | None:
-        """Return where SelectorGroupChat repeats the whole thread, as it does when it loads a state; None if it does
-        not."""
+        """Return where SelectorGroupChat repeats the thread on loading a state."""
         state, count = self.state, self.end - self.state.start
         middle = state.start + count // 2
         if count < 4 or count % 2 or self.has_answer() or not state.start < state.shown <= middle:
@@ -229,7 +211,6 @@ class Transcript:
         return middle if all(_equal(old, new.message) for old, new in halves) else None
 
     def _is_code_output(self, message: LLMMessage) -> bool:
-        """Whether a CodeExecutorAgent reports the output of the code in its own last message."""
         previous = self._entries[-1].message if self._entries else None
         return (
             isinstance(message, UserMessage)

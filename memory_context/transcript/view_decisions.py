@@ -1,4 +1,4 @@
-"""Decisions about messages and added texts; see `decisions`."""
+"""Decisions about messages and added texts."""
 
 from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +30,7 @@ _BILL: TypeAdapter[LightModelBill] = TypeAdapter(LightModelBill)
 
 @dataclass(frozen=True)
 class ViewShown(Decision):
-    """A view was handed out that reached to `upto` (exclusive)."""
+    """A view up to `upto` (exclusive) was handed out."""
 
     kind = "shown"
     upto: int
@@ -60,10 +60,7 @@ class ViewCleared(EntryDecision):
 
 @dataclass(frozen=True)
 class MessageRedelivered(EntryDecision):
-    """The unanswered message at `position` came again after a failed run; views show the copy at `again_at` instead.
-
-    Earlier versions recorded `again_at=None`, which changes nothing.
-    """
+    """An unanswered message came again after a failed run; views show the copy at `again_at` (None: no effect)."""
 
     kind = "redelivered"
     again_at: int | None = None
@@ -77,7 +74,7 @@ class MessageRedelivered(EntryDecision):
             later = (entry for entry in transcript.entries(start=self.position + 1) if entry.is_told)
             state.first_spoken = next((e.position for e in later if e.position not in state.redelivered), None)
         transcript.touched.append(self.position)
-        # its expansions are decided again with the copy
+        # the copy gets new expansions
         transcript.withdraw([place for place in state.expanded if place[0] == self.position])
 
     def moved(self, offset: int) -> Decision | None:
@@ -88,7 +85,7 @@ class MessageRedelivered(EntryDecision):
 
 @dataclass(frozen=True)
 class HistoryFolded(Decision):
-    """Entries before `upto`, except `kept`, are shown as one placeholder. Replaces the fold before it."""
+    """One placeholder shows entries before `upto`, except `kept`. Replaces the previous fold."""
 
     kind = "folded"
     upto: int
@@ -100,10 +97,10 @@ class HistoryFolded(Decision):
 
     def apply(self, transcript: "Transcript") -> None:
         state = transcript.state
-        transcript.pairing.forget_open_calls(before=self.upto)  # a result that is still to come would be folded too
+        transcript.pairing.forget_open_calls(before=self.upto)  # a later result would be folded too
         for position in state.fold_behind(self):
             transcript[position].drop_stored(transcript[position].measured)
-        transcript.touched += self.kept  # the fold before may have hidden them
+        transcript.touched += self.kept  # the previous fold may have hidden them
         transcript.withdraw([place for place in state.expanded if state.is_folded(place[0])])
 
     def changes_from(self, transcript: "Transcript") -> int:
@@ -130,14 +127,12 @@ class HistoryFolded(Decision):
 
 @dataclass(frozen=True)
 class ExpansionShown(EntryDecision):
-    """Stored content was brought back into the view, after the message at `position`.
+    """Stored content was brought back, after the message at `position`.
 
     Attributes:
-        text: The text; empty in the log once withdrawn.
-        tokens: Tokens of the text, also once withdrawn.
-        opened: The items in it.
-        origin: A turn, AutoGen's Memory protocol, or the session, which says that its history could not be read yet.
-        owner: The memory behind that protocol. One of each origin and owner stands after a message.
+        text: Empty in the log once withdrawn; `tokens` remains.
+        origin: A turn, AutoGen's Memory, or the notice that the session's history could not be read yet.
+        owner: The memory. A message has one expansion per origin and owner.
     """
 
     kind = "expanded"
@@ -149,7 +144,6 @@ class ExpansionShown(EntryDecision):
 
     @property
     def place(self) -> tuple[int, str]:
-        """Position and name: the identity of an active expansion."""
         return self.position, f"{self.origin} {self.owner}".strip()
 
     def apply(self, transcript: "Transcript") -> None:
@@ -184,7 +178,7 @@ class ExpansionShown(EntryDecision):
 
 @dataclass(frozen=True)
 class ExpansionWithdrawn(Decision):
-    """Expansions are no longer shown; their items stay stored. `places` are those of `ExpansionShown`."""
+    """Expansions are no longer shown."""
 
     kind = "withdrawn"
     places: tuple[tuple[int, str], ...]
@@ -201,7 +195,7 @@ class ExpansionWithdrawn(Decision):
         return min(self.positions(), default=None)
 
     def audit(self, transcript: "Transcript") -> list[AuditLine]:
-        shown = {one.place: one for _, one in transcript.decisions(ExpansionShown)}  # the newest of each place
+        shown = {one.place: one for _, one in transcript.decisions(ExpansionShown)}  # newest per place
         keys = [opened.key for place in self.places if place in shown for opened in shown[place].opened]
         return audit_line("withdrawn", keys, self.reason)
 
@@ -214,14 +208,12 @@ class ExpansionWithdrawn(Decision):
 
 @dataclass(frozen=True)
 class Offered(Decision):
-    """The prompt in front of the view from now on, as far as it is known; in tokens.
+    """The prompt in front of the view from now on, as far as known.
 
     Attributes:
-        memory_tools: Names of the memory tools on offer; once offered, they stay.
-        reason: `always`, or since the first `offload`, or since the user has `memory`; empty while there are none.
-        memory_tools_tokens: The schemas of the memory tools.
-        instructions_tokens: The part of the system message about the memory.
-        own_tools_tokens: The schemas of the agent's own tools.
+        memory_tools: Their names; once offered, they stay.
+        reason: `always`, after the first `offload`, or because the user has `memory`; else empty.
+        instructions_tokens: Those about the memory in the system message.
         system_tokens: The rest of the system message.
     """
 
@@ -235,15 +227,13 @@ class Offered(Decision):
 
     @property
     def own_tokens(self) -> int:
-        """Tokens that any other context would send, too."""
         return self.own_tools_tokens + self.system_tokens
 
     @property
     def tokens(self) -> int:
-        """Tokens of all of it."""
         return self.memory_tools_tokens + self.instructions_tokens + self.own_tokens
 
-    def apply(self, transcript: "Transcript") -> None:  # no slot: each is saved, as costs of calls depend on it
+    def apply(self, transcript: "Transcript") -> None:  # no slot: costs of calls need each one
         transcript.state.slots[self.kind, ""] = self
 
     def moved(self, offset: int) -> Decision:
@@ -256,7 +246,7 @@ class Offered(Decision):
 
 @dataclass(frozen=True)
 class LightModelBilled(Decision):
-    """The light model's calls in the session so far."""
+    """The light model's calls so far."""
 
     kind, outlives_clear = "light_model", True
     bill: LightModelBill = field(default_factory=LightModelBill)
