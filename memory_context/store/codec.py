@@ -1,14 +1,7 @@
-"""How Python's str, JSON and times travel to Postgres and back: every value comes back as it was, times in UTC.
+"""Lossless adapters for str, JSON and times (UTC).
 
-A str may hold two things that Postgres `text` and `jsonb` refuse: NUL, and lone surrogates, which have no UTF-8 either.
-The adapters of each connection write them as U+001A and four hexadecimal digits (`memory_context.utf8`). The escape
-goes character by character: equal strings are equal in the database, parts of a string are parts, and the order of
-keys is the order of what is stored. Nothing above the driver sees it but the lines of an export.
-
-The canonical form of JSON is one that `jsonb` gives back unchanged, so that its hash can be made again after reading.
-`jsonb` keeps neither the order of keys nor how a number was written: 1e16 comes back as an integer. Here keys are
-sorted and a float is written without an exponent and with its point. Every number comes back as it
-was, but -0.0 as 0.0.
+NUL and lone surrogates, which Postgres refuses, are escaped per character, which keeps equality and order. Canonical
+JSON (sorted keys, floats without exponent) survives `jsonb` unchanged, so hashes can be recomputed.
 """
 
 import json
@@ -16,7 +9,7 @@ import math
 from collections.abc import Mapping
 from datetime import timezone
 from decimal import Decimal
-from json.encoder import encode_basestring  # the C one where there is one
+from json.encoder import encode_basestring
 from typing import Any, cast
 
 import psycopg
@@ -33,8 +26,6 @@ _JSONB = psycopg.adapters.types["jsonb"].oid
 
 
 class _TextDumper(Dumper):
-    """Of no type, as the driver's own: the server takes the text for what it needs."""
-
     def dump(self, obj: str) -> Buffer:
         return stored_form(obj)
 
@@ -49,8 +40,6 @@ class _BinaryTextLoader(_TextLoader):
 
 
 class _UtcLoader(TimestamptzLoader):
-    """Times are in UTC, whatever the time zone of the session."""
-
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
         super().__init__(oid, context)
         self._timezone = timezone.utc
@@ -78,7 +67,7 @@ class _BinaryJsonbLoader(_JsonLoader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Any:
-        return super().load(data[1:])  # after the version of the format
+        return super().load(data[1:])  # version byte
 
 
 class _BinaryJsonLoader(_JsonLoader):
@@ -101,7 +90,7 @@ def _adapters() -> AdaptersMap:
 
 
 ADAPTERS = _adapters()
-"""Of every connection; a database adds the type of its embeddings."""
+"""Adapters of every connection; a database adds its embedding type."""
 
 
 def stored_form(text: str) -> bytes:
@@ -110,18 +99,14 @@ def stored_form(text: str) -> bytes:
 
 
 def canonical_json(value: Any) -> str:
-    """Return the canonical form of a JSON-native value, its strings escaped.
-
-    Raises:
-        ValueError: Something in it is not JSON-native: NaN, an infinity, a key that is not a str, an object.
-    """
+    """Return a JSON-native value's canonical form, escaped; -0.0 becomes 0.0. `ValueError` for any other value."""
     pieces: list[str] = []
     _write(value, pieces)
     return "".join(pieces)
 
 
 def read_canonical(text: str) -> Any:
-    """Return the value of a canonical form, or of what `jsonb` made of it."""
+    """Return the value of a canonical form, or of its `jsonb` form."""
     value = json.loads(text)
     return unescape_json(value) if "\\u001a" in text else value
 

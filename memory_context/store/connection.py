@@ -1,8 +1,6 @@
-"""One connection to the server, each wait of which ends by a deadline, and the driver's errors as the library's.
+"""One connection with a deadline on every wait.
 
-A connection whose deadline passes, or whose user is cancelled, is closed at once and never waited for. A request on a
-connection of its own asks the server to cancel what still runs; nobody waits for that either. No error text holds a
-password: the driver names host, port, database and user only, and `location` refuses malformed addresses before.
+At the deadline or on cancellation it is closed at once and its statement cancelled. Errors hold no password.
 """
 
 import array
@@ -43,9 +41,9 @@ except ImportError:  # Windows
     fcntl = termios = None
 
 
-_CONNECT_SECONDS = 3  # per address of a host that has several
+_CONNECT_SECONDS = 3  # per address of a host
 _CANCEL_SECONDS = 5.0
-_LIVENESS = {  # how soon the kernel notices that the other end is gone while nothing is asked of it
+_LIVENESS = {  # detects a dead peer while idle
     "keepalives": "1",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -57,17 +55,17 @@ _RV = TypeVar("_RV")
 
 
 class DeadlineError(psycopg.OperationalError):
-    """The server did not answer in time; the connection is closed."""
+    """The server did not answer in time."""
 
 
 class Connection(AsyncConnection[DictRow]):
-    """A connection that is closed, not waited for, when its deadline passes or its user is cancelled."""
+    """A connection closed at its deadline or on cancellation."""
 
     _deadline = math.inf
     _bytes_per_second = math.inf
 
     def allow(self, seconds: float, *, bytes_per_second: float = math.inf) -> None:
-        """Let everything from now on take so many seconds together, and one more for `bytes_per_second` received."""
+        """Set the deadline; each `bytes_per_second` received extends it by a second."""
         self._deadline = time.monotonic() + seconds
         self._bytes_per_second = bytes_per_second
 
@@ -76,11 +74,7 @@ class Connection(AsyncConnection[DictRow]):
         return max(self._deadline - time.monotonic(), 0.0)
 
     async def wait(self, gen: PQGen[_RV], interval: float = 0.1, timeout: float | None = None) -> _RV:
-        """As psycopg's, but bounded; psycopg waits on cancellation up to 5 s for the server's consent.
-
-        Raises:
-            DeadlineError: The deadline passed.
-        """
+        """Wait until the deadline; after cancellation psycopg itself would wait 5 s."""
         limit = {} if timeout is None else {"timeout": timeout}  # new in psycopg 3.3
         interval = min(interval, max(self.seconds_left, 0.001))
         bounded = self._bounded(gen)
@@ -89,14 +83,13 @@ class Connection(AsyncConnection[DictRow]):
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, DeadlineError):
             _request_cancel(self.pgconn)
             self.pgconn.finish()
-            with suppress(psycopg.Error):  # left suspended, it would complain of the closed connection when collected
+            with suppress(psycopg.Error):  # suspended, it would complain when collected
                 bounded.close()
             with suppress(psycopg.Error):
                 gen.close()
             raise
 
     def _bounded(self, gen: PQGen[_RV]) -> Generator[Any, Any, _RV]:
-        """Run the driver's generator until the deadline; it is resumed at each interval and by each byte that comes."""
         try:
             state = next(gen)
             began = time.monotonic()
@@ -113,27 +106,18 @@ class Connection(AsyncConnection[DictRow]):
             return cast(_RV, end.value)
 
     def __del__(self, *_: Any) -> None:
-        """Stay silent: a program may end, or drop its event loop, without closing the store."""
+        """Stay silent: programs may skip closing the store."""
 
 
 async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersMap = ADAPTERS) -> Connection:
-    """Open a connection within so many seconds, which also count for what runs on it (see `Connection.allow`).
+    """Open a connection; the deadline also covers its statements.
 
-    It works behind PgBouncer, where a server connection serves many clients: no prepared statements, no `options` at
-    start-up, no setting that outlives a transaction. Prepared, an insert of one item takes 0.42 ms instead of 0.67.
-
-    Args:
-        params: Parameters of libpq.
-        seconds: The limit.
-        adapters: Conversions between Python's types and those of this database.
-
-    Raises:
-        psycopg.Error: It could not be opened.
+    PgBouncer rules out prepared statements (0.67 ms per insert instead of 0.42), `options` and session settings.
     """
     deadline = time.monotonic() + seconds
     defaults = {"connect_timeout": str(_CONNECT_SECONDS), "fallback_application_name": "memory_context", **_LIVENESS}
     conninfo = make_conninfo(**{**defaults, **params, "client_encoding": "UTF8"})
-    # the driver's own timeout is no less than 2 s, and counts anew for each address
+    # the driver's own timeout is at least 2 s per address
     opening = await attempt(
         Connection.connect(conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row, context=adapters),
         seconds,
@@ -147,7 +131,7 @@ async def connect(params: Mapping[str, str], seconds: float, adapters: AdaptersM
 
 @asynccontextmanager
 async def dedicated(params: Mapping[str, str], seconds: float) -> AsyncGenerator[Connection, None]:
-    """Open a connection for this block only. An error or a cancellation inside rolls back."""
+    """Open a connection for this block; errors roll back."""
     connection = await connect(params, seconds)
     try:
         yield connection
@@ -156,7 +140,6 @@ async def dedicated(params: Mapping[str, str], seconds: float) -> AsyncGenerator
 
 
 def _bytes_to_read(fileno: int) -> int:
-    """Return how many bytes have come that were not read yet; 0 where the system does not tell."""
     if fcntl is None or termios is None:
         return 0
     count = array.array("i", [0])
@@ -166,15 +149,12 @@ def _bytes_to_read(fileno: int) -> int:
 
 
 def _request_cancel(connection: PGconn) -> None:
-    """Ask the server to cancel what this connection runs.
-
-    By callbacks, not by a task: the event loop may be about to end, and would complain of a pending task.
-    """
+    """Use callbacks: an ending event loop would complain of a pending task."""
     try:
         loop = asyncio.get_running_loop()
         request = connection.cancel_conn()
         request.start()
-    except (psycopg.Error, RuntimeError):  # closed already, or libpq before 17: the statement has its own timeout
+    except (psycopg.Error, RuntimeError):  # closed, or libpq before 17: statement_timeout remains
         return
     _CancelRequest(loop, request).advance()
 
@@ -214,13 +194,13 @@ class _CancelRequest:
         self._request.finish()
 
 
-# libpq reports these as operational errors too, but waiting does not mend them
+# operational errors that a retry does not help
 _REFUSED = (psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex)
 
 
 @contextmanager
 def driver_errors(where: str) -> Generator[None, None, None]:
-    """Turn the driver's errors into `StoreError`, or `StoreUnavailableError` if a retry can help."""
+    """Turn driver errors into `StoreError`, or `StoreUnavailableError` if a retry can help."""
     try:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -232,5 +212,5 @@ def driver_errors(where: str) -> Generator[None, None, None]:
 
 
 def _text(error: psycopg.Error) -> str:
-    # the first line only: DETAIL lines quote values of the row
+    # first line only: DETAIL quotes row values
     return (error.diag.message_primary or str(error) or type(error).__name__).strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""Values and rows of sessions: batches of transcripts, chat messages, and what is known of a session."""
+"""Values and rows of sessions and their messages."""
 
 import asyncio
 import hashlib
@@ -33,17 +33,12 @@ ChatSender = Literal["user", "ai"]
 
 @dataclass(frozen=True)
 class ChatMessage:
-    """One message as a person sees it.
+    """One message as a person sees it; `ValueError` for unusable values.
 
     Attributes:
         id: 1 to 128 printable characters, unique in its session.
-        text: Any str.
-        sender: `user` or `ai`.
         timestamp: With a timezone; kept in UTC, to the microsecond.
-        is_verified: False for an answer that a client brought and the server cannot confirm.
-
-    Raises:
-        ValueError: One of them is unusable; says what to send instead.
+        is_verified: False if the server cannot confirm a client's answer.
     """
 
     id: str
@@ -61,17 +56,11 @@ class ChatMessage:
 
 @dataclass(frozen=True)
 class NewBatch:
-    """The next stretch of one agent's transcript.
+    """The next stretch of one agent's transcript, numbered from 0; times have a timezone.
 
     Attributes:
-        sequence: Its number, from 0.
-        body: JSON-native values; every str is kept.
-        message_count: Messages that are new with it.
-        begins_anew: Whether it holds everything from the beginning, so that reading starts here.
-        memory_keys: The items it refers to.
-        chat_ids: The chat messages whose words are in it.
-        started_at: Time of its first entry, with a timezone.
-        ended_at: Time of its last entry, with a timezone.
+        message_count: New messages.
+        begins_anew: It holds the whole transcript, so reading starts here.
     """
 
     sequence: int
@@ -86,13 +75,7 @@ class NewBatch:
 
 @dataclass(frozen=True)
 class StoredBatch(NewBatch):
-    """A batch as it was read.
-
-    Attributes:
-        sha256: The hash it was archived with, in hexadecimal digits.
-        is_intact: Whether its body still has that hash: then it is exactly what was archived.
-        archived_at: In UTC.
-    """
+    """A batch as read; `is_intact` if its body still has its hash."""
 
     sha256: str
     is_intact: bool
@@ -101,18 +84,7 @@ class StoredBatch(NewBatch):
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """What is known of a session.
-
-    Attributes:
-        session_id: Its id.
-        agent_id: The agent that began it.
-        title: A few words; empty for none.
-        summary: A sentence or two; empty for none.
-        message_count: Messages in its transcripts.
-        chat_count: Chat messages.
-        created_at: First archived, in UTC.
-        last_activity_at: Last archived, in UTC.
-    """
+    """Summary of a session begun by `agent_id`; times are of archiving, in UTC."""
 
     session_id: str
     agent_id: str
@@ -129,11 +101,10 @@ class Archived:
     """The archive of one agent in a session, to resume from.
 
     Attributes:
-        batches: From the last one that begins anew, in order; `sequence` may have gaps.
+        batches: From the last that begins anew; `sequence` may have gaps.
         head: The highest sequence; -1 for none.
-        branches: Other branches of this agent, which processes archived beside this one.
-        later_items: Keys of items stored after the last batch, with the number of their message.
-        session: None if the session is unknown or was deleted.
+        branches: Other branches, from concurrent processes.
+        later_items: Keys stored after the last batch, with message numbers.
     """
 
     batches: tuple[StoredBatch, ...]
@@ -145,13 +116,11 @@ class Archived:
 
 @dataclass(frozen=True)
 class Appended:
-    """The outcome of `append`.
+    """The outcome of `append`; `head` is -1 for an empty branch.
 
     Attributes:
-        outcome: `stored` (also without a batch); `known`, the same batch was there already; `conflict`, another has its
-            number, and the batch was not stored.
-        head: The highest sequence on this branch afterwards; -1 for none.
-        stored_chat_ids: The chat messages that were new.
+        outcome: `known`: stored before; `conflict`: another batch has its number.
+        stored_chat_ids: New chat messages.
     """
 
     outcome: Literal["stored", "known", "conflict"]
@@ -160,7 +129,7 @@ class Appended:
 
 
 async def params_for(batch: NewBatch) -> dict[str, Any]:
-    """Return the parameters of `append_batch`; `ValueError` for a body that is not JSON, or a time without zone."""
+    """Return the parameters of `append_batch`; `ValueError` if invalid."""
     text, digest = await asyncio.to_thread(_hashed, batch.body)
     return {
         "sequence": batch.sequence,
@@ -176,13 +145,13 @@ async def params_for(batch: NewBatch) -> dict[str, Any]:
 
 
 async def batches_from_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[StoredBatch, ...]:
-    """Return the batches of rows; a large transcript is decoded and hashed in a thread."""
-    size = sum(len(row["message_batch"]) for row in rows) / 10  # hashing takes less than reading
+    """Return batches, decoding large ones in a thread."""
+    size = sum(len(row["message_batch"]) for row in rows) / 10  # hashing is cheap
     return await in_thread_if_large(size, lambda: tuple(map(_batch_from_row, rows)))
 
 
 def chat_params(chat: Sequence[ChatMessage]) -> dict[str, Any]:
-    """Return the parameters of `append_chat`; of messages with one id the first counts."""
+    """Return the parameters of `append_chat`, deduplicated by id."""
     by_id: dict[str, ChatMessage] = {}
     for message in chat:
         by_id.setdefault(message.id, message)
@@ -211,7 +180,7 @@ def chat_from_row(row: Mapping[str, Any]) -> ChatMessage:
 
 
 def checked_place(limit: int, before: tuple[datetime, str] | None) -> dict[str, Any]:
-    """Return the parameters of a page; `ValueError` for a limit under 1 or a time without zone."""
+    """Return a page's parameters; `ValueError` if invalid."""
     if limit < 1:
         raise ValueError(f"limit={limit!r}: use at least 1")
     if before is None:

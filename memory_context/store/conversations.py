@@ -1,10 +1,9 @@
-"""ConversationArchive: transcripts and chat messages of sessions, durable, in batches.
+"""ConversationArchive: durable transcripts and chat messages of sessions.
 
-    append:  lock the session's row ─▶ batch, if its number is free ─▶ chat messages that are new     one transaction
+    append:  lock the session's row ─▶ batch, if its number is free ─▶ new chat messages     one transaction
     read:    the last batch that begins anew ─▶ ... ─▶ the head
 
-Writes are idempotent: a retry with the same sequence and hash returns `known`, and a batch never replaces another. A
-deleted session refuses everything. A batch that was changed behind the archive's back is noticed when it is read.
+Retries with the same sequence and hash return `known`; no batch replaces another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,16 +38,12 @@ __all__ = ["ConversationArchive"]
 
 _QUERIES = load_queries("conversations")
 _THREADS = load_queries("threads")
-_DELETED = "23M01"  # what touch_session raises
+_DELETED = "23M01"  # raised by touch_session
 _DELETE = ("lock_session", "insert_session_deleted", "update_session_deleted")
 
 
 class ConversationArchive:
-    """The sessions of one database; every method acts as one user.
-
-    Attributes:
-        write_transactions: How many transactions this object committed.
-    """
+    """The sessions of one database."""
 
     def __init__(self, database: Database, events: EventLog) -> None:
         self._database = database
@@ -57,7 +52,6 @@ class ConversationArchive:
 
     @property
     def limits(self) -> StoreLimits:
-        """How long calls wait for the database."""
         return self._database.limits
 
     async def append(
@@ -71,24 +65,13 @@ class ConversationArchive:
         summary: str | None = None,
         branch: str = "",
     ) -> Appended:
-        """Archive a batch of an agent's transcript, chat messages, or both, in one transaction; say what was new.
+        """Archive a batch, chat messages, or both, in one transaction; the session is created if new.
 
-        The session is made if it is new. After a cancellation or a lost connection it may or may not be archived;
-        archiving it again is harmless.
-
-        Args:
-            key: The session, and the agent whose transcript the batch is of.
-            batch: The next stretch of the transcript; None for none.
-            chat: Messages as a person sees them; those the session has already are left out.
-            title: Taken if the session has none yet, or this one is final.
-            title_is_final: Whether the title replaces another.
-            summary: Replaces the one before; None leaves it.
-            branch: The line that the batch is on; "" for the main one.
+        Retrying is harmless. A title replaces an existing one only if `title_is_final`; `summary` None keeps the old.
 
         Raises:
-            SessionGoneError: The session was deleted; nothing was stored.
-            StoreError: The database refused or cannot be reached; nothing was stored.
-            ValueError: The body of the batch is not JSON-native, a time has no timezone, or the session's id is none.
+            SessionGoneError: The session was deleted.
+            ValueError: The body is not JSON-native, a time is naive, or the session id is invalid.
         """
         checked_identifier("session_id", key.session_id)
         place = {**key._asdict(), "branch": branch}
@@ -117,11 +100,7 @@ class ConversationArchive:
         )
 
     async def read(self, key: SessionKey, *, branch: str = "") -> Archived:
-        """Return what an agent's transcript in a session can be resumed from, in one round trip.
-
-        Raises:
-            StoreError: The database refused or cannot be reached.
-        """
+        """Return an agent's transcript in one round trip."""
         place = {**key._asdict(), "branch": branch}
         names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
         batches, (head,), branches, later, sessions = await self._database.read(
@@ -139,13 +118,12 @@ class ConversationArchive:
         )
 
     async def session(self, user_id: str, session_id: str) -> SessionInfo | None:
-        """Return what is known of a session; None if it is unknown or was deleted."""
         params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_session"], params))
         return SessionInfo(**rows[0]) if rows else None
 
     async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
-        """Return when a session was deleted, in UTC; None if it was not."""
+        """Return a session's deletion time, in UTC."""
         params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
         return rows[0]["deleted_at"] if rows else None
@@ -153,13 +131,9 @@ class ConversationArchive:
     async def sessions(
         self, user_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None, only_chats: bool = False
     ) -> list[SessionInfo]:
-        """Return a page of a user's sessions, those used last first.
+        """Return a page of sessions, last used first.
 
-        Args:
-            user_id: The user.
-            limit: How many at most.
-            before: `last_activity_at` and id of the last session of the previous page; None for the first page.
-            only_chats: Only sessions with chat messages.
+        `before` is `last_activity_at` and id of the previous page's last session.
         """
         params = {"user_id": user_id, "only_chats": only_chats, **checked_place(limit, before)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_sessions"], params))
@@ -168,14 +142,7 @@ class ConversationArchive:
     async def chat_page(
         self, user_id: str, session_id: str, *, limit: int = 50, before: tuple[datetime, str] | None = None
     ) -> list[ChatMessage]:
-        """Return the newest chat messages of a session before a place, the oldest of them first.
-
-        Args:
-            user_id: The user.
-            session_id: The session.
-            limit: How many at most.
-            before: `timestamp` and id of the first message of the page after; None for the newest page.
-        """
+        """Return the newest chat messages before a place (`timestamp` and id), oldest first."""
         params = {
             "user_id": user_id,
             "session_id": session_id,
@@ -185,7 +152,6 @@ class ConversationArchive:
         return [chat_from_row(row) for row in reversed(rows)]
 
     async def known_chat_ids(self, user_id: str, session_id: str, ids: Iterable[str]) -> set[str]:
-        """Return those of these ids under which the session has a chat message."""
         params = {
             "user_id": user_id,
             "session_id": session_id,
@@ -195,22 +161,12 @@ class ConversationArchive:
         return {row["id"] for row in rows}
 
     async def delete_session(self, user_id: str, session_id: str, *, progress: ProgressCallback | None = None) -> bool:
-        """Delete a session and those of its sub-agents (`<session>/...`), with their items; False if it is unknown.
+        """Delete a session, its sub-agents' (`<session>/...`) and their items; False if unknown.
 
-        The first transaction leaves a tombstone, which refuses later reads and writes. Then all goes in batches.
-        After an interruption, or when something was stored meanwhile, deleting the session again goes on.
-
-        Args:
-            user_id: The user.
-            session_id: The session.
-            progress: Called after each batch with the rows done and the rows there were.
-
-        Raises:
-            StoreError: The database failed; call it again.
-            ValueError: The id is unusable.
+        A tombstone first refuses later reads and writes. Repeat after an interruption.
         """
         checked_identifier("session_id", session_id)
-        await self._events.flush(user_id)  # or they would be written after the deletion
+        await self._events.flush(user_id)  # else they would outlive the deletion
         params = {"user_id": user_id, "session_id": session_id, "limit": BATCH_ITEMS}
         deletions, counts = deletable_rows(user_id, session_id)
         statements = [

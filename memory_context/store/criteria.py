@@ -1,4 +1,4 @@
-"""The filter of items, for listing and searching alike."""
+"""The filter for listing and searching items."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -12,26 +12,19 @@ MemoryOrder = Literal["created", "used", "size"]
 
 @dataclass(frozen=True)
 class MemoryCriteria:
-    """What an item has to be; whatever is not set does not count.
+    """Conditions an item has to meet; `ValueError` for unusable ones.
+
+    `order_by`, `oldest_first`, `limit` and `offset` apply to listing only.
 
     Attributes:
-        types: One of these memory types.
-        sources: One of these sources, such as tool names.
-        tags: All of these tags.
-        created_after: Stored first at this time or later; a datetime with a time zone.
-        created_before: Stored first before this time; a datetime with a time zone.
-        agent_id: Stored by this agent.
-        session_id: Stored in this session.
-        related_to: Linked with the item of this key, in either direction.
-        order_by: Listing only: by when they were stored first (created), last stored again or read (used), or by their
-            tokens (size); the newest, last used or largest come first.
-        oldest_first: Listing only: the other way round; the oldest, longest unused or smallest come first.
-        limit: Listing only: how many at most.
-        offset: Listing only: how many to leave out at the beginning.
-
-    Raises:
-        ValueError: A str where several values are meant, what is no time or has no zone, an unknown order, a limit or
-            offset that is no count.
+        types: Any of these.
+        sources: Any of these, such as tool names.
+        tags: All of these.
+        created_after: First stored at or after this time, with a timezone.
+        created_before: First stored before it.
+        related_to: Linked with this key, in either direction.
+        order_by: `created` (newest first), `used` (last stored again or read) or `size` (most tokens).
+        oldest_first: Reverses any order.
     """
 
     types: tuple[str, ...] = ()
@@ -69,24 +62,18 @@ class MemoryCriteria:
             raise ValueError(f"limit={self.limit!r} must be at least 1, offset={self.offset!r} at least 0")
 
     def __str__(self) -> str:
-        """Return the criteria that are set, such as `types=('custom',) limit=5`; `all` for none."""
         values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
         return " ".join(f"{name}={value!r}" for name, value, default in values if value != default) or "all"
 
     @property
     def is_filter(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether it excludes anything."""
         filters = (self.types, self.sources, self.tags, self.created_after, self.created_before)
         return any(filters) or any(value is not None for value in (self.agent_id, self.session_id, self.related_to))
 
 
 def criteria_params(criteria: MemoryCriteria, related_keys: list[str]) -> dict[str, Any]:
-    """Return the parameters of the statements that filter.
-
-    Args:
-        criteria: What is asked for.
-        related_keys: The keys that the item of `criteria.related_to` was linked to when it was stored.
-    """
+    """Return filter parameters."""
 
     return {
         "types": list(criteria.types) or None,

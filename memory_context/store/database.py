@@ -1,8 +1,6 @@
-"""One prepared database: transactions that act as one user, each in a single pipeline.
+"""One prepared database: transactions that act as one user, in a single pipeline.
 
-It has a pool for each event loop, since agents may run under several `asyncio.run` calls. Before the first connection
-of
-a pool the server is started, the schema brought up to date and a safe login found.
+Each event loop has its own pool.
 """
 
 import asyncio
@@ -43,7 +41,7 @@ _TRANSACTIONS = load_queries("transactions")
 _SCHEMA = load_queries("schema")
 _USERS = load_queries("users")
 _USERS_PER_PAGE = 500
-_FIRST = 0.8  # of what a step waits: the server, which says why, gives up before the client does
+_FIRST = 0.8  # of a wait: the server gives up first and says why
 _SET_UP_SECONDS = 30.0
 _OF_A_HEALTHY_SERVER = (
     psycopg.DataError,
@@ -54,23 +52,17 @@ _OF_A_HEALTHY_SERVER = (
 
 
 class Database:
-    """The database at a location; the first operation in each event loop makes it ready.
-
-    Attributes:
-        location: Where it is.
-        limits: How long to wait for it.
-        write_transactions: Committed writing transactions of this object.
-    """
+    """The database at a location, prepared by the first operation."""
 
     def __init__(self, location: Location, pool_size: int, limits: StoreLimits) -> None:
         self.location = location
         self.limits = limits
         self.write_transactions = 0
         self._pool_size = pool_size
-        self._login: dict[str, str] | None = None  # None: the database has to be prepared, for the first time or again
+        self._login: dict[str, str] | None = None  # None: not prepared
         self._adapters = ADAPTERS
         self._preparing = Background[tuple[dict[str, str], AdaptersMap]]("memory_context preparation")
-        # not weakly: a loop that is collected before the next sweep would leave its connections to the collector
+        # strong references: a collected loop would leak its connections
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
 
     async def read(
@@ -78,37 +70,23 @@ class Database:
     ) -> list[list[DictRow]]:
         """Run statements in one read-only transaction; return the rows of each.
 
-        Args:
-            user_id: Whose rows are seen; None for what belongs to nobody.
-            *statements: Run in this order.
-            kind: Says how long it may take.
-
-        Raises:
-            StoreError: The database refused or cannot be reached.
+        With `user_id` None only rows that belong to nobody are visible.
         """
         return await self._transaction("begin_read", user_id, statements, kind)
 
     async def write(self, user_id: str, *statements: Statement, kind: TransactionKind = "call") -> list[list[DictRow]]:
-        """Run statements in one transaction as this user, all or none; return the rows of each.
+        """Run statements in one transaction; return the rows of each.
 
-        Raises:
-            StoreError: The database refused or cannot be reached. Nothing was written, unless the connection was lost
-            or the
-                deadline passed while committing.
+        After `StoreError` nothing was written, unless the commit lost its connection or passed its deadline.
         """
         rows = await self._transaction("begin_write", user_id, statements, kind)
         self.write_transactions += 1
         return rows
 
     async def ready(self, *, is_patient: bool = False) -> tuple[ConnectionPool, dict[str, str]]:
-        """Return this event loop's pool and login, once the database can be used.
+        """Return this event loop's pool and login, once the database is usable.
 
-        Args:
-            is_patient: Wait for all migrations, however many are missing; each has its own limit.
-
-        Raises:
-            StoreUnavailableError: The server does not answer or could not be started.
-            SchemaError: A person has to do something first; says what.
+        `is_patient` waits for all migrations. `SchemaError` if a person has to act first.
         """
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
@@ -118,8 +96,7 @@ class Database:
         if self._login is not None:
             pool.adapters = self._adapters
             return pool, self._login
-        # One task for all who wait, and not theirs: a caller with little patience does not undo the start of the
-        # server, which takes seconds in a new folder.
+        # a shared task: an impatient caller must not cancel the server's start
         seconds = min(self.limits.start_seconds, most_seconds())
         where = self.location.describe()
         try:
@@ -137,11 +114,7 @@ class Database:
         return pool, login
 
     async def started(self) -> None:
-        """Wait for the embedded server if it is not up yet: the first start in a folder takes seconds.
-
-        Raises:
-            StoreError: It could not be started, or not in 30 s.
-        """
+        """Wait for the embedded server, at most 30 s."""
         if self.location.url is None and self._login is None:
             try:
                 await asyncio.wait_for(self.ready(is_patient=True), _SET_UP_SECONDS)
@@ -151,7 +124,7 @@ class Database:
                 ) from error
 
     def close(self) -> None:
-        """Close this event loop's connections, and those of loops that have ended; the next call opens new ones."""
+        """Close connections of this loop and of ended ones."""
         self._sweep()
         if pool := self._pools.pop(asyncio.get_running_loop(), None):
             pool.close()
@@ -183,7 +156,7 @@ class Database:
                 rows = await pool.run(login, everything, seconds, bytes_per_second=waits.bytes_per_second)
         except StoreError as error:
             if not isinstance(error.__cause__, _OF_A_HEALTHY_SERVER):
-                self._login = None  # the server may come back elsewhere, or empty: look again before the next call
+                self._login = None  # it may come back elsewhere or empty: prepare again
             raise
         return rows[len(opening) : -1]
 
@@ -205,19 +178,9 @@ def _milliseconds(seconds: float) -> str:
 async def prepare(
     location: Location, limits: StoreLimits, *, only_pre: bool | None = None
 ) -> tuple[dict[str, str], AdaptersMap]:
-    """Make the database ready; return the parameters of the pool's login, and the adapters with this database's types.
+    """Prepare the database; return the pool login's parameters and adapters. Idempotent across processes.
 
-    Idempotent, also in many processes at once. Looking at the database is bounded by `opening_seconds`, an embedded
-    server's start by `start_seconds`, each migration by `migration_seconds`.
-
-    Args:
-        location: The database.
-        limits: How long to wait for it.
-        only_pre: Leave `post` migrations for later. By default on a server of your own, where older versions may run.
-
-    Raises:
-        StoreUnavailableError: The server does not answer or could not be started.
-        SchemaError: A person has to do something first; says what.
+    `only_pre` skips `post` migrations: the default for a URL, where older versions may run.
     """
     where = location.describe()
     only_pre = location.url is not None if only_pre is None else only_pre
@@ -248,7 +211,7 @@ async def prepare(
 
 
 async def _vector_adapters(connection: Connection) -> AdaptersMap:
-    """Return the adapters with this database's `halfvec`: once per database, since each lookup is a round trip."""
+    """Return adapters with this database's `halfvec`; each lookup is a round trip."""
     adapters = AdaptersMap(ADAPTERS)
     row = await (await connection.execute(_SCHEMA["fetch_vector_type"])).fetchone()
     if row is not None:
@@ -257,16 +220,12 @@ async def _vector_adapters(connection: Connection) -> AdaptersMap:
 
 
 async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str]:
-    """Return the parameters of the login that a location names; start the embedded server.
-
-    Raises:
-        StoreUnavailableError: It could not be started, or not in time.
-    """
+    """Return the login's parameters; start the embedded server."""
     if location.url is not None:
         return read_url(location.url)
     assert location.folder is not None
     starting = await attempt(asyncio.to_thread(_start_embedded, location.folder), limits.start_seconds)
-    if starting is None:  # the thread goes on: the next call finds the server running, or waits again
+    if starting is None:  # the thread continues
         raise StoreUnavailableError(
             f"the embedded Postgres in {location.folder} did not start within {limits.start_seconds:.3g} s; a new "
             "folder takes longest: try again, or give the store more start_seconds"
@@ -275,7 +234,7 @@ async def reach_server(location: Location, limits: StoreLimits) -> dict[str, str
 
 
 def is_set_up(location: Location) -> bool:
-    """Return whether there is a server to look at: the embedded one is set up when it is first used."""
+    """Return whether a server exists to inspect; first use sets up the embedded one."""
     if location.folder is None:
         return True
     nearest = next(place for place in (location.folder, *location.folder.parents) if place.exists())
@@ -286,20 +245,13 @@ def is_set_up(location: Location) -> bool:
 
 
 def _start_embedded(folder: Path) -> dict[str, str]:
-    from .embedded import start  # nobody with a URL needs it, and Windows lacks what it needs
+    from .embedded import start  # lazy: does not import on Windows
 
     return start(folder)
 
 
 async def every_user(database: Database) -> AsyncIterator[str]:
-    """Yield all users in a fixed order, page by page.
-
-    The application's login may not list them. The owner's is used where the location names one, else the one there is,
-    which may have been granted `list_users`.
-
-    Raises:
-        StoreError: The database failed, or no given login may list the users; says what to do.
-    """
+    """Yield all users in a fixed order, as the owner or a login that may `list_users`."""
     await database.ready()
     location = database.location
     limits = database.limits
@@ -321,11 +273,7 @@ async def every_user(database: Database) -> AsyncIterator[str]:
 
 
 async def only_user(database: Database) -> tuple[int, str | None]:
-    """Return 0 and None, 1 and the only user, or 2 and None if there are several.
-
-    Raises:
-        StoreError: The database failed.
-    """
+    """Return 0 and None, 1 and the only user, or 2 and None."""
     ((found,),) = await database.read(None, Statement(_USERS["fetch_only_user"]))
     return found["users"], found["user_id"]
 

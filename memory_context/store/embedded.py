@@ -1,9 +1,6 @@
-"""The embedded Postgres: a real server in a folder, for those who name none.
+"""The embedded Postgres: a server in a folder, shared by its processes.
 
-All processes with the same folder share its server; a keeper process stops it when they are gone (`keeper`). However a
-process ends, it blocks neither the next start nor the last stop. Nothing reaches the user's terminal. An error names
-the
-folder, and the variable that chooses another. A running server is found without loading the library that starts it.
+A keeper stops it after the last. However a process ends, it blocks no start or stop.
 """
 
 import fcntl
@@ -35,28 +32,26 @@ from .sql import load_queries
 __all__ = ["KeeperState", "keeper_state", "release", "start", "stop", "url_of"]
 
 DATABASE = "memory_context"
-_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # what an interpreter may need to start
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
-_ENDING_SECONDS = 5.0  # of a keeper that was told to end
+_ENDING_SECONDS = 5.0
 
 _QUERIES = load_queries("embedded")
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
-_shares: dict[Path, int] = {}  # descriptors of `holders`, locked; a fork shares them
+_shares: dict[Path, int] = {}  # locked descriptors of `holders`; a fork shares them
 
 
 @dataclass(frozen=True)
 class KeeperState:
-    """The process that keeps an embedded server.
+    """The process that keeps an embedded server; times are in UTC.
 
     Attributes:
-        pid: Its process id.
-        since: When it began, in UTC.
-        keep_seconds: How long it keeps the server after its last user.
-        held_by: Other processes that use the server now, as far as the system tells.
-        stops_at: When it stops the server if this process is the last; None while others use it.
+        keep_seconds: Time it keeps an unused server.
+        held_by: Other users' pids, as far as known.
+        stops_at: Stop time if this process is the last; else None.
     """
 
     pid: int
@@ -67,12 +62,9 @@ class KeeperState:
 
 
 def start(folder: Path, database: str = DATABASE) -> dict[str, str]:
-    """Start the folder's server unless it runs, and return the superuser's parameters for a database, made if missing.
+    """Start the folder's server and create a missing database; return superuser parameters.
 
-    Blocks for a few seconds when the folder is new. Safe in many threads and processes at once.
-
-    Raises:
-        StoreUnavailableError: It could not be started.
+    Blocks for seconds in a new folder. Safe across processes.
     """
     try:
         with _lock:
@@ -91,15 +83,12 @@ def start(folder: Path, database: str = DATABASE) -> dict[str, str]:
 
 
 def url_of(params: dict[str, str]) -> str:
-    """Return connection parameters as one string, which `MemoryStore` takes."""
+    """Return connection parameters as one string for `MemoryStore`."""
     return make_conninfo(**params)
 
 
 def release(folder: Path) -> None:
-    """Release this process's share of the folder's server; if it was the last, the server has stopped on return.
-
-    A process that ends releases its share too; the keeper then stops the server in its time.
-    """
+    """Release this process's share; if it was the last, the server has stopped on return."""
     with _lock, suppress(OSError):  # the folder may be gone
         folder = folder.resolve()
         if folder in _shares:
@@ -109,11 +98,7 @@ def release(folder: Path) -> None:
 
 
 def stop(folder: Path) -> int | None:
-    """Stop a folder's server and its keeper; return the server's process id, None if no server runs.
-
-    Raises:
-        StoreUnavailableError: Other processes use the server; names them as far as the system tells.
-    """
+    """Stop a folder's server and keeper; return its pid. `StoreUnavailableError` if others use it."""
     folder = folder.resolve()
     if not (folder / "holders").exists():
         return None
@@ -130,7 +115,7 @@ def stop(folder: Path) -> int | None:
 
 
 def keeper_state(folder: Path) -> KeeperState | None:
-    """Return the keeper of the folder's server; None if there is none."""
+    """Return the keeper of the folder's server."""
     folder = folder.resolve()
     if not (folder / "watch").exists():
         return None
@@ -149,7 +134,6 @@ def keeper_state(folder: Path) -> KeeperState | None:
 
 
 def _start(folder: Path) -> keeper.Postmaster:
-    """Return the folder's server; it runs, a keeper watches it, and this process is among its holders."""
     pgdata = str(folder / "postgres")
     keep_seconds = _keep_seconds()
     with keeper.locked(str(folder)):
@@ -158,9 +142,9 @@ def _start(folder: Path) -> keeper.Postmaster:
             running = None
         _hold(folder, 0.0 if keep_seconds is None and running is None else keep_seconds)
         try:
-            _ensure_keeper(folder)  # before the server: there is none that nobody would stop
+            _ensure_keeper(folder)  # first: no server runs without a keeper
             if running is None:
-                from .pgserver import start_server  # its import is slow, and only the extra `local` has what it needs
+                from .pgserver import start_server  # slow; needs the extra `local`
 
                 start_server(folder)
             return _ready(pgdata)
@@ -174,12 +158,12 @@ def _ready(pgdata: str) -> keeper.Postmaster:
     while (server := keeper.running_postmaster(pgdata)) is not None and time.monotonic() < deadline:
         if server.is_ready:
             return server
-        time.sleep(_POLL_SECONDS)  # a starter was killed between starting it and this
+        time.sleep(_POLL_SECONDS)  # its starter may have been killed
     raise RuntimeError("it does not take connections")
 
 
 def _is_upgraded(server: keeper.Postmaster, pgdata: str) -> bool:
-    """Whether the program that runs as the server was replaced or removed, with the extensions it would load."""
+    """Whether the running server's program was replaced or removed."""
     try:
         program = Path(pgdata, "postmaster.opts").read_text(encoding="utf-8", errors="replace").partition(' "')[0]
         running = f"/proc/{server.pid}/exe"
@@ -189,14 +173,14 @@ def _is_upgraded(server: keeper.Postmaster, pgdata: str) -> bool:
 
 
 def _hold(folder: Path, keep_seconds: float | None) -> None:
-    """Take a share. The last that says how long the server is kept is heeded; None says nothing."""
-    _give_up_share(folder)  # the folder may be another one by now
+    """The last `keep_seconds` given wins; None keeps it."""
+    _give_up_share(folder)  # the folder may have been replaced
     share = _shares[folder] = os.open(folder / "holders", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(share, fcntl.LOCK_SH)
     if keep_seconds is not None:
         os.ftruncate(share, 0)
         os.pwrite(share, str(keep_seconds).encode(), 0)
-    os.utime(share)  # tells a keeper that waits that somebody came
+    os.utime(share)  # resets a waiting keeper
 
 
 def _give_up_share(folder: Path) -> None:
@@ -205,11 +189,11 @@ def _give_up_share(folder: Path) -> None:
 
 
 def _stop_unless_held(folder: Path) -> bool:
-    """Stop the server unless some process holds it; whether nobody did. Only under the folder's lock."""
+    """Needs the folder's lock."""
     holders = os.open(folder / "holders", os.O_RDWR)
     try:
         deadline = time.monotonic() + 1.0
-        while not keeper.is_unheld(holders):  # the keeper has the lock for a moment when the last holder goes
+        while not keeper.is_unheld(holders):  # the keeper locks briefly after the last holder
             if _holders(folder) or time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_SECONDS)
@@ -221,7 +205,7 @@ def _stop_unless_held(folder: Path) -> bool:
 
 
 def _holders(folder: Path) -> list[int]:
-    """Return the processes with a shared lock on `holders`; none where the system does not tell."""
+    """Return the known pids that share-lock `holders`."""
     try:
         file = os.stat(folder / "holders")
         place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
@@ -232,14 +216,14 @@ def _holders(folder: Path) -> list[int]:
 
 
 def _ensure_keeper(folder: Path) -> None:
-    """Start a keeper unless one of this protocol or a newer one runs. It inherits its lock, and nothing else."""
+    """A keeper with an older protocol is replaced."""
     watch = os.open(folder / "watch", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not keeper.is_unheld(watch):
             found = keeper.read_keeper(watch)
             if found is not None and found.protocol >= keeper.PROTOCOL:
                 return
-            _end_keeper(folder)  # of an earlier version; this process holds the server meanwhile
+            _end_keeper(folder)  # an older one; this process holds the server
             fcntl.flock(watch, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(watch, 0)
         subprocess.run(
@@ -259,7 +243,7 @@ def _ensure_keeper(folder: Path) -> None:
 
 
 def _end_keeper(folder: Path) -> None:
-    """End the folder's keeper and wait for its end; it leaves the server as it is."""
+    """The server keeps running."""
     try:
         watch = os.open(folder / "watch", os.O_RDWR)
     except FileNotFoundError:
@@ -284,7 +268,6 @@ def _end_keeper(folder: Path) -> None:
 
 
 def _keep_seconds() -> float | None:
-    """Return how long the server is kept after its last holder is gone; None if nobody said."""
     text = os.environ.get(KEEP_ENV)
     if not text:
         return None
@@ -298,7 +281,7 @@ def _keep_seconds() -> float | None:
 
 
 def _interpreter() -> str:
-    """Return a Python to run the keeper with; an application that embeds Python is none itself."""
+    """Find a Python: `sys.executable` is none in embedding applications."""
     for candidate in (sys.executable, os.path.join(sys.exec_prefix, "bin", "python3"), shutil.which("python3")):
         if candidate and os.path.basename(candidate).startswith("python") and os.access(candidate, os.X_OK):
             return candidate
@@ -310,6 +293,6 @@ def _ensure_database(params: dict[str, str]) -> None:
     create = sql.SQL(cast("LiteralString", _QUERIES["create_database"].decode()))
     with psycopg.connect(conninfo, autocommit=True, connect_timeout=5) as connection:
         if not connection.execute(_QUERIES["fetch_database_exists"], {"name": params["dbname"]}).fetchone():
-            # another process may be creating it
+            # concurrent creation
             with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
                 connection.execute(create.format(database=sql.Identifier(params["dbname"])))

@@ -2,8 +2,7 @@
 
     add ─▶ waiting ──100 events, 30 s, close, audit──▶ one transaction a user ─▶ agent_memory_events, last_used_at
 
-`add` does no I/O and never raises. While the store is away events wait; of more than 10,000 the oldest are dropped, and
-an event of kind `lost` counts them. Batches are idempotent. A killed process loses up to 30 s of events.
+Beyond 10,000 the oldest are dropped and counted in a `lost` event. A killed process loses up to 30 s.
 """
 
 import logging
@@ -45,10 +44,10 @@ EventKind = Literal[
     "cleared",
     "lost",
 ]
-"""What can happen to items. Stored and forgotten are told by the items themselves; `lost` stands for missing events."""
+"""Kinds of events; `stored` and `forgotten` come from item rows, `lost` replaces missing events."""
 
 USES = frozenset[EventKind](("retrieved", "searched", "expanded", "recalled"))
-"""Kinds in which something of the items was shown: they move `last_used_at`."""
+"""Kinds that showed an item; they update `last_used_at`."""
 
 NOBODY = ReadScope()
 
@@ -56,21 +55,12 @@ BATCH_EVENTS = 100
 WAIT_SECONDS = 30.0
 MOST_WAITING = 10_000
 _WRITING = "writing the audit trail"
-_TICK_SECONDS = 2e-6  # between two events: the server counts microseconds
+_TICK_SECONDS = 2e-6  # the server counts microseconds
 
 
 @dataclass(frozen=True)
 class NewEvent:
-    """Something that just happened.
-
-    Attributes:
-        kind: The kind.
-        keys: The items it happened to.
-        detail: More about it, in a few words.
-        agent_id: The agent that did it; empty for none.
-        session_id: Empty for none.
-        is_private: Whether only that agent in that session may read of it.
-    """
+    """An event that just happened; `is_private` hides it from other agents and sessions."""
 
     kind: EventKind
     keys: tuple[str, ...] = ()
@@ -82,15 +72,9 @@ class NewEvent:
 
 @dataclass(frozen=True)
 class StoredEvent(NewEvent):
-    """An event as the database tells it; `stored` and `forgotten` are derived from the item's row.
+    """An event from the database, in UTC; `stored` and `forgotten` are derived from the item's row.
 
-    Attributes:
-        id: Tells it from events of the same time.
-        at: When it happened, in UTC, by the server's clock.
-        source: Of a stored item.
-        token_count: Of a stored item.
-        metadata: Of a stored item.
-        is_forgotten: Of a stored item: whether it is a tombstone now, without tokens and metadata.
+    `source`, `token_count`, `metadata` and `is_forgotten` describe a stored item.
     """
 
     id: str = field(kw_only=True)
@@ -103,7 +87,7 @@ class StoredEvent(NewEvent):
 
 @dataclass(frozen=True)
 class _Waiting:
-    """An event on its way; `moment` is by the monotonic clock, `weight` counts the lost events it may stand for."""
+    """`moment` is monotonic; `weight` counts the lost events it stands for."""
 
     user_id: str
     event: NewEvent
@@ -113,12 +97,7 @@ class _Waiting:
 
 
 class EventLog:
-    """The events of one database.
-
-    Args:
-        database: The database.
-        buffers: Has them written before the store is closed.
-    """
+    """The events of one database; `buffers` writes them before the store closes."""
 
     write_order = 2
     extra_seconds = 0.0
@@ -131,7 +110,7 @@ class EventLog:
         self._waiting: deque[_Waiting] = deque()
         self._lost: dict[tuple[str, str], int] = {}  # by user and session
         self._last_moment = 0.0
-        self._sent = 0  # on their way
+        self._sent = 0  # in flight
         self._flusher = Flusher(
             "memory_context events",
             self._write_all,
@@ -144,7 +123,7 @@ class EventLog:
 
     @property
     def unwritten(self) -> str:
-        """What would be lost; empty for nothing."""
+        """Events that could be lost; empty for none."""
         count = len(self._waiting) + self._sent
         return f"{count:,} events of the audit trail" if count else ""
 
@@ -154,11 +133,10 @@ class EventLog:
 
     @property
     def waiting(self) -> int:
-        """How many events are not written yet."""
         return len(self._waiting)
 
     def add(self, user_id: str, event: NewEvent) -> None:
-        """Buffer an event; it is written with the next batch."""
+        """Buffer an event for the next batch; does no I/O and never raises."""
         with self._lock:
             self._last_moment = max(time.monotonic(), self._last_moment + _TICK_SECONDS)
             self._waiting.append(_Waiting(user_id, event, self._last_moment, str(uuid.uuid4())))
@@ -167,15 +145,10 @@ class EventLog:
         self._flusher.note()
 
     async def flush(self, user_id: str | None = None) -> None:
-        """Write the waiting events, of one user or of all.
-
-        Raises:
-            StoreUnavailableError: The database does not answer; they wait on.
-        """
+        """Write the waiting events of one user or all; on `StoreUnavailableError` they wait on."""
         await self._flusher.flush(None if user_id is None else lambda: self._write(user_id), is_shielded=False)
 
     def discard(self, user_id: str) -> None:
-        """Drop the waiting events of a user who is erased."""
         with self._lock:
             self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
             self._lost = {place: count for place, count in self._lost.items() if place[0] != user_id}
@@ -186,7 +159,7 @@ class EventLog:
             self._buffers.release(self)
 
     async def stop(self) -> None:
-        """Stop the background task of this event loop; unwritten events wait on."""
+        """Stop this event loop's background task; unwritten events wait on."""
         await self._flusher.stop()
 
     async def select(
@@ -199,18 +172,9 @@ class EventLog:
         after: tuple[datetime, str] | None = None,
         newest_first: bool = False,
     ) -> list[StoredEvent]:
-        """Return a page of the written events of a session's items.
+        """Return a page of events of a session's items ("" for none).
 
-        Args:
-            user_id: The user.
-            session_id: The session; "" for items of none.
-            scope: Who reads, and how far.
-            limit: How many at most.
-            after: Time and id of the last event of the previous page, in the order asked for.
-            newest_first: The order.
-
-        Raises:
-            StoreError: The database refused or cannot be reached.
+        `after` is time and id of the previous page's last event.
         """
         params = {
             "user_id": user_id,
@@ -262,7 +226,7 @@ class EventLog:
         except StoreUnavailableError:
             self._put_back(batch)
             raise
-        except StoreError as error:  # trying again would not mend it
+        except StoreError as error:  # not retryable
             self._outages.failed(_WRITING, "%d events of the audit trail are dropped: %s", len(batch), error)
             with self._lock:
                 for one in batch:
@@ -276,7 +240,7 @@ class EventLog:
             self._release_if_written()
 
     def _take(self, user_id: str) -> list[_Waiting]:
-        """Take what waits of a user out of the buffer, and what tells of lost events before it."""
+        """Take a user's waiting events, preceded by a `lost` event per session."""
         with self._lock:
             batch = [one for one in self._waiting if one.user_id == user_id]
             self._waiting = deque(one for one in self._waiting if one.user_id != user_id)
@@ -304,12 +268,12 @@ class EventLog:
 
 
 def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Statement]:
-    """Return what writes a batch: its events, and when their items were last used."""
+    """Return the statements that write events and update `last_used_at`."""
     ages = [max(now - one.moment, 0.0) for one in batch]
     used: dict[str, float] = {}
     for one, age in zip(batch, ages, strict=True):
         if one.event.kind in USES:
-            used.update(dict.fromkeys(one.event.keys, age))  # the last of them is the newest
+            used.update(dict.fromkeys(one.event.keys, age))  # last is newest
     events = [one.event for one in batch]
     written = Statement(
         _QUERIES["insert_events"],

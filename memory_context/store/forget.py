@@ -1,8 +1,6 @@
-"""Forgetting items and deleting sessions, which leave tombstones, and erasing a user, which leaves nothing.
+"""Forgetting items and deleting sessions, which leave tombstones, and erasing users, which leaves none.
 
-All of it runs in batches, each one transaction, reports progress, and can be run again after an interruption. A batch
-locks in the order of all other writers: jobs, contents, items, sessions, threads, the rest, the list of users. So there
-are no deadlocks, and a worker that holds a claim finds it gone. A content goes with its last item.
+Batches are transactions; all writers lock jobs, contents, items, sessions, threads, the rest, then the list of users.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,20 +26,20 @@ __all__ = [
 ]
 
 ProgressCallback = Callable[[int, int], None]
-"""Called with the rows that are done and the rows there were at the beginning."""
+"""Called with the rows done and the initial number of rows."""
 
 _ITEMS = load_queries("agent_memories")
 _JOBS = load_queries("jobs")
 _SESSIONS = load_queries("conversations")
 
-_LOCK = ("lock_jobs", "lock_contents")  # what others lock in this order too, before the items
+_LOCK = ("lock_jobs", "lock_contents")  # all writers lock in this order, before items
 _UNFIND = ("delete_names", "delete_index_jobs")
 _PASSES = 10
 BATCH_ITEMS = 1000
 
 
 class Tally:
-    """Progress over the rows there were at the beginning; it never goes back and ends with all of them."""
+    """Progress that never goes back and ends at all rows."""
 
     def __init__(self, progress: ProgressCallback | None, total: int) -> None:
         self._progress = progress
@@ -55,7 +53,7 @@ class Tally:
             self._progress(self._done, self._total)
 
     def finish(self) -> None:
-        """Count the rest, which somebody else deleted meanwhile."""
+        """Count the rest, deleted elsewhere meanwhile."""
         if self._done < self._total:
             self.add(self._total)
 
@@ -68,7 +66,7 @@ async def forget_memories(
     memory_key: str | None,
     progress: ProgressCallback | None = None,
 ) -> list[str]:
-    """Erase one item, or all, of exactly this agent and session; return the keys, which are tombstones now."""
+    """Erase one or all items of exactly this agent and session; return their keys."""
     params: dict[str, object] = {
         "user_id": user_id,
         "agent_id": agent_id,
@@ -87,21 +85,16 @@ async def forget_memories(
 
 
 def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:
-    """Return the statements that forget items, in the order in which they lock; the last but one returns the keys.
-
-    Args:
-        user_id: The user.
-        items: Rows with their ids and those of their contents, which go if no other item has them.
-    """
+    """Return the statements that forget items; the last but one returns the keys."""
     params: dict[str, object] = {"user_id": user_id, **_ids(items)}
     steps = (*_LOCK, "lock_memories", *_UNFIND, "update_memories_forgotten", "delete_orphaned_contents")
     return _statements(steps, params)
 
 
 def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement], list[Statement]]:
-    """Return the statements that delete a batch of rows of each table without tombstones, and those that count them.
+    """Return statements that delete and count rows of tables without tombstones; a session includes its sub-agents'.
 
-    Each deletion returns the number of `rows`; the counts include the items. A session counts with its sub-agents'.
+    Deletions handle a batch per table; the counts include items.
     """
     params = {"user_id": user_id, "session_id": session_id}
     deleted = [table for table in tables.TABLES if table.name != tables.ITEMS.name and not table.has_tombstones]
@@ -112,24 +105,23 @@ def deletable_rows(user_id: str, session_id: str | None) -> tuple[list[Statement
 
 
 def counted_rows(results: Sequence[Sequence[DictRow]]) -> int:
-    """Return the rows that statements counted or deleted."""
+    """Return the number of rows counted or deleted."""
     return sum(row["rows"] for (row,) in results)
 
 
 async def tally_of(
     database: Database, user_id: str, counts: Sequence[Statement], progress: ProgressCallback | None
 ) -> Tally:
-    """Return a tally of the rows that statements count; nothing is counted without a callback."""
+    """Return a tally; without a callback nothing is counted."""
     if progress is None:
         return Tally(None, 0)
     return Tally(progress, counted_rows(await database.read(user_id, *counts, kind="batch")))
 
 
 async def erase_user(database: Database, user_id: str, progress: ProgressCallback | None = None) -> int:
-    """Erase every row of a user; return how many items there were, forgotten ones not counted.
+    """Erase every row of a user; return how many unforgotten items there were.
 
-    Items go in batches, then sessions and threads; then, if nothing was stored meanwhile, the rest in one transaction.
-    A new pass deletes what was stored meanwhile.
+    Repeats up to 10 times for rows stored meanwhile.
     """
     params: dict[str, object] = {"user_id": user_id, "limit": BATCH_ITEMS}
     deletions, counts = deletable_rows(user_id, None)
@@ -148,7 +140,7 @@ async def erase_user(database: Database, user_id: str, progress: ProgressCallbac
             Statement(_JOBS["delete_user_jobs"], params),
             Statement(_SESSIONS["lock_sessions"], params),
             *(Statement(table.statement("delete_all_rows"), params) for table in tables.TABLES if table.has_tombstones),
-            *deletions,  # in the order of those who store: the rows, then the list of users
+            *deletions,  # lock order: rows before the list of users
             Statement(_JOBS["lock_user"], params),
             Statement(_JOBS["delete_user_jobs"], params),
             *deletions,
@@ -172,7 +164,7 @@ async def _erase_items(database: Database, user_id: str, params: dict[str, objec
             *_, gone, _ = await database.write(user_id, *statements, kind="batch")
             erased += sum(row["is_active"] for row in gone)
             tally.add(len(gone))
-        if len(some) < BATCH_ITEMS:  # whoever goes on storing does not keep this from ending
+        if len(some) < BATCH_ITEMS:  # ends despite concurrent writers
             return erased
 
 

@@ -1,11 +1,6 @@
-"""Items as they go into the store and come out of it, their rows, who reads them, and whose words they hold.
+"""Items, their rows, read scopes and origins.
 
-User memory is what people said of themselves: preferences and facts that the user or the application stored. It is
-recalled as the user's own and never pruned. A model, a tool or an imported file may store the same types: such an item
-is labelled as unconfirmed wherever it is shown, and pruned like any other. The code path alone sets an origin.
-
-Secrets are refused until there is a vault: everything stored is plain text, which is searched and shown to models. Rows
-of development versions stay readable by their keys, and are in no search, list or export.
+User memory is a user type with a trusted origin; it is never pruned. Secrets are refused: everything is plain text.
 """
 
 import hashlib
@@ -43,17 +38,16 @@ __all__ = [
 ]
 
 Origin = Literal["user_words", "user_edit", "application", "agent", "tool", "import", "consolidation"]
-"""Whose words: the user's own, as said or as edited; the application's; an agent's model's; a tool's or page's; a
-file's; or made by the memory from other items."""
+"""Author: user (said or edited), application, agent's model, tool or page, file, or derived from items."""
 
 CallerOrigin = Literal["application", "agent", "tool", "import"]
-"""What a Python call may say of what it stores: the application's own, or something it trusts less."""
+"""Origins that a Python call may give: the application's or less trusted ones."""
 
 TRUSTED_ORIGINS: tuple[Origin, ...] = ("user_words", "user_edit", "application")
-"""What these store under a user type is user memory."""
+"""Origins that make a user type user memory."""
 
 USER_TYPES = ("user_preference", "user_fact")
-"""What people said of themselves."""
+"""Types for statements of users about themselves."""
 
 SECRET_TYPE = "user_secret"
 
@@ -67,24 +61,16 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class NewItem:
-    """An item to store.
-
-    `AgentMemory.store_all` fills in the key and the place; a caller of `MemoryStore.insert_memories` gives them.
+    """An item to store; `AgentMemory.store_all` fills in `key`, `agent_id` and `session_id`.
 
     Attributes:
         content: Any str; kept byte for byte.
-        description: One line that says what it is.
-        token_count: Tokens of the content.
-        type: What sort of memory it is, such as "command_output".
-        source: Where it came from, such as a tool's name; at most 512 bytes, like `agent_id` and `session_id`.
-        tags: Words to find it by.
-        related_to: Keys of items it belongs together with.
-        metadata: JSON-native data that stays with it.
-        origin: Whose words it holds.
-        key: Its `memory_key`, unique within the user.
-        agent_id: The agent that stores it; empty for none.
-        session_id: The session it is stored in; empty for none.
-        is_private: Whether only its own agent and session read it. What was stored for all once stays so.
+        description: One line about it.
+        type: Sort of memory, such as "command_output".
+        source: Such as a tool's name; at most 512 bytes, like `agent_id` and `session_id`.
+        related_to: Keys of linked items.
+        metadata: JSON-native data.
+        is_private: Only its agent and session read it; a public item stays public.
     """
 
     content: str = field(repr=False)
@@ -104,27 +90,16 @@ class NewItem:
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """One stored memory, cut as asked.
+    """One stored memory, cut as asked; times are in UTC.
 
     Attributes:
-        ref: Its reference.
-        content: The content, or the cut that was asked for; empty in a listing.
-        is_whole: Whether `content` is all of it.
-        label: What the cut shows, such as `lines 120-180 of`, or `all of`; empty in a listing.
-        type: What sort of memory it is.
-        source: Where it came from.
-        agent_id: The agent that stored it.
-        session_id: The session it was stored in.
-        tags: Words to find it by.
-        related_to: Keys of items it belongs together with.
-        metadata: JSON-native data that stays with it.
-        created_at: When it was stored first, in UTC.
-        is_private: Whether only the agent and session that stored it read it.
-        origin: Whose words it holds.
-        other_keys: Found or listed: other items within reach that have the same content, the newest first, at most 20.
-        updated_at: When it was last stored again or changed, in UTC.
-        content_bytes: Bytes of the content's UTF-8 form.
-        is_active: False once it was forgotten; its content is then empty.
+        content: The content or cut; empty in a listing or once forgotten.
+        label: Description of the cut, such as `lines 120-180 of`.
+        created_at: First storing.
+        other_keys: At most 20 readable items with the same content, newest first; only if found or listed.
+        updated_at: Last storing or change.
+        content_bytes: Size in UTF-8.
+        is_active: False once forgotten.
     """
 
     ref: MemoryRef
@@ -151,26 +126,17 @@ class MemoryItem:
 
     @property
     def key(self) -> str:
-        """Its memory_key."""
         return self.ref.key
 
     @property
     def caveat(self) -> str:
-        """What to say beside it, if its type says that it is the user's own and nothing bears that out; else ""."""
+        """Warning for unconfirmed user memory."""
         return caveat(self.type, self.origin)
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """The owner of an item, and nothing of its content.
-
-    Attributes:
-        agent_id: The agent that stored it; empty for none.
-        session_id: The session it was stored in; empty for none.
-        is_private: Whether only that agent and session read it.
-        is_active: False once it was forgotten.
-        updated_at: When it was last stored or forgotten, in UTC.
-    """
+    """The owner of an item, without its content."""
 
     agent_id: str
     session_id: str
@@ -180,9 +146,9 @@ class Whereabouts:
 
 
 def row_params(user_id: str, item: NewItem) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of `upsert_content` and those of `upsert_memory`.
+    """Return the parameters of `upsert_content` and `upsert_memory`.
 
-    A content that the driver would escape is kept as bytes, so that the server's hashes and slices are the content's.
+    Content that needs escaping is kept as bytes, so server-side hashes stay correct.
     """
     data = to_utf8(item.content)
     is_text = is_plain(item.content) and ESCAPE not in item.content
@@ -205,7 +171,7 @@ def row_params(user_id: str, item: NewItem) -> tuple[dict[str, Any], dict[str, A
 
 
 def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *, is_whole: bool = False) -> MemoryItem:
-    """Return the item of a row, with as much of its content as was asked for."""
+    """Return the item of a row."""
     return MemoryItem(
         ref=MemoryRef(row["memory_key"], row["summary"], row["token_count"]),
         content=content,
@@ -229,14 +195,14 @@ def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *,
 
 
 def content_of(row: Mapping[str, Any]) -> str:
-    """Return the content of a row, or the beginning that was asked for; empty for a forgotten item."""
+    """Return the content in a row, whole or cut; empty if forgotten."""
     if row["content_raw"] is not None:
         return from_utf8(bytes(row["content_raw"]))
     return row["content"] or ""
 
 
 def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
-    """Return whether a part of a content that a search shows has its row's hash; a difference is logged."""
+    """Return whether a shown part has its row's hash; log differences."""
     if row["shown_sha256"] is None or hashlib.sha256(data).digest() == bytes(row["shown_sha256"]):
         return True
     _logger.error("%s", _DAMAGED.format(row["memory_key"]))
@@ -244,7 +210,7 @@ def is_as_stored(data: bytes, row: Mapping[str, Any]) -> bool:
 
 
 def checked_content(memory_key: str, row: Mapping[str, Any], content_sha256: bytes) -> str:
-    """Return the whole content of a row, if it is what was stored (30 us for 40 kB); else raise `ItemDamagedError`."""
+    """Return a row's whole content; `ItemDamagedError` if its hash differs."""
     raw = row["content_raw"]
     try:
         data = to_utf8(row["content"]) if raw is None else bytes(raw)
@@ -260,15 +226,11 @@ Reach = Literal["user", "agent", "session"]
 
 @dataclass(frozen=True)
 class ReadScope:
-    """Who reads a user's items, and how far. The default reads everything that is private to none.
-
-    Private items are read by the agent and session that stored them; only `keys` go beyond that.
+    """Reader and reach; private items need their agent and session.
 
     Attributes:
-        agent_id: The agent that reads; empty for none.
-        session_id: The session it reads in; empty for none.
-        reach: Everything of the user, of this agent, or of this agent in this session.
-        keys: Exactly these items instead, whoever they are private to; None for no such list.
+        reach: All of the user, this agent, or this agent in this session.
+        keys: Exactly these items instead, even others' private ones.
     """
 
     agent_id: str = ""
@@ -278,12 +240,12 @@ class ReadScope:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it leaves out more than what is private to others."""
+        """Whether it excludes more than private items."""
         return self.reach != "user" or self.keys is not None
 
 
 def scope_params(scope: ReadScope) -> dict[str, Any]:
-    """Return the parameters of the statements that read items."""
+    """Return the parameters of reading statements."""
     agent_id, session_id = scope.agent_id, scope.session_id
     return {
         "reader_agent": agent_id,
@@ -303,14 +265,14 @@ _AUTHORS: dict[str, str] = {
 
 
 def caveat(memory_type: str, origin: str) -> str:
-    """Return what to say beside an item whose type claims to be the user's while its origin is not; else ""."""
+    """Return the warning for a user type without a trusted origin; else ""."""
     if memory_type not in USER_TYPES or origin in TRUSTED_ORIGINS:
         return ""
     return f"{_AUTHORS.get(origin, origin)}, not confirmed by the user"
 
 
 def checked_caller_origin(origin: object) -> CallerOrigin:
-    """Return an origin that a caller gave; `ValueError` for one that a call cannot give."""
+    """Return the origin; `ValueError` for one no call may give."""
     if origin not in get_args(CallerOrigin):
         raise ValueError(
             f"origin={origin!r}: use one of {', '.join(get_args(CallerOrigin))}; a call may lower the trust in what it "
@@ -320,11 +282,9 @@ def checked_caller_origin(origin: object) -> CallerOrigin:
 
 
 def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
-    """Return the origin of an item out of a file: its own if the file is trusted; else no higher than `import`.
+    """Return an imported item's origin; at most `import` for an untrusted file.
 
-    Args:
-        fields: The item's record. Those of earlier versions have no origin; what they show of their path tells it.
-        is_trusted: Whether whoever imports vouches for the file.
+    Old records without one are judged by source and metadata.
     """
     origin = cast("Origin | None", fields["origin"])
     if origin is None:
@@ -340,7 +300,7 @@ def imported_origin(fields: Mapping[str, Any], *, is_trusted: bool) -> Origin:
 
 
 def refuse_secret(memory_type: object) -> None:
-    """Raise `SecretError` for the type that the store must not hold in clear; says where to keep it instead."""
+    """Raise `SecretError` for secrets."""
     if memory_type == SECRET_TYPE:
         raise SecretError(
             f"type={SECRET_TYPE!r} is refused, since everything stored is plain text that is searched and shown to "

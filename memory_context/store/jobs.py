@@ -1,11 +1,10 @@
-"""Jobs: work on a user's rows that is done later, by any process, written in the transaction that makes it necessary.
+"""Jobs: deferred work, enqueued in the transaction that requires it.
 
     pending ──claim──▶ leased ──handler returns──▶ deleted
        ▲                 │ it raises: due later, each time twice as late
        └─────────────────┴──▶ failed, with its last error, after `attempts_limit` attempts   (lease over: pending again)
 
-Promises: a job is written if and only if its transaction commits; any number of processes may work at once (SKIP
-LOCKED; only the holder of a lease finishes or fails a job); what a killed worker had claimed is done by another.
+Only a lease's holder finishes or fails a job.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ _logger = logging.getLogger("memory_context")
 ATTEMPTS_LIMIT = 8
 LEASE_SECONDS = 180.0
 LONGEST_WAIT_SECONDS = 3600.0
-_GATHER_SECONDS = 0.05  # jobs that are written within it are claimed in one batch
+_GATHER_SECONDS = 0.05  # jobs written meanwhile share a batch
 _RETRY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _RELEASE_SECONDS = 1.0
@@ -45,7 +44,7 @@ _TOPIC = "background jobs"
 
 @dataclass(frozen=True)
 class Job:
-    """A claimed job; jobs that index an item have its id, and `attempts` counts this claim."""
+    """A claimed job; `attempts` counts this claim."""
 
     id: int
     payload: Mapping[str, Any]
@@ -54,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True)
 class FailedJob:
-    """A dead letter: a job that is not tried again by itself, and its last error."""
+    """A dead letter: not retried automatically."""
 
     kind: str
     id: int
@@ -65,7 +64,7 @@ class FailedJob:
 
 @dataclass(frozen=True)
 class JobReport:
-    """Jobs that a flush left: pending ones will be tried again, failed ones not."""
+    """Jobs left by a flush; failed ones are not retried."""
 
     pending: int = 0
     failed: int = 0
@@ -76,13 +75,11 @@ class JobKind:
     """A kind of job.
 
     Attributes:
-        name: In the table; at most 64 bytes.
-        handle: Does the jobs of a claim. Those it neither finished nor failed are finished when it returns, and failed
-            when it raises; after `StoreUnavailableError` they are claimed again later. Jobs may be done twice.
-        attempts_limit: After so many attempts a job is failed; None: it is tried for ever.
-        batch_jobs: At most so many in one claim. A job that was begun before is claimed alone, so that one that kills
-            its worker takes no other with it.
-        batch_bytes: A claim takes no further job once the `bytes` in its payloads add up to this much.
+        name: At most 64 bytes.
+        handle: Idempotent. Open jobs finish when it returns, fail when it raises; `StoreUnavailableError` frees them.
+        attempts_limit: None: no limit.
+        batch_jobs: Jobs per claim; a retried one is claimed alone, in case it kills the worker.
+        batch_bytes: Limit for the sum of `bytes` in payloads.
     """
 
     name: str
@@ -95,7 +92,7 @@ class JobKind:
 def enqueue(
     user_id: str, kind: str, payload: Mapping[str, Any] | None = None, *, delay_seconds: float = 0.0
 ) -> list[Statement]:
-    """Return the statements that write a job, to come last in the transaction that makes it necessary."""
+    """Return the statements that write a job; put them last in the transaction."""
     params = {
         "user_id": user_id,
         "kind": kind,
@@ -107,16 +104,7 @@ def enqueue(
 
 @dataclass
 class Claim:
-    """The lease of some jobs of one user and kind.
-
-    Attributes:
-        database: Where the jobs are.
-        user_id: Whose jobs.
-        kind: Their kind.
-        shared: Values that a handler keeps from one claim to the next while it works through a user's jobs.
-        id: Names the lease; `params` holds it with the user.
-        jobs: The jobs.
-    """
+    """The lease of some jobs; `shared` passes values to a user's next claims."""
 
     database: Database
     user_id: str
@@ -129,11 +117,11 @@ class Claim:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters of statements that act as the holder of this lease."""
+        """Parameters for the lease holder."""
         return {"user_id": self.user_id, "claim": self.id}
 
     async def take(self) -> int:
-        """Claim what is due; return how many jobs were taken from the queue, those failed for good included."""
+        """Claim due jobs; return how many left the queue, dead letters included."""
         self._ends = time.monotonic() + LEASE_SECONDS
         rows = await self._write(
             "claim_jobs",
@@ -149,20 +137,18 @@ class Claim:
         return len(rows)
 
     async def keep(self, seconds: float) -> None:
-        """Renew the lease if it could end within so many seconds."""
         now = time.monotonic()
         if self._ends - now < seconds:
             await self._write("update_jobs_renewed", lease_seconds=LEASE_SECONDS)
             self._ends = now + LEASE_SECONDS
 
     async def finish(self, ids: Collection[int]) -> None:
-        """Delete jobs that are done."""
         if ids:
             await self._write("delete_jobs", ids=list(ids))
             self._open -= set(ids)
 
     async def fail(self, ids: Collection[int], error: Exception) -> None:
-        """Have jobs tried later, each time twice as late; those that were tried too often not again."""
+        """Retry jobs later with exponential backoff, up to the limit."""
         await self._write(
             "update_jobs_failed",
             ids=list(ids),
@@ -174,7 +160,6 @@ class Claim:
         self._open -= set(ids)
 
     async def work(self) -> None:
-        """Have the handler do the jobs."""
         try:
             await self.kind.handle(self)
         except StoreUnavailableError:
@@ -192,11 +177,7 @@ class Claim:
 
 
 class Jobs:
-    """The jobs of one database, and the background that does them in each event loop.
-
-    Args:
-        database: Where they are.
-    """
+    """The jobs of one database, done in the background."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -205,32 +186,23 @@ class Jobs:
         self._outages = outages_of(database)
 
     def register(self, kind: JobKind) -> None:
-        """Do jobs of this kind from now on; those of other kinds are left to processes that know them."""
+        """Do jobs of this kind; others are left alone."""
         self._kinds[kind.name] = kind
 
     def wake(self, user_id: str) -> None:
-        """Have the background look at this user soon; costs the caller nothing."""
+        """Schedule this user soon; does no I/O."""
         here = self._users.here()
         here.put(user_id, _GATHER_SECONDS)
         here.start()
 
     async def wake_all(self) -> None:
-        """Have the background look at all users with pending jobs, such as those that other processes left."""
         async for user_id in self._pending_users(with_failed=False):
             self.wake(user_id)
 
     async def flush(
         self, kinds: Sequence[str] | None = None, progress: Callable[[int], None] | None = None
     ) -> JobReport:
-        """Do everything that is due, of all users, and wait for what other workers have in hand.
-
-        Args:
-            kinds: Only jobs of these kinds; None for all that are registered.
-            progress: Called with the number of jobs in each batch, once it is done.
-
-        Raises:
-            StoreError: The database failed; what is not done stays due.
-        """
+        """Do all users' due jobs and wait for those of other workers; `progress` gets each batch's number."""
         pending = failed = 0
         async for user_id in self._pending_users(with_failed=True):
             while True:
@@ -244,17 +216,13 @@ class Jobs:
         return JobReport(pending, failed)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[FailedJob]:
-        """Return the jobs of a user that failed too often."""
+        """Return a user's dead letters."""
         params = {"user_id": user_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_jobs"], params))
         return [FailedJob(row["kind"], row["id"], row["payload"], row["attempts"], row["last_error"]) for row in rows]
 
     async def retry_failed(self) -> int:
-        """Have failed jobs of all users tried again; return how many those are.
-
-        Raises:
-            StoreError: The database failed, or the login may not list the users.
-        """
+        """Retry all users' failed jobs; return how many."""
         retried = 0
         async for user_id in every_user(self._database):
             params = {"user_id": user_id}
@@ -264,7 +232,7 @@ class Jobs:
         return retried
 
     async def stop(self) -> None:
-        """Stop the background of this event loop, and give back what it had claimed."""
+        """Stop this event loop's background and release its claims."""
         await self._users.here().stop()
         try:
             await asyncio.wait_for(self._release(), _RELEASE_SECONDS)
@@ -274,15 +242,15 @@ class Jobs:
     # --- the background
 
     async def _look_after(self, user_id: str) -> float | None:
-        """Do what is due for a user; return the seconds until more is, None if nothing is left."""
+        """Return the seconds until more is due; None if nothing is left."""
         try:
             await self._drain(user_id)
             due_in_seconds = (await self._counts(user_id))["due_in_seconds"]
             self._outages.worked(_TOPIC)
             return None if due_in_seconds is None else max(due_in_seconds, _GATHER_SECONDS)
-        except MemoryContextError as error:  # callers that store or search meet it themselves; nothing is lost here
+        except MemoryContextError as error:  # nothing is lost
             self._outages.failed(_TOPIC, "background jobs go on later: %s", error, level=logging.INFO)
-        except Exception:  # whatever it is, the next user's jobs are done
+        except Exception:  # other users' jobs go on
             _logger.exception("background jobs go on later")
         return _RETRY_SECONDS
 
@@ -315,7 +283,7 @@ class Jobs:
             here.claims.pop(claim.id, None)
 
     async def _release(self) -> None:
-        """Give back the claims of batches that were broken off."""
+        """Release claims of interrupted batches."""
         broken_off = self._users.here().broken_off
         for claim, (user_id, was_failing) in list(broken_off.items()):
             params = {"user_id": user_id, "claim": claim, "attempts_not_counted": int(not was_failing)}
