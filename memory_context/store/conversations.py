@@ -100,7 +100,6 @@ class ConversationArchive:
         )
 
     async def read(self, key: SessionKey, *, branch: str = "") -> Archived:
-        """Return an agent's transcript in one round trip."""
         place = {**key._asdict(), "branch": branch}
         names = ("select_batches", "fetch_head", "select_branches", "select_later_items", "fetch_session")
         batches, (head,), branches, later, sessions = await self._database.read(
@@ -123,7 +122,6 @@ class ConversationArchive:
         return SessionInfo(**rows[0]) if rows else None
 
     async def deleted_at(self, user_id: str, session_id: str) -> datetime | None:
-        """Return a session's deletion time, in UTC."""
         params = {"user_id": user_id, "session_id": session_id}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_deletion"], params))
         return rows[0]["deleted_at"] if rows else None

@@ -114,7 +114,7 @@ class Database:
         return pool, login
 
     async def started(self) -> None:
-        """Wait for the embedded server, at most 30 s."""
+        """Wait for the embedded server (30 s)."""
         if self.location.url is None and self._login is None:
             try:
                 await asyncio.wait_for(self.ready(is_patient=True), _SET_UP_SECONDS)
@@ -124,7 +124,7 @@ class Database:
                 ) from error
 
     def close(self) -> None:
-        """Close connections of this loop and of ended ones."""
+        """Close connections of this and ended loops."""
         self._sweep()
         if pool := self._pools.pop(asyncio.get_running_loop(), None):
             pool.close()

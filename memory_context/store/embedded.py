@@ -205,7 +205,6 @@ def _stop_unless_held(folder: Path) -> bool:
 
 
 def _holders(folder: Path) -> list[int]:
-    """Return the known pids that share-lock `holders`."""
     try:
         file = os.stat(folder / "holders")
         place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
@@ -243,7 +242,6 @@ def _ensure_keeper(folder: Path) -> None:
 
 
 def _end_keeper(folder: Path) -> None:
-    """The server keeps running."""
     try:
         watch = os.open(folder / "watch", os.O_RDWR)
     except FileNotFoundError:

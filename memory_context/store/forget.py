@@ -53,7 +53,6 @@ class Tally:
             self._progress(self._done, self._total)
 
     def finish(self) -> None:
-        """Count the rest, deleted elsewhere meanwhile."""
         if self._done < self._total:
             self.add(self._total)
 

@@ -117,7 +117,6 @@ class Claim:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters for the lease holder."""
         return {"user_id": self.user_id, "claim": self.id}
 
     async def take(self) -> int:
@@ -216,7 +215,6 @@ class Jobs:
         return JobReport(pending, failed)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[FailedJob]:
-        """Return a user's dead letters."""
         params = {"user_id": user_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_jobs"], params))
         return [FailedJob(row["kind"], row["id"], row["payload"], row["attempts"], row["last_error"]) for row in rows]
