@@ -242,6 +242,7 @@ def _ensure_keeper(folder: Path) -> None:
 
 
 def _end_keeper(folder: Path) -> None:
+    """End the folder's keeper; its server keeps running."""
     try:
         watch = os.open(folder / "watch", os.O_RDWR)
     except FileNotFoundError:
