@@ -1,8 +1,7 @@
-"""What survives of a result beside its placeholder.
+"""Compactors: pure, deterministic functions that reduce a tool result to status, description, facts and an
+excerpt within token limits.
 
-A compactor reads a result and says, within limits of tokens, whether it succeeded, what it is, which facts are worth
-keeping, and which passages to show first when it is too long to be shown whole. It is pure and deterministic. What
-differs between sorts of content is in `analyzers`; what is common to them, in `compose`.
+`analyzers` covers sorts of content, `compose` the common rules.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The contract of compactors: values that go in and come out. Pure, deterministic, without any framework."""
+"""The contract of compactors: input and output values, without any framework's types."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,15 +24,14 @@ DEFAULT_EXCERPT_LIMIT_TOKENS = 1800
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool gave back, free of any framework's types.
+    """A tool result.
 
     Attributes:
-        content: The text.
-        source: The tool's name, or who said it.
-        arguments: The call's arguments as JSON; empty if there was no call.
-        is_error: What the framework said of it; None if it said nothing.
-        token_count: Tokens of the content; 0 if unknown.
-        duration_seconds: From the call's message to the result's; None if there was no call.
+        source: Tool name, or the speaker.
+        arguments: JSON; empty without a call.
+        is_error: Framework's flag; None if unknown.
+        token_count: 0 if unknown.
+        duration_seconds: From call message to result; None without a call.
     """
 
     content: str = field(repr=False)
@@ -45,17 +44,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Hint:
-    """What is known of the agent's work when a result is compacted, and how much may survive.
+    """The agent's context and the limits of a compaction.
 
     Attributes:
-        task: What the user asked for.
-        said: What the agent said and called last before the result came.
-        answer: What it said and called after it had seen the result; empty while the result is fresh.
-        known: What else the view says: a name that stands there need not be kept.
-        facts_limit_tokens: The most that the facts may take.
-        excerpt_limit_tokens: The most that the excerpt may take; 0 if none is wanted.
-        counter: Counts tokens.
-        masks_credentials: Whether credentials in the result are masked in what survives of it.
+        task: Request of the user.
+        said: The agent's last words and calls before the result.
+        answer: Its words and calls after seeing the result; empty while the result is fresh.
+        known: Other text in the view; names in it are not repeated.
+        excerpt_limit_tokens: 0 for no excerpt.
+        masks_credentials: Mask credentials in the output.
     """
 
     task: str = ""
@@ -70,15 +67,14 @@ class Hint:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What survives of a result.
+    """The replacement of a result.
 
     Attributes:
-        status: Whether it succeeded, in a sentence.
-        description: What the content is, in a line, for the placeholder.
-        facts: What is worth keeping beside the placeholder; may be empty.
-        excerpt: The passages to show of a content that cannot be shown whole, in order; None if the compactor leaves
-            that choice to the generic one, empty if there is no room for any.
-        labels: What stretches of the content are, in order: what an excerpt leaves out is named by them.
+        status: Success or failure, in a sentence.
+        description: One line for the placeholder.
+        facts: Text beside the placeholder; may be empty.
+        excerpt: Ordered passages of a content too long to show; None to let the generic rule choose.
+        labels: Ordered descriptions of ranges; gaps in an excerpt are named by them.
     """
 
     status: str
@@ -89,23 +85,20 @@ class Compacted:
 
 
 class Compactor(Protocol):
-    """Decides what survives of a result; pure, deterministic, within the limits of the hint."""
+    """Reduces a result within the limits of the hint; pure and deterministic."""
 
-    def compact(self, result: Result, hint: Hint) -> Compacted:
-        """Return what survives of a result."""
-        ...
+    def compact(self, result: Result, hint: Hint) -> Compacted: ...
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis of a content; a common rule chooses what fits of it.
+    """An analysis of a content; a common rule selects from it.
 
     Attributes:
-        description: What the content is, in a few words with its size, such as `pytest log, 812 lines`.
-        has_failed: Whether the content itself says that the call failed; None if it does not say.
-        facts: Lines worth keeping whatever the agent does, the most important first; each at most 200 characters.
-        names: Identifiers that are likely to be asked for, verbatim, the most important first. Others are found by
-            their form and come after them.
+        description: Sort and size, such as `pytest log, 812 lines`.
+        has_failed: Failure that the content reports; None if unclear.
+        facts: Most important first; at most 200 characters each.
+        names: Identifiers likely to be needed, verbatim, most important first; generic ones follow them.
     """
 
     description: str
@@ -115,4 +108,4 @@ class Analysis:
 
 
 Analyzer = Callable[[Result], Analysis | None]
-"""Analyses a result; None if this is not its sort of content. Must not raise on any content."""
+"""Returns None for other sorts of content; must not raise on any content."""

@@ -1,7 +1,7 @@
-"""The text that survives of a content: one rule for every sort of content.
+"""Composes facts and excerpt from an analysis, by one rule for every sort of content.
 
-Facts are the analyzer's lines, in a quarter of the room at most, then names, best first. The excerpt is a head, a tail,
-and between them the lines that the analyzer and the agent's own words point at.
+Facts are the analyzer's lines (at most a quarter), then ranked names. The excerpt is head, tail, and
+relevant lines between.
 """
 
 import json
@@ -25,12 +25,12 @@ from .outliers import telling_lines
 __all__ = ["analyze_anything", "composed"]
 
 FACTS_SHARE = 0.2
-"""Of a result's own tokens: a short one keeps fewer facts."""
+"""Share of a result's own tokens: short results keep fewer facts."""
 LEAST_FACTS_TOKENS = 60
 LINES_SHARE = 0.25
-"""Of the room, for the lines of a analyzer."""
+"""Share of the budget for the analyzer's lines."""
 TELLING_SHARE, LEAST_TELLING_TOKENS, TELLING_LINES = 0.3, 48, 2
-"""Of the room, for lines that report the only error or the last status; so many at most."""
+"""Share, minimum and count of outlier lines."""
 
 _LINE_LIMIT = 200
 _LABELS = 200
@@ -44,19 +44,19 @@ _RANKED_WORDS = 20_000
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?\b[^\d\n]{0,40}\b(?:status|code)\b[ :=]*(-?\d+)", re.IGNORECASE)
 _WRAPPED_ERROR = re.compile(r"\bis_?error[\"']?\s*[=:]\s*true\b.{0,2}$", re.IGNORECASE)
 _NAMES_HEAD_TOKENS = 6
-_QUOTATION_TOKENS = 8  # what saying that these are quotations takes where they are shown
+_QUOTATION_TOKENS = 8  # the text that marks names as quotations
 _LEAST_NAME_TOKENS = 3
 _NAMES_OF_A_ROW = 10
 _DIGITS = re.compile(r"\d+")
-_PASSED_OVER = 40  # names that are too long for the room that is left, before it is left free
+_PASSED_OVER = 40  # most names skipped as too long
 _STATUS_LINE_LIMIT = 160
 _STATUS_LINES = 2
 _TRIES = 4
-"""To choose passages in a text inside that take the room of the excerpt, escaped as they are."""
+"""Attempts to fit an excerpt of wrapped text: escapes take tokens, too."""
 
 
 def analyze_anything(result: Result) -> Analysis:
-    """Return the size of any content, and its first line if that is telling."""
+    """Return the size of any content, and its first line if informative."""
     lines = result.content.count("\n") + (not result.content.endswith("\n"))
     size = f"{lines:,} lines" if lines > 1 else f"{len(result.content):,} characters"
     first = one_line(
@@ -67,13 +67,11 @@ def analyze_anything(result: Result) -> Analysis:
 
 
 def composed(result: Result, analysis: Analysis, hint: Hint, inner: Unwrapped | None = None) -> Compacted:
-    """Return the text that survives of a result, within the limits of the hint.
+    """Return the compacted result within the limits of the hint.
 
     Args:
-        result: The result.
-        analysis: The analysis of the text inside its wrappers.
-        hint: The limits, and what is known of the agent's work.
-        inner: That text, if the caller has unwrapped it already.
+        analysis: Of the unwrapped text.
+        inner: That text, if already unwrapped.
     """
     inner = inner or unwrapped(result.content)
     outcome = "failed" if _has_failed(result, analysis, inner) else "succeeded"
@@ -102,7 +100,7 @@ def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Un
     words = f"{hint.said}\n{hint.task}"[:_RANKED_WORDS]
     choose = partial(excerpt, counter=hint.counter, words=words)
     room = limit
-    for _ in range(_TRIES if inner.is_wrapped else 0):  # escapes take tokens, too
+    for _ in range(_TRIES if inner.is_wrapped else 0):
         whole = not hint.counter.is_over(inner.text, room)
         chosen = [Passage(0, len(inner.text))] if whole else choose(inner.text, room, landmarks=landmarks)
         passages = inner.outside(inner.split(chosen))
@@ -117,7 +115,7 @@ def _excerpt(result: Result, landmarks: Sequence[Passage], hint: Hint, inner: Un
 def _facts(
     result: Result, analysis: Analysis, hint: Hint, shown: str, inner: Unwrapped, telling: Sequence[Passage]
 ) -> str:
-    """Return lines and names, without those that the view or the excerpt shows already."""
+    """Return lines and names that neither view nor excerpt shows."""
     if hint.facts_limit_tokens <= 0:
         return ""
     limit = min(hint.facts_limit_tokens, max(int(result.token_count * FACTS_SHARE), LEAST_FACTS_TOKENS))
@@ -135,7 +133,7 @@ def _facts(
     answer = (hint.answer or hint.said)[:_RANKED_WORDS]
     ranked = ranked_names(inner.text, task=hint.task[:_RANKED_WORDS], answer=answer, known=analysis.names)
     known = ("\n".join([text, hint.answer, shown]), hint.known)
-    # what a wrapper escapes cannot be searched for, and neither a piece of a name nor a sentence is one
+    # escaped text, pieces of names and sentences cannot be searched for
     verbatim = (name for name in ranked if name in result.content and is_name(name) and stands_whole(name, inner.text))
     names = _names_within(verbatim, known, limit, hint.counter)
     where = "Names in the rest" if shown else "Names in it"
@@ -145,7 +143,7 @@ def _facts(
 def _lines_within(
     lines: Sequence[str], limit_tokens: int, counter: TokenCounter, *, is_first: bool = True
 ) -> list[str]:
-    """Return the first lines that fit; the very first one is cut if it must be."""
+    """Return the first lines that fit, the very first perhaps cut."""
     kept: list[str] = []
     for line in lines:
         short = one_line(line, _LINE_LIMIT)
@@ -162,7 +160,7 @@ def _lines_within(
 
 
 def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int, counter: TokenCounter) -> list[str]:
-    """Return the first names that fit; of a row that differs in digits only, a few stand for all."""
+    """Return the first names that fit; rows differing in digits are sampled."""
     room = limit_tokens - _NAMES_HEAD_TOKENS
     kept: dict[str, int] = {}
     alike: Counter[str] = Counter()
@@ -188,9 +186,9 @@ def _names_within(names: Iterable[str], known: Sequence[str], limit_tokens: int,
 
 
 def _has_failed(result: Result, analysis: Analysis, inner: Unwrapped) -> bool:
-    """Return whether the framework, a wrapper, the analyzer or the result itself reports a failure.
+    """Return whether framework, wrapper, analyzer or result reports failure.
 
-    Shells report an exit status in their first or last lines, MCP wrappers at the very end.
+    Exit statuses stand in the first or last lines, MCP flags at the very end.
     """
     if result.is_error or inner.has_failed:
         return True
@@ -207,7 +205,7 @@ def _has_failed(result: Result, analysis: Analysis, inner: Unwrapped) -> bool:
 
 def _description(result: Result, analysis: Analysis, inner: Unwrapped) -> str:
     values = _shown_arguments(result.arguments)
-    what = analysis.description  # such as a page with its title, which the page chose
+    what = analysis.description  # may hold untrusted text, such as a page title
     if reads_as_order(what):
         what = analyze_anything(replace(result, content=inner.text)).description
     for value in values.values():
@@ -220,7 +218,7 @@ def _description(result: Result, analysis: Analysis, inner: Unwrapped) -> str:
 
 
 def _shown_arguments(arguments: str) -> dict[str, str]:
-    """Return the arguments of a call by name, each short; under "" if they are not a JSON object."""
+    """Return short arguments by name; under "" unless a JSON object."""
     if len(arguments) <= _PARSED_ARGUMENTS:
         try:
             parsed: Any = json.loads(arguments or "{}")

@@ -1,8 +1,4 @@
-"""Excerpts: the passages of a long text that are shown, with every gap between them named.
-
-An excerpt is a head, a tail, and between them the lines that matter most: errors, landmarks, lines near the agent's
-words. Gaps are named by lines (by characters within long lines) and by the definitions in them.
-"""
+"""Excerpts of a long text: head, tail and the most relevant lines between, with named gaps."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,17 +9,17 @@ from ..tokens import TokenCounter, cut_to_tokens
 __all__ = ["ELISION_TOKENS", "FIRST_ELISION_TOKENS", "Label", "Passage", "excerpt", "render_passages"]
 
 HEAD_SHARE, TAIL_SHARE = 0.6, 0.4
-"""Of the budget, when nothing is known of what matters in between."""
+"""Shares of the budget without words or landmarks."""
 ENDS_SHARE = 0.5
-"""Of the budget for head and tail together, when it is."""
+"""Share of head and tail together with words or landmarks."""
 ERROR_SHARE = 0.15
 ERROR_LINES = 8
 CHARACTERS_PER_TOKEN = 8
-"""Windows are this many characters a token: more than real text has, so that a cut by tokens always happens inside."""
+"""Above real text, so that a cut by tokens falls inside the window."""
 FIRST_ELISION_TOKENS = 60
-"""What the first line about left-out text costs at most: it says how to read it."""
+"""Cost limit of the first gap line, which explains how to read on."""
 ELISION_TOKENS = 30
-"""What each further one costs, with what is defined in the gap."""
+"""Cost limit of each further gap line, labels included."""
 
 _LONGEST_LINE = 240
 _WEIGHED_CHARACTERS = 60_000
@@ -35,7 +31,7 @@ _LABEL_CHARACTERS = 40
 
 
 Label = tuple[Passage, str]
-"""What a stretch of a text is, such as the body of a function and its first line."""
+"""A range and its description, such as a function body and its first line."""
 
 
 def excerpt(
@@ -47,16 +43,14 @@ def excerpt(
     words: str = "",
     landmarks: Sequence[Passage] = (),
 ) -> list[Passage]:
-    """Return the passages to show of a content, in order, within a limit.
+    """Return the passages to show of a content, in order.
 
     Args:
-        content: A text that has more tokens than the limit.
-        limit_tokens: What the passages may take, the lines about left-out text (`FIRST_ELISION_TOKENS` for one,
-            `ELISION_TOKENS` for each other) included.
-        counter: Counts tokens.
-        token_count: Tokens of the content; 0 if unknown.
-        words: What the agent is about: lines with these words matter.
-        landmarks: Passages that matter by themselves, the most important first.
+        content: Must exceed the limit.
+        limit_tokens: Includes gap lines (`FIRST_ELISION_TOKENS` once, then `ELISION_TOKENS` each).
+        token_count: 0 if unknown.
+        words: The agent's words; lines with them are preferred.
+        landmarks: Important passages, most important first.
     """
     density = len(content) / token_count if token_count else 4.0
     budget = limit_tokens - FIRST_ELISION_TOKENS - ELISION_TOKENS
@@ -96,16 +90,7 @@ def _ends(content: str, budget: int, counter: TokenCounter, density: float) -> t
 
 
 class _Middle:
-    """The lines between head and tail, each with its worth.
-
-    Args:
-        content: The whole text.
-        start: End of the head.
-        end: Start of the tail.
-        words: Text of the task and of the agent.
-        landmarks: Passages that matter by themselves; the first `errors` of them report errors.
-        errors: The number of these.
-    """
+    """Scored lines between head and tail; the first `errors` landmarks report errors."""
 
     def __init__(
         self, content: str, start: int, end: int, words: str, landmarks: Sequence[Passage], errors: int
@@ -127,9 +112,9 @@ class _Middle:
         self._values = _blurred(values)
 
     def best(self, budget: int, counter: TokenCounter, density: float) -> list[Passage]:
-        """Return the best lines, in order, as many as fit.
+        """Return the best lines that fit, in order.
 
-        Their tokens are estimated, then counted together, which is many times faster than one by one.
+        Token counts are estimated, then counted together: many times faster than one by one.
         """
         chosen: dict[int, float] = {}
         room = float(budget)
@@ -157,7 +142,7 @@ class _Middle:
     def _windows(
         self, start: int, end: int, wanted: frozenset[str], landmarks: Sequence[Passage]
     ) -> list[tuple[int, int]]:
-        """Return the stretches that are analysed: all, or the surroundings of landmarks and words."""
+        """Return the analysed ranges: all, or around landmarks and words."""
         if end - start <= _WEIGHED_CHARACTERS:
             return [(start, end)]
         places = [landmark.start for landmark in landmarks if start <= landmark.start < end][:60]
@@ -183,7 +168,7 @@ class _Middle:
 
 
 def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of the lines of some stretches; long ones in pieces, cut at a space if possible."""
+    """Yield line offsets; long lines in pieces, cut at spaces."""
     for start, end in windows:
         while start < end:
             stop = content.find("\n", start, end) + 1 or end
@@ -197,7 +182,7 @@ def _lines(content: str, windows: Sequence[tuple[int, int]]) -> Iterator[tuple[i
 
 
 def _blurred(values: Sequence[float]) -> list[float]:
-    """Let each line lend part of its worth to its neighbours, so that the choice hangs together."""
+    """Spread scores to neighbouring lines, so that chosen lines are contiguous."""
     blurred = [0.0] * len(values)
     for number, value in enumerate(values):
         if value:
@@ -212,13 +197,11 @@ def render_passages(
     elision: Callable[[str, bool], str] = lambda what, is_first: f"[… {what} left out …]",
     labels: Sequence[Label] = (),
 ) -> str:
-    """Return the passages as one text in which every gap is named.
+    """Return the passages as one text with named gaps.
 
     Args:
-        content: The whole text.
-        passages: The passages, in order.
-        elision: Makes the line for a gap from its name, such as `lines 81-419`, and whether it is the first gap.
-        labels: Descriptions of stretches; a gap is named by those that begin in it.
+        elision: Makes a gap line from the gap's name, such as `lines 81-419`, and whether it is the first.
+        labels: Descriptions of ranges; a gap is named by those that begin in it.
     """
     pieces: list[str] = []
     position, is_first = 0, True
@@ -240,19 +223,19 @@ def _labels_in(gap: Passage, labels: Sequence[Label]) -> str:
 
 
 def _gap_name(content: str, gap: Passage) -> str:
-    """Name a gap by its whole lines if it has only such, else by its characters; both count from 1."""
+    """Name a gap by whole lines, else by characters; both from 1."""
     start, end = gap.start, gap.end
     starts_line = start == 0 or content[start - 1] == "\n" or content[start] == "\n"
     ends_line = end == len(content) or content[end - 1] == "\n" or content[end] == "\n"
     if not (starts_line and ends_line):
         return f"characters {start + 1}-{end}"
     first = content.count("\n", 0, start) + (1 if start == 0 or content[start - 1] == "\n" else 2)
-    last = content.count("\n", 0, end - 1) + 1  # a line break belongs to the line it ends
+    last = content.count("\n", 0, end - 1) + 1  # a line break ends its line
     return f"lines {first}-{last}" if last > first else f"line {first}"
 
 
 def _end_of_line(content: str, end: int) -> int:
-    """Move a cut back to the end of a line, unless most of the passage would go."""
+    """Move a cut back to a line end, unless most would go."""
     if end >= len(content) or content[end] == "\n":
         return min(end, len(content))
     line_end = content.rfind("\n", 0, end)
@@ -260,7 +243,7 @@ def _end_of_line(content: str, end: int) -> int:
 
 
 def _start_of_line(content: str, start: int) -> int:
-    """Move a cut forward to the start of a line, unless most of the passage would go."""
+    """Move a cut forward to a line start, unless most would go."""
     if start == 0 or content[start - 1] == "\n":
         return start
     line_start = content.find("\n", start) + 1

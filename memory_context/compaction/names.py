@@ -1,7 +1,6 @@
-"""The names in a content that a later call may need: paths, ids, URLs, symbols, codes, numbers, best first.
+"""Ranks names that a later call may need: paths, ids, URLs, symbols, codes, numbers.
 
-The weights are those of a logistic regression, rounded, of which names of large outputs a later call used
-(docs/measurements.md). Only the ends of a large content and the surroundings of the agent's words are analysed.
+Weights are rounded from a logistic regression of later use (docs/measurements.md).
 """
 
 import math
@@ -20,35 +19,35 @@ _HEAD_SHARE, _TAIL_SHARE = 0.6, 0.2
 _AROUND_CHARACTERS = 1000
 _LONGEST_LINE = 240
 _LEAST_LENGTH, _MOST_LENGTH = 4, 160
-_LEAST_NUMBER = 7  # characters: shorter ones are amounts and counts, and stand everywhere
+_LEAST_NUMBER = 7  # characters: shorter numbers are amounts and counts
 _NEAR_LINES = 4
 _LINES_OF_A_BLOCK = 8
 
-# the worth of what is known of a name, in log-odds
+# regression weights, in log-odds
 _NEAR_ANSWER = 0.6
 _IN_TASKS_BLOCK = 2.4
-_IN_ANSWERS_BLOCK = -3.0  # the answer has dealt with that block; the task's comes next
+_IN_ANSWERS_BLOCK = -3.0  # the answer has already used that block
 _IMPORTED = 1.3
 _SHARE_IN_TASK = 1.3
 _PARTS_IN_TASK = 0.8
 _PARTS_IN_ANSWER = 0.5
 _COST = -0.7  # for each factor of e in length
-_KNOWN = 1.0  # at most: the analyzer's names
+_KNOWN = 1.0  # limit for the analyzer's names
 _SHAPES = {"path": -1.2, "number": -1.3, "hyphened": -1.0, "camel": -0.8, "dotted": -0.6}
 
-_ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # only from the first backslash of a run: linear time
+_ESCAPED_BREAK = re.compile(r"(?<!\\)\\+[nrt]")  # lookbehind keeps time linear
 _ESCAPED_QUOTE = re.compile(r"\\+(?=[\"'/\\])")
 _ESCAPED_CHARACTER = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 _IN_A_RUN = r"[^\s\"'`<>(){}\[\],;|\\]"
 _URL = rf"https?://(?:{_IN_A_RUN}|\({_IN_A_RUN}{{0,80}}\)|\[credential\**\])+"
 _RUN = re.compile(rf"{_URL}|{_IN_A_RUN}+\(?")
-_BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")  # no name goes on behind it
+_BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")  # ends any name
 _LAST_BREAK = re.compile(rf".*{_BREAK.pattern}", re.DOTALL)
 _FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63}|[0-9]{1,2}[A-Za-z]{4,40})[\"']\s{0,20}:(\s{0,20}[{\[])?")
 _NUMBERED_FIELD = re.compile(r"(?=.*[A-Za-z]{4})[A-Za-z]*[0-9]{1,2}[A-Za-z]*")  # address1, 52WeekChange
-_WITHOUT_SPACES = "⺀"  # from here on scripts are written without spaces
-_MASK = "***"  # what stands for a credential, and no glob
-_EDGES = ".,:-/(*#=!?&%~^"  # punctuation around a name, unless one of these says otherwise
+_WITHOUT_SPACES = "⺀"  # scripts without spaces start here
+_MASK = "***"  # a masked credential, not a glob
+_EDGES = ".,:-/(*#=!?&%~^"  # stripped, unless a pattern below keeps it
 _ROOT = re.compile(r"(?:(?<![/.~])(?:~|\.\.?(?:/\.\.?){0,9})?/\.?|^\.)$")
 _PADDED = re.compile(r"[A-Za-z0-9+/_-]{8,}={1,2}")  # Base64
 _URN = re.compile(r"[a-z][\w.+-]*(?::[\w.+%-]+)+:[\w.+%-]*\d[\w.+%-]*")
@@ -70,13 +69,12 @@ _MOST_WORDS_OF_A_NAME = 6
 
 
 def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the names in a content, those most likely to be asked for again first; each verbatim as it stands there.
+    """Yield names verbatim, those most likely to be needed first; large contents are sampled.
 
     Args:
-        content: Any text; of a large one only parts are analysed.
-        task: What the agent works for; names near these words come first.
-        answer: What it said and called after it had seen the content.
-        known: Names that matter in this sort of content, the most important first.
+        task: Names near its words come first.
+        answer: The agent's words and calls after seeing the content.
+        known: The analyzer's names, most important first.
     """
     worth = {name: _KNOWN * (1 - order / len(known)) for order, name in enumerate(known)}
     analysed = analysed_text(content, f"{answer}\n{task}")
@@ -108,14 +106,14 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
 
 
 def reads_as_order(text: str) -> bool:
-    """Whether a text tells its analyzer to drop its instructions: no tool's result has a reason to."""
+    """Return whether a text looks like a prompt injection."""
     return _ORDER.search(text) is not None
 
 
 def is_name(text: str) -> bool:
-    """Whether a text may be listed as a name: an identifier, path, URL, code or proper name, and no order.
+    """Return whether a text may be listed as a name, and not as an order or a sentence.
 
-    Several words are a path, or each longer one begins with a capital or a digit: a sentence is not a name.
+    Several words must form a path, or longer ones begin with a capital or digit.
     """
     if _ORDER_IN_A_NAME.search(text.translate(_JOINTS)):
         return False
@@ -127,7 +125,7 @@ def is_name(text: str) -> bool:
 
 
 def stands_whole(name: str, text: str) -> bool:
-    """Whether a name stands in a text without a letter or digit beside it, but for scripts without spaces."""
+    """Return whether a name occurs as a whole word, except in scripts without spaces."""
     place = text.find(name)
     while place >= 0:
         end = place + len(name)
@@ -144,12 +142,7 @@ def _goes_on(pair: str) -> bool:
 
 
 def analysed_text(content: str, words: str = "") -> str:
-    """Return the part of a content that is analysed, escapes undone.
-
-    Args:
-        content: Any text.
-        words: Their surroundings are analysed, too, between the ends of a large content.
-    """
+    """Return the unescaped sample that is analysed: the ends, and the surroundings of `words`."""
     text = _window(content, words)
     if "\\" in text:
         text = _ESCAPED_QUOTE.sub("", _ESCAPED_BREAK.sub("\n", text))
@@ -200,7 +193,7 @@ def _without_cut_names(content: str, start: int, end: int) -> str:
 
 
 def _cut(line: str) -> Iterator[str]:
-    """Yield a long line in pieces, cut between names."""
+    """Yield pieces of a long line, cut between names."""
     start = 0
     while len(line) - start > _LONGEST_LINE:
         limit = start + _LONGEST_LINE
@@ -213,10 +206,11 @@ def _cut(line: str) -> Iterator[str]:
 
 
 def _fields(text: str) -> Counter[str]:
-    """Return how often each name is a field, as in JSON.
+    """Count the names that are fields, as in JSON.
 
-    A name with a digit or hyphen, which could be an id, is a field if it repeats; one with a small number, too, if it
-    holds no object and most keys are plain words.
+    A name with a digit or hyphen may be an id, so it must repeat; with a small number, it may also hold no
+    object
+    among mostly plain keys.
     """
     fields: Counter[str] = Counter()
     holding: set[str] = set()
@@ -243,12 +237,12 @@ class _Name:
 
 
 def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
-    """Return the names in some lines, the known ones first."""
+    """Return the names in lines, known ones first."""
     found: dict[str, _Name] = {}
     for text in known:
         if "\n" not in text and (shape := _shape(text)) is not None:
             found[text] = _Name(text, shape, [0])
-    by_run: dict[str, list[_Name]] = {}  # most runs stand there many times
+    by_run: dict[str, list[_Name]] = {}  # cache: most runs repeat
     for number, line in enumerate(lines):
         is_import: bool | None = None
         for run in _RUN.findall(line):
@@ -264,7 +258,7 @@ def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
 
 
 def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
-    """Return the names in a run; new ones are added to `found`."""
+    """Return the names in a run and add them to `found`."""
     if run.isalpha() and (run.islower() or run.istitle()):
         return []  # an ordinary word
     names: list[_Name] = []
@@ -279,7 +273,7 @@ def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
 
 
 def _block_relevance(lines: Sequence[str], wanted: frozenset[str]) -> list[float]:
-    """Return for each line, from 0 to 1, what the best lines of its definition or section say about wanted words."""
+    """Return per line, 0 to 1, the relevance of its definition or section."""
     values = line_relevance(lines, wanted)
     starts = [0, *(number for number, line in enumerate(lines) if number and DEFINITION.match(line)), len(lines)]
     sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(starts)]
@@ -287,7 +281,7 @@ def _block_relevance(lines: Sequence[str], wanted: frozenset[str]) -> list[float
 
 
 def _spread(values: Sequence[float]) -> list[float]:
-    """Let each line lend its value to those around it, less with the distance."""
+    """Spread values to surrounding lines, decreasing with distance."""
     spread = [0.0] * len(values)
     for number, value in enumerate(values):
         if value:
@@ -320,7 +314,7 @@ def _names_in(run: str) -> Iterable[str]:
 
 
 def _whole(run: str) -> str:
-    """Return a run without the punctuation around it, but with what belongs to a path or to Base64."""
+    """Strip punctuation, but keep parts of a path or of Base64."""
     end = run if _PADDED.fullmatch(run) and any(map(str.isdigit, run)) and not run.islower() else run.rstrip(_EDGES)
     text = end.lstrip(_EDGES)
     root = _ROOT.search(end[: len(end) - len(text)])

@@ -1,7 +1,6 @@
-"""Outliers of a log: its only error, its last status, lines unlike all others.
+"""Outliers of a log: its only error, its last status, unusual lines.
 
-Lines of machine output repeat each other but for times, ids and amounts. A line with a word or value that hardly any
-other line has is an outlier in any language; error words only rank them.
+A line with a rare word or value is an outlier in any language; error words only rank outliers.
 """
 
 import re
@@ -20,13 +19,13 @@ _SHOWN_CHARACTERS, _BEFORE_CHARACTERS = 180, 60
 _LEAST_LINES = 10
 _COLUMNS = 12
 _RARE = 1 / 200
-"""A word or value is rare if at most so many of the lines have it, or one."""
+"""Largest share of lines with a rare word or value (or one line)."""
 _USUAL = 0.9
-"""A value is usual in its column if so many of the lines have it."""
+"""Least share of lines with the usual value of a column."""
 _MOST_ODD = 3
-"""If more lines are odd, only those that report an error or end the log are told."""
+"""With more outliers, only errors and the last line are returned."""
 _MOST_ODD_SHARE = 1 / 20
-"""If more lines are odd, none is: they do not repeat each other."""
+"""With more outliers, the content is not repetitive and has none."""
 _STATUS = re.compile(
     r"\b(?:done|finished|completed?|succe(?:ss|eded)|success\w+|fail(?:ed|ures?)|aborted|passed|exit(?:ed)?|status|result"
     r"|totals?|summary|ok)\b",
@@ -39,18 +38,17 @@ _WORD_OR_BREAK = re.compile(rf"{_WORD.pattern}|\n")
 
 
 def telling_lines(content: str, is_known: bool) -> list[Passage]:
-    """Return the lines that report an error or a status, the only error first, then the last line; often none.
+    """Return outlier lines, the only error first, then the last line; often none.
 
-    Of a long line, the part around the outlier. Of JSON and markup only texts in fields are analysed.
+    Long lines are cut around the outlier. In JSON and markup only texts in fields count.
 
     Args:
-        content: Any text.
-        is_known: Whether a analyzer has facts: then only repetitive content is analysed.
+        is_known: The analyzer has facts; only repetitive content is then analysed.
     """
     if _DATA.match(content):
         if content.count("\\n") < _LEAST_LINES:
             return []
-        content = content.rstrip('"}] \n').replace("\\n", " \n")  # a text in a field: escaped, and as long
+        content = content.rstrip('"}] \n').replace("\\n", " \n")  # same length, to keep offsets
     lines = _lines(content)
     texts = [text for _, text in lines]
     if len(lines) < _LEAST_LINES:
@@ -63,7 +61,7 @@ def telling_lines(content: str, is_known: bool) -> list[Passage]:
     if len(odd) > most_odd:
         odd = {} if is_known or not _STATUS.search(texts[last]) else {last: 0}
     errors = {number for number in odd if _LEVEL.search(texts[number]) or _reports(texts[number])}
-    told = errors | ({last} & odd.keys() if len(odd) > _MOST_ODD else odd.keys() - {0})  # the first one is a heading
+    told = errors | ({last} & odd.keys() if len(odd) > _MOST_ODD else odd.keys() - {0})  # line 0 is a heading
     told = {number for number in told if not reads_as_order(texts[number])}
     ranked = sorted(told, key=lambda number: (number not in errors, number != last, number))
     passages = [_around(*lines[number], odd[number]) for number in ranked]
@@ -76,8 +74,8 @@ def _reports(text: str) -> bool:
 
 
 def _lines(content: str) -> list[tuple[int, str]]:
-    """Return the lines that are not blank with their offsets, of a large content those near its ends."""
-    body = frame_of(content).body  # what a shell says below its output is told as the status
+    """Return nonblank lines with offsets, of large contents near the ends."""
+    body = frame_of(content).body  # the shell's last lines are the status
     windows = [body]
     if body.end - body.start > 2 * _LOOKED_AT:
         end = content.rfind("\n", body.start, body.start + _LOOKED_AT)
@@ -87,9 +85,9 @@ def _lines(content: str) -> list[tuple[int, str]]:
 
 
 def _by_words(texts: Sequence[str], most_odd: float) -> dict[int, int]:
-    """Return the place of the first rare word by line; stop above `most_odd` lines, where all of them are too many."""
+    """Return rare words' offsets by line; stop early above `most_odd` lines."""
     lines = [set[str]()]
-    for word in _WORD_OR_BREAK.findall("\n".join(texts)):  # all lines at once, several times faster than one by one
+    for word in _WORD_OR_BREAK.findall("\n".join(texts)):  # one scan, several times faster
         if word == "\n":
             lines.append(set())
         else:
@@ -108,12 +106,12 @@ def _by_words(texts: Sequence[str], most_odd: float) -> dict[int, int]:
 
 
 def _is_word(text: str) -> bool:
-    """Whether letters are no id: those change between capitals and others."""
+    """Return False for ids, which mix capitals and other letters."""
     return text.islower() or text.istitle() or text.isupper() or not text.isascii()
 
 
 def _by_columns(texts: Sequence[str]) -> dict[int, int]:
-    """Return where a rare value stands where other lines have the same one, by the lines' numbers."""
+    """Return rare values' offsets by line, in otherwise constant columns."""
     rows = [text.split(None, _COLUMNS)[:_COLUMNS] for text in texts]
     most = max(len(texts) * _RARE, 1)
     odd: dict[int, int] = {}

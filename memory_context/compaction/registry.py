@@ -1,7 +1,5 @@
-"""The choice of a compactor: one registered for the tool, else one for the sort of content, else the generic one.
-
-A registered compactor that raises or exceeds its limits is skipped and logged; one that takes too long is not asked
-again.
+"""Selects a compactor: one registered for the tool, else a matching analyzer, else the generic rule.
+Registered compactors that fail are skipped and logged; slow ones are disabled.
 """
 
 import logging
@@ -28,9 +26,9 @@ CompactFunction = Callable[[Result, Hint], Compacted]
 _Given = TypeVar("_Given", bound="Compactor | CompactFunction")
 _Answer = TypeVar("_Answer")
 _SECONDS = 2.0
-"""The longest a registered compactor may take; a hung one must not hang the agent."""
+"""Timeout of a registered compactor."""
 _STATUS_LIMIT_CHARACTERS = 300
-_TOLERATED_TOKENS = 8  # what was counted line by line may count a little more together
+_TOLERATED_TOKENS = 8  # lines counted together may take a few more
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,12 @@ class _Registered:
 
 
 class Compactors:
-    """The compactors of a context; itself one.
+    """The compactors of a context; itself a compactor.
 
-    The compactor registered last is asked first; the built-in analyzers come last, in their order.
+    The last registered is tried first, the built-in analyzers last.
 
     Args:
-        analyzers: The built-in analyzers; None for all.
+        analyzers: None for all built-in ones.
 
     Example:
         compactors = Compactors()
@@ -69,12 +67,11 @@ class Compactors:
     def register(
         self, tool: str | Callable[[Result], bool], compactor: "Compactor | CompactFunction | None" = None
     ) -> Any:
-        """Register a compactor for a tool, in one call or as a decorator.
+        """Register a compactor for a tool, directly or as a decorator.
 
         Args:
-            tool: The tool's name or a pattern of names (`query_*`, as file names are matched), or a function that looks
-                at a result and says whether this compactor takes it.
-            compactor: An object with `compact(result, hint)` or such a function; None to be a decorator.
+            tool: Tool name, glob pattern (`query_*`), or a predicate on results.
+            compactor: An object with `compact(result, hint)`, or such a function; None returns a decorator.
 
         Raises:
             TypeError: The compactor is neither.
@@ -96,14 +93,13 @@ class Compactors:
 
     @property
     def may_wait(self) -> bool:
-        """Whether `compact` may wait for code of users: call it off the event loop then."""
+        """`compact` may block on user code: call it off the event loop."""
         return bool(self._registered)
 
     def compact(self, result: Result, hint: Hint) -> Compacted:
-        """Return the text that survives of a result, within the limits of the hint; never raises.
+        """Return the compacted result within the limits of the hint; never raises.
 
-        Compactors read the content with credentials masked by as many characters, so that offsets of passages stay
-        valid.
+        Masking keeps the length of credentials, so passage offsets stay valid.
         """
         if hint.masks_credentials:
             result = replace(
@@ -145,7 +141,7 @@ class Compactors:
         return None
 
     def _whole(self, compacted: Compacted, result: Result, hint: Hint) -> Compacted:
-        """Let the generic rule choose the passages if the compactor left that to it."""
+        """Apply the generic excerpt if the compactor chose none."""
         if hint.facts_limit_tokens <= 0:
             compacted = replace(compacted, facts="")
         if hint.excerpt_limit_tokens <= 0:
@@ -167,7 +163,7 @@ class Compactors:
         return analyze_anything(result)
 
     def _complain(self, name: str, error: Exception) -> None:
-        """Log once for each compactor."""
+        """Log once per compactor."""
         if name not in self._complained:
             self._complained.add(name)
             _logger.warning("compactor %s is passed over: %s: %s", name, type(error).__name__, error)
@@ -183,15 +179,14 @@ def _without_padding(compacted: Compacted) -> Compacted:
     )
 
 
-class _TooSlowError(Exception):
-    """A function did not come back in time."""
+class _TooSlowError(Exception): ...
 
 
 def _within(seconds: float, function: Callable[[], _Answer]) -> _Answer:
-    """Return the value of a function, which runs in a thread of its own.
+    """Run a function in its own thread.
 
     Raises:
-        _TooSlowError: It did not return in time.
+        _TooSlowError: It timed out.
     """
     answer: Future[_Answer] = Future()
 
@@ -201,12 +196,12 @@ def _within(seconds: float, function: Callable[[], _Answer]) -> _Answer:
         except BaseException as error:
             answer.set_exception(error)
 
-    # a daemon, so that a program can end although it hangs
+    # daemon: a hung compactor must not keep the process alive
     threading.Thread(target=run, name="memory_context compactor", daemon=True).start()
     try:
         return answer.result(seconds)
     except FutureTimeoutError as error:
-        if answer.done():  # it is the function's own
+        if answer.done():  # the function itself raised TimeoutError
             raise
         raise _TooSlowError(f"it took longer than {seconds:g} s and is not asked again") from error
 
@@ -216,7 +211,7 @@ def _takes_tool(pattern: str) -> Callable[[Result], bool]:
 
 
 def contract_violation(compacted: Any, result: Result, hint: Hint) -> str | None:
-    """Return which part of the contract a compactor's answer breaks, in a sentence; None if it keeps it."""
+    """Return a sentence on the violated part of the contract; None if valid."""
     if not isinstance(compacted, Compacted):
         return f"it returned {type(compacted).__name__}, not Compacted"
     texts = (compacted.status, compacted.description, compacted.facts)

@@ -1,7 +1,6 @@
-"""Facts that a summary must not lose: errors, outcomes, names and figures of a content, best first.
+"""Facts that a summary must keep: errors, outcomes, names and figures, best first.
 
-They are told by form and place (a line that reports an error, a number beside `failed`, a path, a figure with a unit),
-so that a model's summary is checked without a model. Of a large content the ends and the error lines are searched.
+Form and position identify them, so no model is needed to check a summary.
 """
 
 import re
@@ -20,13 +19,13 @@ FactKind = Literal["error", "spoken", "outcome", "path", "figure", "id", "url"]
 
 _SEARCHED_CHARACTERS = 200_000  # at each end of a content
 _SPOKEN_CHARACTERS = 20_000
-_EXAMINED = 2_000  # matches of one expression
+_EXAMINED = 2_000  # matches per pattern
 _LIMITS: dict[FactKind, int] = {"error": 6, "spoken": 8, "outcome": 10, "path": 8, "figure": 8, "id": 8, "url": 3}
-_A_LIST = 4  # so many times as many as are kept
-_FIRST_ERRORS = 2  # the others come after what else matters: reports of errors repeat each other
+_A_LIST = 4  # times its limit, a kind of facts is a list
+_FIRST_ERRORS = 2  # others come last: error reports repeat each other
 _ERROR_CHARACTERS = 140
-_CONTEXT_CHARACTERS = 40  # around a figure, so that it says what it is of
-_NEAR_CHARACTERS = 40  # between an outcome's number and its word, in a summary
+_CONTEXT_CHARACTERS = 40  # context around a figure
+_NEAR_CHARACTERS = 40  # between an outcome's number and word
 
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\b"
@@ -87,10 +86,9 @@ class SalientFact:
     """A fact that a summary must state.
 
     Attributes:
-        kind: The sort of fact.
-        needle: The text that the summary must have: a name or number whole, all words of an error.
-        text: The line that is appended where it is missing.
-        word: Of an outcome: the beginning of the word near its number.
+        needle: Text to find: a whole name or number, or all words of an error.
+        text: Line appended if the needle is missing.
+        word: Of an outcome: stem of the word near its number.
     """
 
     kind: FactKind
@@ -100,14 +98,14 @@ class SalientFact:
 
 
 class Statement:
-    """A text that can be asked for facts."""
+    """A text searched for facts."""
 
     def __init__(self, text: str) -> None:
         self._text = _normal(text)
         self._words = frozenset(_WORD.findall(self._text))
 
     def says(self, fact: SalientFact) -> bool:
-        """Whether it states a fact, whatever case, spaces and digit grouping; the words of an error in any order."""
+        """Return whether it states a fact, ignoring case, spaces, digit grouping and the word order of errors."""
         needle = _normal(fact.needle)
         if fact.kind == "error":
             return self._words.issuperset(_WORD.findall(needle))
@@ -119,11 +117,10 @@ class Statement:
 
 
 def salient_facts(content: str, spoken_of: str = "") -> list[SalientFact]:
-    """Return the facts that a summary of a content must not lose, the most important first.
+    """Return the facts that a summary must keep, most important first.
 
     Args:
-        content: Any text.
-        spoken_of: The agent's task and words: facts that share words with them come first; names in them are facts.
+        spoken_of: The agent's task and words; facts that share words come first.
     """
     text = content
     if len(text) > 2 * _SEARCHED_CHARACTERS:
@@ -150,7 +147,7 @@ def salient_facts(content: str, spoken_of: str = "") -> list[SalientFact]:
 
 
 def _best(kind: FactKind, facts: Iterable[SalientFact], wanted: frozenset[str]) -> list[SalientFact]:
-    """Return the facts of one kind that are kept: near the agent's words, then frequent, then early."""
+    """Keep facts of one kind: near the agent's words, frequent, early."""
     found: dict[tuple[str, str], SalientFact] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for fact in facts:
@@ -164,7 +161,7 @@ def _best(kind: FactKind, facts: Iterable[SalientFact], wanted: frozenset[str]) 
         return -shared, -counts[name] if kind in ("path", "id") else 0, order[name]
 
     limit = _LIMITS[kind]
-    if len(found) > _A_LIST * limit:  # one of a list tells little, unless it was spoken of
+    if len(found) > _A_LIST * limit:  # list entries matter only if spoken of
         limit //= _A_LIST
     return [found[name] for name in sorted(found, key=rank)[:limit]]
 
@@ -173,7 +170,7 @@ def _errors(content: str) -> Iterator[SalientFact]:
     for passage in error_lines(content, 0, len(content), 4 * _LIMITS["error"]):
         line = _TIME.sub(" ", content[passage.start : passage.end])
         line = shorten(line, _ERROR_CHARACTERS).strip("[]|-: …")
-        if line and not line.startswith("Traceback ("):  # which error it was is said at its end
+        if line and not line.startswith("Traceback ("):  # the error itself stands at its end
             yield SalientFact("error", line, line)
 
 
@@ -245,7 +242,7 @@ def _normal(text: str) -> str:
 
 
 def _places(text: str, needle: str) -> Iterator[int]:
-    """Yield the offsets of a whole name or number: `3` not in `13`, `1.5` not in `1.52`."""
+    """Yield offsets of whole tokens: `3` not in `13`, `1.5` not in `1.52`."""
     place = text.find(needle)
     while place >= 0 and needle:
         end = place + len(needle)

@@ -1,6 +1,5 @@
-"""The built-in analyzers, in the order they are asked: the most particular first.
-
-Each earns its lines in `benchmarks.ablation`, or by a status and a description that no other finds.
+"""Built-in analyzers, most specific first. Each is justified by `benchmarks.ablation` or by a unique status
+or description.
 """
 
 from collections.abc import Sequence
@@ -14,8 +13,8 @@ from .source import analyze_source
 __all__ = ["BUILT_IN"]
 
 BUILT_IN: Sequence[Analyzer] = (
-    analyze_diff,  # of code, so before source
+    analyze_diff,  # before source: diffs contain code
     analyze_source,
     analyze_json,
-    analyze_shell,  # whatever else a command printed
+    analyze_shell,  # matches any command output
 )

@@ -1,6 +1,6 @@
-"""Unified diffs: the changed files and functions, and by how much.
+"""Unified diffs: changed files and functions, with line counts.
 
-Hunks are read by the counts in their headers, so that a changed line that looks like a header is not taken for one.
+Hunk header counts delimit hunks, so changed lines that look like headers are content.
 """
 
 import re
@@ -38,7 +38,7 @@ class _Change:
 
 
 def analyze_diff(result: Result) -> Analysis | None:
-    """Return the files and functions that a diff changes; None if the content is not a unified diff."""
+    """Return the files and functions of a unified diff; None for other content."""
     content, call = result.content, call_of(result)
     frame = frame_of(content, call.command)
     if not _is_diff(content, frame.body, call.programs, call.path):
@@ -60,7 +60,7 @@ def analyze_diff(result: Result) -> Analysis | None:
     size = f"{count_lines(content, frame.body):,} lines"
     return Analysis(
         description=described("diff of", path, f"{count}, +{added:,} -{removed:,}", size),
-        has_failed=None,  # `diff` and `git diff --exit-code` end in 1 if there are differences
+        has_failed=None,  # `diff` exits with 1 on differences
         facts=facts,
         names=list(names)[:NAMES],
     )
@@ -68,7 +68,7 @@ def analyze_diff(result: Result) -> Analysis | None:
 
 def _is_diff(content: str, body: Passage, programs: list[str], path: str) -> bool:
     if path and not path.endswith(_PATCH_SUFFIXES):
-        return False  # a file was read that has a diff in it
+        return False  # a file that contains a diff
     prints_file = bool(programs) and all(program in FILE_PRINTERS for program in programs)
     if prints_file and not content.count("\n+++ ", 0, _HEAD_CHARACTERS):
         return False
@@ -82,7 +82,7 @@ def _is_diff(content: str, body: Passage, programs: list[str], path: str) -> boo
 
 def _changes(lines: list[str]) -> list[_Change]:
     changes: list[_Change] = []
-    change = _Change("")  # what stands before the first file is nobody's
+    change = _Change("")  # collects text before the first file
     old_left = new_left = 0
     for text in lines:
         if changes and (old_left > 0 or new_left > 0):
@@ -93,7 +93,7 @@ def _changes(lines: list[str]) -> list[_Change]:
                 new_left -= sign in ("+", " ", "")
                 old_left -= sign in ("-", " ", "")
                 continue
-            old_left = new_left = 0  # a hunk that was cut short
+            old_left = new_left = 0  # truncated hunk
         if changes and (match := _HUNK.match(text)):
             old_left, new_left = int(match[1] or 1), int(match[2] or 1)
             if (name := _CONTEXT_NAME.search(match[3])) and name[1] not in change.names:

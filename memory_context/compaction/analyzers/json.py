@@ -1,4 +1,4 @@
-"""JSON and its like: records, their fields and names, errors."""
+"""JSON and similar data: records, fields, names and errors."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _NAMING = {
 
 
 class _Records(NamedTuple):
-    """The longest list of like objects: its path, the objects, and their keys if they are members of an object."""
+    """The longest list of similar objects; keys if they are object members."""
 
     path: tuple[str, ...]
     rows: Sequence[dict[str, Any]]
@@ -35,7 +35,7 @@ class _Records(NamedTuple):
 
 
 def analyze_json(result: Result) -> Analysis | None:
-    """Return the analysis of JSON, JSON Lines and printed Python data; None for any other content."""
+    """Analyse JSON, JSON Lines or printed Python data; None for other content."""
     document = find_document(result.content)
     if document is None:
         return None
@@ -62,7 +62,7 @@ def _field(name: str, count: int, records: _Records) -> str:
 
 
 def _records(value: Any) -> _Records:
-    """Return the longest list of objects near the top, or an object of like objects; else no rows."""
+    """Return the longest list or mapping of objects near the top."""
     best = _Records((), ())
     queue: list[tuple[Any, tuple[str, ...]]] = [(value, ())]
     for node, path in islice(queue, _VISITED):
@@ -94,7 +94,7 @@ def _of_object(node: Any, path: tuple[str, ...]) -> _Records | None:
 
 
 def _errors(value: Any, rows: Sequence[dict[str, Any]]) -> tuple[bool | None, list[str]]:
-    """Return whether an object reports that the call failed, and the errors in it or its records."""
+    """Return whether an object reports a failed call, and its errors."""
     failed: bool | None = None
     lines: list[str] = []
     if isinstance(value, dict):
@@ -116,7 +116,7 @@ def _errors(value: Any, rows: Sequence[dict[str, Any]]) -> tuple[bool | None, li
 
 
 def _names(value: Any, records: _Records, fields: Counter[str]) -> list[str]:
-    """Return keys, ids and names, by fields; those that tell most records apart first."""
+    """Return keys, ids and names by field, the most distinguishing first."""
     found: list[str] = [*records.keys[:NAMES]]
     naming = [
         list(dict.fromkeys(text for row in records.rows if (text := _text(row.get(name)))))
@@ -130,13 +130,13 @@ def _names(value: Any, records: _Records, fields: Counter[str]) -> list[str]:
 
 
 def _is_naming(name: str) -> bool:
-    """Return True if a field of this name identifies things: `id`, `flight_number`, `userEmail`."""
+    """Return True for identifying fields: `id`, `flight_number`, `userEmail`."""
     words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name[:60]).replace("-", "_")
     return name.lower() in _NAMING or words.rpartition("_")[2] in _NAMING
 
 
 def _leaves(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the scalars of the upper part of a value with their keys, from the top down."""
+    """Yield scalars near the top with their keys, breadth first."""
     queue: list[tuple[str, Any]] = [("", value)]
     for key, node in islice(queue, _VISITED):
         if isinstance(node, dict):
@@ -148,7 +148,7 @@ def _leaves(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _scalars(value: Any) -> list[str]:
-    """Return the plain fields of the top object and of the objects below it, one line each."""
+    """Return plain fields of the top two levels, one a line."""
     if not isinstance(value, dict):
         return []
     named = cast("dict[str, Any]", value)
@@ -182,7 +182,7 @@ def _description(content: str, document: Document, records: _Records, fields: Se
 
 
 def _text(value: Any) -> str:
-    """Return a scalar as text; of an object its message, of a list its first text."""
+    """Return a scalar, an object's message or a list's first text."""
     if isinstance(value, dict):
         named = cast("dict[str, Any]", value)
         return next((text for key in _MESSAGES if isinstance(text := named.get(key), str)), "")

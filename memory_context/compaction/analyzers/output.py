@@ -1,4 +1,4 @@
-"""Common ground of the analyzers: the frame of an output (echo, prompt, status), its lines, and the call behind it."""
+"""Shared parts of the analyzers: the frame of an output (echo, prompt, status), its lines, the call."""
 
 import json
 import re
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 ANALYSED_CHARACTERS = 1_000_000
-"""Of a longer content this much is looked at, half from each end."""
+"""Longer contents are analysed half from each end."""
 FACT_LIMIT = 200
 DESCRIPTION_CHARACTERS = 110
 FACTS = 12
 NAMES = 60
-"""The most of each in an analysis."""
+"""Limits of an analysis."""
 LONGEST_LINE = 1000
-"""Of a longer line only its beginning is looked at."""
+"""Longer lines are truncated."""
 
 _STATUS = re.compile(
     r"\b(?:exit(?:ed)?|finished|terminated|return(?=[ _]?code))[ _]?(?:with )?(?:exit )?(?:status|code)"
@@ -55,24 +55,19 @@ _FRAME_LINES = 6
 
 @dataclass(frozen=True)
 class Frame:
-    """An output without its frame.
-
-    Attributes:
-        body: The output, without echo, prompt and exit status.
-        exit_status: The exit status; None if there is none.
-    """
+    """A command output split into body (without echo, prompt and status) and exit status."""
 
     body: Passage
     exit_status: int | None
 
     @property
     def has_failed(self) -> bool | None:
-        """Whether the exit status says that the command failed; None without one."""
+        """None without an exit status."""
         return None if self.exit_status is None else self.exit_status != 0
 
 
 def frame_of(content: str, command: str = "") -> Frame:
-    """Return the body of a content, and the exit status that its first or last lines report."""
+    """Return the body and the exit status in the first or last lines."""
     start, end, status = 0, len(content), None
     if command and content.startswith(command) and content[len(command) : len(command) + 1] in ("\n", "\r"):
         start = len(command) + 1
@@ -100,7 +95,7 @@ def frame_of(content: str, command: str = "") -> Frame:
 
 
 def windows(content: str, body: Passage) -> list[Passage]:
-    """Return the stretches of a body that are analysed: all of it, or its head and its tail, cut at lines."""
+    """Return the analysed ranges: the whole body, or its head and tail, cut at lines."""
     if body.end - body.start <= ANALYSED_CHARACTERS:
         return [body]
     half = ANALYSED_CHARACTERS // 2
@@ -112,7 +107,7 @@ def windows(content: str, body: Passage) -> list[Passage]:
 
 
 def lines_in(content: str, passages: list[Passage]) -> list[tuple[int, str]]:
-    """Return the lines of passages with their offsets; of very long ones the beginning, without a final CR."""
+    """Return lines with offsets; long lines truncated, without final CR."""
     lines: list[tuple[int, str]] = []
     for passage in passages:
         start = passage.start
@@ -128,13 +123,13 @@ def lines_in(content: str, passages: list[Passage]) -> list[tuple[int, str]]:
 
 
 def head_lines(content: str, body: Passage) -> list[tuple[int, str]]:
-    """Return the first lines of a body, enough of them to tell its sort."""
+    """Return enough first lines to recognise the content."""
     head = Passage(body.start, min(body.end, body.start + _HEAD_CHARACTERS))
     return lines_in(content, [head])[:_HEAD_LINES]
 
 
 def count_lines(content: str, body: Passage) -> int:
-    """Return the number of lines of a body; a final line break ends the last line."""
+    """Return the number of lines; a final line break starts no new line."""
     if body.end <= body.start:
         return 0
     return content.count("\n", body.start, body.end) + (content[body.end - 1] != "\n")
@@ -146,7 +141,7 @@ def fact(text: str) -> str:
 
 
 def described(what: str, subject: str, *rest: str) -> str:
-    """Return a description: sort, subject (its middle left out if there is no room), and the rest."""
+    """Return a description: sort, subject with its middle elided if needed, rest."""
     tail = ", ".join(part for part in rest if part)
     room = DESCRIPTION_CHARACTERS - len(what) - len(tail) - 4
     subject = shorten(subject, 500)
@@ -157,7 +152,7 @@ def described(what: str, subject: str, *rest: str) -> str:
     return shorten(f"{text}, {tail}" if tail else text, DESCRIPTION_CHARACTERS).replace("[", "(").replace("]", ")")
 
 
-# --- the call
+# --- call
 
 FILE_PRINTERS = frozenset({"cat", "head", "tail", "sed", "nl", "bat", "batcat", "less", "more", "awk"})
 
@@ -183,13 +178,12 @@ _RUNNERS = {
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a call.
+    """The parsed arguments of a call.
 
     Attributes:
-        command: The shell command, or the code; empty if there is none.
-        path: The named file or folder; empty if there is none.
-        pipelines: The pipelines of the command that print something: each its commands, each its words.
-        arguments: All arguments by name.
+        command: Shell command or code; empty for none.
+        path: File or folder; empty for none.
+        pipelines: Printing pipelines: commands, then words.
     """
 
     command: str
@@ -199,12 +193,12 @@ class Call:
 
     @property
     def programs(self) -> list[str]:
-        """The first program of each pipeline that prints something."""
+        """The first program of each printing pipeline."""
         return [pipeline[0][0] for pipeline in self.pipelines]
 
     @property
     def prints_file(self) -> bool:
-        """Whether it only prints a file that is not a log."""
+        """Only prints a file that is not a log."""
         words = [words for pipeline in self.pipelines for words in pipeline]
         is_log = any(word.endswith((".log", ".out")) or "/log/" in word for one in words for word in one)
         return len(self.pipelines) == 1 and not is_log and all(one[0] in FILE_PRINTERS for one in words)
@@ -225,7 +219,7 @@ def _parsed(arguments: str) -> Call:
 
 
 def call_of(result: Result) -> Call:
-    """Return the parsed arguments of the call; empty if they are not JSON."""
+    """Return the parsed arguments of the call; empty if not JSON."""
     return _parsed(result.arguments)
 
 

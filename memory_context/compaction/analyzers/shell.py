@@ -1,6 +1,5 @@
-"""Outputs of shell commands, builds and tests: exit status, summaries, failed tests, errors, the last line.
-
-Asked last: any command's output is its sort of content.
+"""Shell, build and test outputs: exit status, summaries, failed tests, errors, the last line. Runs last,
+because it matches any command.
 """
 
 import math
@@ -31,7 +30,7 @@ _SHAPES = re.compile(
     re.MULTILINE,
 )
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9])")
-_RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?:: [^\n]*)?(?=\r?$)", re.MULTILINE)  # the first line without indentation
+_RAISED = re.compile(r"^[A-Za-z_][\w.]{0,200}(?:: [^\n]*)?(?=\r?$)", re.MULTILINE)  # first unindented line
 _TRACE = "Traceback (most recent call last)"
 _FRAME = re.compile(r"^[ |+]*File \"([^\"\n]{1,300})\", line (\d{1,9})", re.MULTILINE)
 _RAISED_CHARACTERS = 120
@@ -124,11 +123,11 @@ _PASSED = re.compile(
     r"|Passed!|^ok  \t|Successfully |, 0 failures|0 errors, 0"
 )
 _COMPILERS = frozenset({"gcc", "g++", "cc", "c++", "clang", "clang++", "javac", "tsc", "rustc", "mypy", "pyright"})
-"""Programs that fail if they report an error."""
+"""Programs whose error reports mean failure."""
 
 
 class _Noted(NamedTuple):
-    """A classified log line: summary, failed test, error or place; the names in it; the tool that wrote it."""
+    """A classified log line: kind, names in it, tool."""
 
     kind: str
     names: tuple[str, ...] = ()
@@ -150,7 +149,7 @@ def _classify(text: str) -> _Noted | None:
 
 
 def _outcome_of(summary: str) -> bool | None:
-    """Return whether a summary line reports a failure; None if it reports neither."""
+    """Return whether a summary line reports failure; None if unclear."""
     if _FAILED_COUNT.search(summary) or any(word in summary for word in _FAILED_WORDS) or summary == "FAIL":
         return True
     return False if _PASSED.search(summary) else None
@@ -165,7 +164,7 @@ class _Log:
 
 
 def analyze_shell(result: Result) -> Analysis | None:
-    """Return how a command or a build ended and what it reported; None if the content is not an output of a command."""
+    """Return the outcome and reports of a command or build; None for other content."""
     content, call = result.content, call_of(result)
     frame = frame_of(content, call.command)
     last = _last_lines(content, frame.body)
@@ -173,7 +172,7 @@ def analyze_shell(result: Result) -> Analysis | None:
     is_log = is_end or _is_log(content, frame.body)
     is_shell = call.command or frame.exit_status is not None
     if not is_log and (not is_shell or (call.prints_file and not frame.exit_status)):
-        return None  # a document that speaks of errors reports none
+        return None  # documents only mention errors
     log = _read(content, frame.body)
     has_failed = frame.has_failed if frame.exit_status is not None else is_end or _verdict(call, log)
     facts = [raised if is_end else "", *([f"exit status {frame.exit_status}"] if frame.exit_status else [])]
@@ -190,7 +189,7 @@ def analyze_shell(result: Result) -> Analysis | None:
 
 
 def _verdict(call: Call, log: _Log) -> bool | None:
-    """Return whether the output reports a failure: by summaries, failed tests, errors of a compiler."""
+    """Return whether summaries, failed tests or compiler errors report failure."""
     verdicts = [verdict for verdict in map(_outcome_of, log.summaries) if verdict is not None]
     if verdicts:
         return any(verdicts)
@@ -205,7 +204,7 @@ def _is_log(content: str, body: Passage) -> bool:
 
 
 def _raised(content: str, body: Passage) -> tuple[str, bool]:
-    """Return the exception of the last Python trace with its place, and whether it ends the output."""
+    """Return the last Python exception with place, and whether output ends there."""
     start = content.rfind(_TRACE, max(body.start, body.end - _TAIL_CHARACTERS), body.end)
     frames = list(_FRAME.finditer(content, start, body.end)) if start >= 0 else []
     match = _RAISED.search(content, frames[-1].end(), body.end) if frames else None
@@ -229,7 +228,7 @@ def _read(content: str, body: Passage) -> _Log:
             place = told.setdefault(noted.names[0], len(log.failures))
             if place == len(log.failures):
                 log.failures.append(bare)
-            elif bare.startswith("FAILED"):  # so far in the progress, without the reason
+            elif bare.startswith("FAILED"):  # progress line, without the reason
                 log.failures[place] = bare
         elif noted.kind == "error":
             log.errors.setdefault(bare)
@@ -239,7 +238,7 @@ def _read(content: str, body: Passage) -> _Log:
 
 
 def _interesting(content: str, body: Passage) -> Iterator[str]:
-    """Yield the lines that are classified, of very many the first and the last ones."""
+    """Yield the classified lines, of many only the first and last."""
     for passage in windows(content, body):
         data = to_utf8(content[passage.start : passage.end])
         cut = data.rfind(b"\n", 0, max(0, len(data) - _TAIL_CHARACTERS)) + 1
@@ -255,14 +254,14 @@ def _interesting(content: str, body: Passage) -> Iterator[str]:
 
 
 def _as_shown(text: str) -> str:
-    """Return a line as a terminal shows it: the last state of a progress bar, without colours."""
+    """Return a line as a terminal shows it: final progress, no colours."""
     if "\r" in text:
         text = text.rstrip("\r").rpartition("\r")[2]
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def _last_lines(content: str, body: Passage) -> list[str]:
-    """Return the last two lines that are not blank, the last one first."""
+    """Return the last two nonblank lines, last one first."""
     tail = content[max(body.start, body.end - _LAST_CHARACTERS) : body.end].split("\n")
     return list(islice((text for line in reversed(tail) if (text := _as_shown(line).strip())), 2))
 

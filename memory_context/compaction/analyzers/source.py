@@ -1,4 +1,4 @@
-"""Source files and ranges of them: the file, its lines, its definitions. The language is told by the file name."""
+"""Source files: file, lines, definitions. The file name determines the language."""
 
 import re
 from itertools import pairwise
@@ -51,7 +51,7 @@ _CODE_STARTS = (" ", "\t", "#", "//", "}", ")", "import ", "from ", "package ", 
 
 
 def analyze_source(result: Result) -> Analysis | None:
-    """Return the definitions of a source file with their lines; None if the content is not such a file."""
+    """Return the definitions of a source file; None for other content."""
     content, call = result.content, call_of(result)
     path = _path_read(call, result.source)
     if path is None:
@@ -89,13 +89,13 @@ def analyze_source(result: Result) -> Analysis | None:
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file by its name; empty if unknown."""
+    """Return the language of a file name; empty if unknown."""
     name = path.rstrip("/").replace("\\", "/").rpartition("/")[2].lower()
     return _BY_SUFFIX.get(name.rpartition(".")[2], "") if "." in name else ""
 
 
 def _path_read(call: Call, source: str) -> str | None:
-    """Return the file that a call printed, empty if unknown; None if the call did anything else."""
+    """Return the printed file, empty if unknown; None for other calls."""
     if not call.command:
         return None if any(word in source.lower() for word in _NO_READING) and not call.path else call.path
     printing = [pipeline for pipeline in call.pipelines if pipeline[0][0] != "echo"]
@@ -111,7 +111,7 @@ def _path_read(call: Call, source: str) -> str | None:
 
 
 def _is_code(head: list[str]) -> bool:
-    """Return whether the text is source, not an error message or a page about the file."""
+    """Return False for an error message or a page about the file."""
     filled = [text for text in head if text.strip()]
     return len(filled) > 3 and sum(text.startswith(_CODE_STARTS) for text in filled) >= 0.4 * len(filled)
 
@@ -139,7 +139,7 @@ def _placed(
 
 
 def _outline(placed: list[tuple[int, Definition]]) -> list[str]:
-    """Return the definitions as facts: each type with its members, then functions with their lines."""
+    """Return facts: types with members, then functions, with lines."""
     types: list[str] = []
     loose: list[tuple[int, Definition]] = []
     owner: Definition | None = None

@@ -1,7 +1,5 @@
-"""Results of MCP tools as frameworks print them: the text inside, and the offsets of its passages in the result.
-
-An agent often gets the JSON or the Python repr of a list of contents: one escaped line, at times wrapped twice.
-Unwrapping is exact for whole wrappers, returns the remaining text of those that were cut off, and takes linear time.
+"""Unwraps MCP results (JSON or Python repr, perhaps nested or truncated) and maps offsets back, in linear
+time.
 """
 
 import re
@@ -17,7 +15,7 @@ _LAYERS = 4
 _HEAD = 600
 _TEXTS = 500
 _SHORT = 200
-"""Strings up to this length are plain even if they are escaped: a list of short strings is data."""
+"""Shorter strings stay wrapped: a list of short strings is data."""
 
 _FLAG = r"[\"']?is_?error[\"']?\s{0,4}[=:]\s{0,4}(true|false)\b"
 _FLAG_AT_END = re.compile(_FLAG + r"[^\w]{0,40}$", re.IGNORECASE)
@@ -45,7 +43,7 @@ _END = re.compile(r"\s{0,40}\]?\s{0,40}\Z")
 
 @dataclass(frozen=True)
 class _Layer:
-    """One wrapper: its literals in order, and their texts joined by newlines."""
+    """One wrapper: ordered literals and their joined text."""
 
     content: str
     literals: Sequence[Literal]
@@ -57,7 +55,7 @@ class Unwrapped:
     """A content without its wrappers.
 
     Attributes:
-        text: The text inside, several texts joined by newlines; the content itself if it has no wrapper.
+        text: Inner texts joined by newlines; the content itself without wrapper.
         has_failed: Error flag of the wrappers; None without one.
     """
 
@@ -70,7 +68,7 @@ class Unwrapped:
         return bool(self._layers)
 
     def split(self, passages: Sequence[Passage]) -> list[Passage]:
-        """Return passages that do not cross from one text to the next: images may stand between them."""
+        """Split passages at text boundaries, where images may stand."""
         joins, position = list[int](), 0
         for literal in self._layers[-1].literals[:-1] if self._layers else ():
             position += len(literal.text)
@@ -86,7 +84,7 @@ class Unwrapped:
         return [piece for piece in pieces if piece.end > piece.start]
 
     def outside(self, passages: Sequence[Passage]) -> list[Passage]:
-        """Return the passages of the same text, escaped, in the content."""
+        """Return the corresponding escaped passages of the content."""
         if not self._layers:
             return list(passages)
         starts = self._outside({passage.start for passage in passages}, are_ends=False)
@@ -102,13 +100,13 @@ class Unwrapped:
 
 
 def unwrapped(content: str) -> Unwrapped:
-    """Return the text inside an MCP result's wrappers, also of one that was cut off, or inside quotes."""
+    """Return the text inside an MCP result (also truncated) or quotes."""
     layers = _layers(content)
     return Unwrapped(layers[-1].inner, _flag_of(layers), layers) if layers else Unwrapped(content)
 
 
 def _flag_of(layers: Sequence[_Layer]) -> bool | None:
-    """Return the error flag beside the texts; flags inside them are content."""
+    """Return the error flag beside the texts; flags inside are content."""
     flags: list[bool] = []
     for layer in layers:
         first, last = layer.literals[0], layer.literals[-1]
@@ -119,7 +117,7 @@ def _flag_of(layers: Sequence[_Layer]) -> bool | None:
 
 
 def _layers(content: str) -> list[_Layer]:
-    """Return the wrappers, the outermost first."""
+    """Return the wrappers, outermost first."""
     layers: list[_Layer] = []
     while len(layers) < _LAYERS:
         head = content[:_HEAD]
@@ -141,7 +139,7 @@ def _layers(content: str) -> list[_Layer]:
 
 
 def _content_opening(head: str) -> "re.Match[str] | None":
-    """Match the beginning of the contents of a result object, also inside JSON-RPC or a server-sent event."""
+    """Match a result's content list, also inside JSON-RPC or server-sent events."""
     begins = head.lstrip()
     return _CONTENT_OPENS.search(head) if begins.startswith(("{", "data:", "event:")) else None
 
@@ -157,13 +155,13 @@ def _json_items(content: str, position: int, limit: int = _TEXTS) -> list[Litera
             break
         literals.append(literal)
         position = literal.end
-        if "structuredContent" in content[position : position + 300]:  # says the same once more
+        if "structuredContent" in content[position : position + 300]:  # repeats the same text
             break
     return literals
 
 
 def _json_item(content: str, position: int) -> list[Literal]:
-    """Return the text of a single content without a list around it."""
+    """Return the text of a content item without a list."""
     literals = _json_items(content, position, 1) if (match := _ITEM.match(content, position)) else []
     is_whole = match is not None and all(_OBJECT_ENDS.match(content, one.end) for one in literals)
     is_cut = any(one.end >= len(content) for one in literals)
@@ -182,7 +180,7 @@ def _repr_items(content: str, position: int) -> list[Literal]:
 
 
 def _strings(content: str, position: int) -> list[Literal]:
-    """Return the strings of a content that is one string or a list of them, long enough to be texts."""
+    """Return a string or list of strings, if long enough for texts."""
     holds_json = _JSON_IN_STRING.match(content, position) is not None
     literals: list[Literal] = []
     while len(literals) < _TEXTS:
@@ -199,7 +197,7 @@ def _strings(content: str, position: int) -> list[Literal]:
 
 
 def _outer_offsets(layer: _Layer, offsets: Sequence[int], are_ends: bool) -> list[int]:
-    """Return the offsets in the wrapper of offsets in the inner text; ends are behind the character before."""
+    """Map inner offsets to the wrapper; ends follow the preceding character."""
     outer: list[int] = []
     steps = _steps(layer)
     inner_start, outer_start, length, outer_length = next(steps)
@@ -215,7 +213,7 @@ def _outer_offsets(layer: _Layer, offsets: Sequence[int], are_ends: bool) -> lis
 
 
 def _steps(layer: _Layer) -> Iterator[tuple[int, int, int, int]]:
-    """Yield stretches: their start inside and outside, their length inside and outside."""
+    """Yield runs: inner start, outer start, inner length, outer length."""
     inner = 0
     for literal in layer.literals:
         escape = escape_pattern(literal.is_python)
@@ -223,7 +221,7 @@ def _steps(layer: _Layer) -> Iterator[tuple[int, int, int, int]]:
         for match in escape.finditer(layer.content, literal.start, literal.end):
             length = match.start() - outer
             yield inner, outer, length, length
-            yield inner + length, match.start(), 1, match.end() - match.start()  # the escape: one character inside
+            yield inner + length, match.start(), 1, match.end() - match.start()  # an escape is one inner character
             inner, outer = inner + length + 1, match.end()
         yield inner, outer, literal.end - outer, literal.end - outer
-        inner += literal.end - outer + 1  # the newline that joins
+        inner += literal.end - outer + 1  # the joining newline
