@@ -1,8 +1,4 @@
-"""Sessions that stay live between requests, in one process at a time.
-
-A claim says which process holds a session: `LocalClaims` within one process, `MemoryStore.advisory_claims()` by
-Postgres, `RedisClaims` by Redis.
-"""
+"""Sessions that stay live between requests, each in one process at a time, as claims decide."""
 
 from .cache import CacheStats, SessionCache
 from .claims import Claims, LocalClaims, SessionKey, SessionStates

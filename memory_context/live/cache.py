@@ -1,8 +1,4 @@
-"""An LRU cache of live sessions: made at first use, written when they leave.
-
-One holder of a session at a time, first come first served; one live object among all processes that share the claims.
-Sessions, waiters and waits are bounded. In the steady state a request costs no round trip.
-"""
+"""An LRU cache of live sessions, with one FIFO holder each. A hit costs no round trip."""
 
 import asyncio
 import logging
@@ -23,24 +19,20 @@ from .entry import CacheEntry, SessionT
 
 __all__ = ["CacheStats", "SessionCache"]
 
-_CLOSE_SECONDS = 10  # for those at work, and then for archiving
-_LEAVING = 4  # at a time, so that archiving leaves connections to those at work
+_CLOSE_SECONDS = 10  # for holders, then again for archiving
+_LEAVING = 4  # at a time, to leave connections to holders
 _CLOSING = "this process is shutting down; try again"
 _logger = logging.getLogger("memory_context")
 
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Counts since the cache was made.
+    """Counts since the cache was made; `live` is the current number.
 
     Attributes:
-        live: Sessions that are live now.
-        hits: Holds that found the session live.
-        misses: Holds that had to make it.
-        evictions: Sessions that left to make room, or because nobody used them.
-        handovers: Sessions that left because another process asked for them.
-        waits: Holds that had to wait for another one.
-        refusals: Holds that were refused: too many waiting, too long a wait, too many sessions.
+        evictions: Sessions closed for room or idleness.
+        handovers: Sessions closed for another process.
+        waits: Holds that waited for another.
     """
 
     live: int = 0
@@ -53,20 +45,17 @@ class CacheStats:
 
 
 class SessionCache(Generic[SessionT]):
-    """Live sessions, by user, agent and session.
-
-    Making one does no I/O. It belongs to the event loop of its first use.
+    """Live sessions in one event loop, that of the first use; construction does no I/O.
 
     Args:
-        make: Makes the live object of a session, such as a `MemoryContext`; the cache then has it resume.
-        claims: Say which process a session belongs to, and belong to this cache, which closes them; None where only
-            this process works on its sessions.
-        states: Where the whole state is kept after each hold, and read from at first use; the cache closes them.
-            None: what is not archived yet is lost with the process, at most `policy.archive.batch_seconds` of it.
-        size: Sessions that stay live when nobody uses them; at most twice as many are live or waited for.
-        idle_seconds: After so long without use a session is archived and leaves.
-        wait_seconds: How long a hold waits for its session: for the holders before it and for other processes.
-        queue: How many may wait for one session.
+        make: Makes the live object of a session; the cache resumes it.
+        claims: Decide which process has a session; closed with the cache. None for a single process.
+        states: Keep the whole state after each hold; closed with the cache. None: a killed process loses at most
+            `policy.archive.batch_seconds` of messages.
+        size: Unused sessions that stay live; at most twice as many exist.
+        idle_seconds: Sessions unused for so long are archived and closed.
+        wait_seconds: How long a hold waits for its session.
+        queue: How many holds may wait for one session.
 
     Raises:
         ValueError: A bound is not above zero.
@@ -92,11 +81,11 @@ class SessionCache(Generic[SessionT]):
         self._idle_seconds = idle_seconds
         self._wait_seconds = wait_seconds
         self._queue = queue
-        self._entries: OrderedDict[SessionKey, CacheEntry[SessionT]] = OrderedDict()  # least recently used first
+        self._entries: OrderedDict[SessionKey, CacheEntry[SessionT]] = OrderedDict()  # LRU first
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer = Timer(self._sweep)
         self._work = Background[None]("memory_context sessions")
-        self._done_event: asyncio.Event | None = None  # once it is being closed: somebody is done
+        self._done_event: asyncio.Event | None = None  # while closing: a holder is done
         self._counts = dict.fromkeys(("hits", "misses", "evictions", "handovers", "waits", "refusals"), 0)
         self._claims.watch(self._wanted, self._lost)
 
@@ -105,9 +94,9 @@ class SessionCache(Generic[SessionT]):
         """Hold a session exclusively; it is resumed at first use and kept durable afterwards.
 
         Raises:
-            SessionBusyError: It did not become free in time, too many wait for it, or too many sessions are at work.
+            SessionBusyError: Too long a wait, or too many waiters or sessions.
             StoreUnavailableError: Claims, states or the store do not answer.
-            RuntimeError: The cache belongs to another event loop, or a session is claimed in two places.
+            RuntimeError: Wrong event loop, or a session claimed twice.
         """
         entry, session = await self._enter(key)
         try:
@@ -117,22 +106,22 @@ class SessionCache(Generic[SessionT]):
             if self._entries.get(key) is entry:
                 self._entries.move_to_end(key)
             if self._states is not None:
-                await asyncio.wait([self._start(self._settle(entry))])  # neither is cancelled with the other
+                await asyncio.wait([self._start(self._settle(entry))])  # a task survives cancellation of the holder
             elif entry.leaves_at <= entry.used_at:
                 self._start(self._settle(entry))
             else:
                 self._free(entry)
 
     def peek(self, key: SessionKey) -> SessionT | None:
-        """Return a session that is live here, None if it is not; without waiting, whoever is at work on it."""
+        """Return a live session, even while held."""
         entry = self._entries.get(key)
         return None if entry is None or entry.is_lost or entry.is_deleted else entry.session
 
     async def discard(self, key: SessionKey) -> None:
-        """Drop a deleted session and its saved state without archiving; at once, or after its holder.
+        """Drop a deleted session without archiving, at once or after its holder.
 
         Raises:
-            StoreUnavailableError: The saved state could not be deleted; the session itself is dropped.
+            StoreUnavailableError: Its saved state could not be deleted.
         """
         self._bind()
         entry = self._entries.get(key)
@@ -144,10 +133,7 @@ class SessionCache(Generic[SessionT]):
             await self._states.delete(key)
 
     async def close(self) -> None:
-        """Archive and close every session; those at work are waited for up to 10 s.
-
-        Waiters are refused, as is every hold from now on.
-        """
+        """Archive and close all sessions, waiting up to 10 s for holders; refuse waiters and new holds."""
         self._bind()
         if self._done_event is not None:
             return
@@ -173,11 +159,8 @@ class SessionCache(Generic[SessionT]):
 
     @property
     def stats(self) -> CacheStats:
-        """Counts since the cache was made."""
         live = sum(entry.session is not None for entry in self._entries.values())
         return CacheStats(live=live, **self._counts)
-
-    # --- coming in
 
     async def _enter(self, key: SessionKey) -> tuple[CacheEntry[SessionT], SessionT]:
         self._bind()
@@ -223,22 +206,18 @@ class SessionCache(Generic[SessionT]):
         )
 
     async def _live(self, entry: CacheEntry[SessionT], deadline: float) -> SessionT:
-        """Return the session of a locked entry; make it if it is not there."""
         if entry.session is not None and not entry.is_lost:
             self._counts["hits"] += 1
             return entry.session
         self._counts["misses"] += 1
         await entry.claim(deadline - time.monotonic())
-        if entry.session is not None:  # from before its claim was lost, and could not be archived since
+        if entry.session is not None:  # still unarchived since its claim was lost
             if not await entry.leave():
                 raise StoreUnavailableError(f"session {entry.key.session_id!r} is still to be archived; try again")
             await entry.claim(deadline - time.monotonic())
         return await entry.fill()
 
-    # --- leaving
-
     async def _settle(self, entry: CacheEntry[SessionT]) -> None:
-        """Do what is due at a locked entry, then release it."""
         is_leaving = entry.is_leaving
         try:
             if entry.session is None:
@@ -255,7 +234,7 @@ class SessionCache(Generic[SessionT]):
             entry.is_leaving = False
             self._free(entry)
             if is_leaving:
-                self._plan(0)  # there may be others to go
+                self._plan(0)  # others may be due
 
     def _free(self, entry: CacheEntry[SessionT]) -> None:
         entry.lock.release()
@@ -276,12 +255,11 @@ class SessionCache(Generic[SessionT]):
             self._plan(min(entry.leaves_at, entry.used_at + self._idle_seconds))
 
     def _plan(self, at: float) -> None:
-        """Plan the next sweep at a time of the monotonic clock, or sooner if that was planned."""
+        """Plan a sweep at a monotonic time or earlier."""
         if self._done_event is None:
             self._timer.plan(at - time.monotonic())
 
     def _sweep(self) -> None:
-        """Evict entries that are wanted elsewhere, lost, idle, or least recently used over the size."""
         now = time.monotonic()
         leaving = sum(entry.is_leaving for entry in self._entries.values())
         too_many = len(self._entries) - leaving - self._size
@@ -293,7 +271,7 @@ class SessionCache(Generic[SessionT]):
             leaves_at = min(entry.leaves_at, max(entry.breaker.retry_at, spared_until))
             if leaves_at > now:
                 next_at = min(next_at, leaves_at)
-            elif leaving < _LEAVING:  # else who has left looks around again
+            elif leaving < _LEAVING:  # else the end of a leave sweeps again
                 leaving, too_many = leaving + 1, too_many - 1
                 entry.is_leaving = entry.lock.try_acquire()
                 self._start(self._settle(entry))
@@ -311,8 +289,6 @@ class SessionCache(Generic[SessionT]):
         if entry is not None and entry.has_claim:
             entry.has_claim, entry.is_lost = False, True
             self._tidy(entry)
-
-    # --- the event loop
 
     def _bind(self) -> None:
         loop = asyncio.get_running_loop()

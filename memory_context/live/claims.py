@@ -1,8 +1,6 @@
 """Claims: which process holds a live session.
 
-A claim lasts as long as the session is live, so that a request usually costs no round trip. A process that wants a
-session asks its holder, which writes and releases it when nobody works on it. A claim is no write lock: when a network
-splits, the archive notices two writers.
+A claim is no write lock: after a network split, the archive detects two writers.
 """
 
 import asyncio
@@ -17,10 +15,10 @@ __all__ = ["Claims", "LocalClaims", "SessionKey", "SessionStates", "busy_text"]
 
 
 class Claims(Protocol):
-    """Gives each session to one holder at a time. Used by one cache, under one event loop; every wait is bounded."""
+    """Gives each session to one holder, within bounded waits; for one cache and event loop."""
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Call these, on the event loop, when another holder asks for a session, and when a claim was lost."""
+        """Register callbacks on the event loop: another holder wants a session; a claim was lost."""
         ...
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
@@ -28,7 +26,7 @@ class Claims(Protocol):
 
         Raises:
             SessionBusyError: Another holder did not release it in time.
-            StoreUnavailableError: The service that keeps the claims does not answer.
+            StoreUnavailableError: The claims service does not answer.
         """
         ...
 
@@ -36,36 +34,26 @@ class Claims(Protocol):
         """Release a session, held or not; never raises."""
         ...
 
-    async def close(self) -> None:
-        """Release everything."""
-        ...
+    async def close(self) -> None: ...
 
 
 class SessionStates(Protocol):
-    """Saved states that processes share: newer than the archive, and of less worth."""
+    """Saved states shared by processes: newer but less durable than the archive. All raise StoreUnavailableError."""
 
-    async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None:
-        """Replace a session's state; raises StoreUnavailableError."""
-        ...
+    async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None: ...
 
-    async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
-        """Return the last state, or None; raises StoreUnavailableError."""
-        ...
+    async def load(self, key: SessionKey) -> Mapping[str, Any] | None: ...
 
-    async def delete(self, key: SessionKey) -> None:
-        """Delete the state; raises StoreUnavailableError."""
-        ...
+    async def delete(self, key: SessionKey) -> None: ...
 
-    async def close(self) -> None:
-        """Release resources."""
-        ...
+    async def close(self) -> None: ...
 
 
 class LocalClaims:
-    """Claims in memory: enough where all requests for a session reach one process.
+    """Claims in memory, for one process.
 
     Args:
-        beside: Claims of another cache of this process and event loop that may want the same sessions.
+        beside: Claims of another cache in this event loop that may want the same sessions.
     """
 
     def __init__(self, beside: "LocalClaims | None" = None) -> None:
@@ -74,11 +62,11 @@ class LocalClaims:
         self._wanted: Callable[[SessionKey], None] | None = None
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Call `wanted` when another cache asks; claims are never lost."""
+        """Register `wanted`; local claims are never lost."""
         self._wanted = wanted
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once this cache has the session, first come first served.
+        """Return once this cache has the session, in FIFO order.
 
         Raises:
             SessionBusyError: Another cache did not release it in time.
@@ -105,16 +93,14 @@ class LocalClaims:
                 self._waiting[key].remove(waiter)
         if not waiter.turn.done():
             raise SessionBusyError(busy_text(key, wait_seconds))
-        if self._waiting.get(key) and self._wanted is not None:  # who asked the one before
+        if self._waiting.get(key) and self._wanted is not None:  # they asked the previous holder
             asyncio.get_running_loop().call_soon(self._wanted, key)
 
     async def release(self, key: SessionKey) -> None:
-        """Release a session to its longest waiter."""
         if self._holders.get(key) is self:
             self._pass_on(key)
 
     async def close(self) -> None:
-        """Release everything."""
         for key in [key for key, holder in self._holders.items() if holder is self]:
             self._pass_on(key)
 
@@ -135,7 +121,6 @@ class _Waiter(NamedTuple):
 
 
 def busy_text(key: SessionKey, wait_seconds: float) -> str:
-    """Return the text of the error when another holder does not release a session."""
     return (
         f"another process is at work on session {key.session_id!r} and did not let go of it within "
         f"{wait_seconds:.3g} s; try again"

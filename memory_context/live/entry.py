@@ -1,7 +1,6 @@
-"""A cache entry: one session's live object, claim and saved state.
+"""A cache entry: one live session, its claim and saved state. The holder of its lock calls the methods.
 
-The object leaves only after its content is durable or the session was deleted; the claim is released after that. The
-holder of the entry's lock calls these methods.
+The object is dropped only once it is durable or deleted; the claim is released after that.
 """
 
 import asyncio
@@ -22,37 +21,33 @@ from .lock import FairLock
 
 __all__ = ["CacheEntry", "LiveSession", "SessionT"]
 
-_RETRY_SECONDS = (5, 300)  # between attempts to write: at first, and at most
-_YIELD_SECONDS = 0.05  # after a handover, so that the other process claims before somebody here does
+_RETRY_SECONDS = (5, 300)  # between writes: first, longest
+_YIELD_SECONDS = 0.05  # after a handover: lets the other process claim first
 _logger = logging.getLogger("memory_context")
 
 
 class LiveSession(Protocol):
-    """An object that the cache keeps: a `MemoryContext`, or something built around one."""
+    """An object that the cache keeps: a `MemoryContext`, or a wrapper of one."""
 
-    async def resume(self) -> Any:
-        """Load the session from its archive."""
-        ...
+    async def resume(self) -> Any: ...
 
     async def save_state(self) -> Mapping[str, Any]:
         """Return the whole state, unarchived messages included."""
         ...
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state, or from the archive if that is newer."""
+        """Continue from a saved state, or from a newer archive."""
         ...
 
     async def archive(self) -> None:
-        """Write what is not durable yet; raises StoreUnavailableError."""
+        """Write unarchived content; raises StoreUnavailableError."""
         ...
 
-    async def close(self) -> None:
-        """Release resources."""
-        ...
+    async def close(self) -> None: ...
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something is not archived yet."""
+        """Whether unarchived content exists."""
         ...
 
 
@@ -63,16 +58,10 @@ class CacheEntry(Generic[SessionT]):
     """One live session.
 
     Attributes:
-        key: The session.
-        lock: Held by whoever works on the session.
-        session: The live object; None while there is none.
-        used_at: Last use, by the monotonic clock.
-        has_claim: Whether the session belongs to this process.
+        used_at: Monotonic time of the last use.
         is_wanted: Another process asked for it.
-        is_lost: The claim was lost since the object was made; another process may have continued the session.
-        is_deleted: The session was deleted: nothing of it is kept.
+        is_lost: Claim lost: another process may have continued the session.
         is_leaving: It is being written to make room.
-        breaker: Open for a while after a failed write.
     """
 
     def __init__(
@@ -97,18 +86,17 @@ class CacheEntry(Generic[SessionT]):
 
     @property
     def leaves_at(self) -> float:
-        """When it has to leave for a reason other than room or idle time, by the monotonic clock; or infinity."""
+        """Monotonic time of a forced leave, or infinity."""
         if self.is_deleted:
             return 0
         return self.breaker.retry_at if self.is_wanted or self.is_lost else math.inf
 
     def note_use(self) -> None:
-        """Note that somebody is about to work on the session."""
         self.used_at = time.monotonic()
         self._is_state_saved = False
 
     async def claim(self, wait_seconds: float) -> None:
-        """Claim the session for this process; raises as `Claims.claim` does."""
+        """Claim the session; raises as `Claims.claim`."""
         if not self.has_claim:
             pause = min(self._yields_until - time.monotonic(), wait_seconds)
             if pause > 0:
@@ -118,10 +106,7 @@ class CacheEntry(Generic[SessionT]):
             self.is_wanted = False
 
     async def fill(self) -> SessionT:
-        """Make and return the live object, resumed where the session ended. The claim is held.
-
-        On failure the caller calls `vacate`.
-        """
+        """Make and resume the live object under the claim; on failure call `vacate`."""
         self.is_lost = self.is_deleted = False
         made = self._make(self.key)
         session = await made if isawaitable(made) else made
@@ -136,7 +121,7 @@ class CacheEntry(Generic[SessionT]):
         return session
 
     async def save_state(self) -> None:
-        """Save the state if states are kept and it has changed; a failure is logged and retried later."""
+        """Save a changed state; failures are logged and retried later."""
         if self.session is None or self._states is None or self._is_state_saved or self.is_lost or self.is_deleted:
             return
         saving = f"saving the state of session {self.key.session_id!r}"
@@ -149,13 +134,10 @@ class CacheEntry(Generic[SessionT]):
             self._outages.failed(saving, text, self.key.session_id, error)
 
     async def leave(self, *, is_handover: bool = False, is_last_chance: bool = False) -> bool:
-        """Write the session, close it and release the claim; return False if it could not be written and stays.
+        """Write and close the session, release the claim; return False if writing failed and it stays.
 
-        Without a claim no state is saved, since it could replace a newer one; the archive notices conflicts itself.
-
-        Args:
-            is_handover: Another process continues at once; a saved state is enough for it.
-            is_last_chance: Leave even if writing failed.
+        Without a claim no state is saved, since it could replace a newer one. A handover needs only a saved state;
+        `is_last_chance` leaves even if writing failed.
         """
         session = self.session
         if session is not None and not self.is_deleted:
@@ -176,7 +158,6 @@ class CacheEntry(Generic[SessionT]):
         return True
 
     async def vacate(self) -> None:
-        """Drop the object and the claim without writing."""
         session, self.session = self.session, None
         if session is not None:
             await _close(session)
@@ -198,7 +179,7 @@ class CacheEntry(Generic[SessionT]):
         return self._states is not None and self._is_state_saved
 
     def _stay(self, error: Exception, archiving: str) -> None:
-        """Log and wait for the next attempt; an outage is logged once, any other error each time with its traceback."""
+        """Log (outages once) and wait for the next attempt."""
         text = "session %r stays here and is archived later, the next attempt in %d s: %s"
         details = self.key.session_id, self.breaker.failed(), error
         if isinstance(error, StoreUnavailableError):

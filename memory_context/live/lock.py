@@ -1,7 +1,6 @@
-"""A fair lock with a bounded wait.
+"""A FIFO lock with a bounded wait.
 
-Not `asyncio.Lock` under `wait_for`: before Python 3.12 a waiter that is cancelled just as it gets the lock keeps it for
-ever.
+Not `asyncio.Lock` under `wait_for`: before Python 3.12 a waiter cancelled while it gets the lock keeps it for ever.
 """
 
 import asyncio
@@ -13,11 +12,7 @@ __all__ = ["FairLock"]
 
 
 class FairLock:
-    """First come, first served: a released lock passes directly to the next waiter.
-
-    Attributes:
-        is_taken: Whether somebody holds it.
-    """
+    """Release passes the lock directly to the next waiter."""
 
     def __init__(self) -> None:
         self.is_taken = False
@@ -25,17 +20,16 @@ class FairLock:
 
     @property
     def waiting(self) -> int:
-        """The number of waiters."""
         return len(self._waiting)
 
     def try_acquire(self) -> bool:
-        """Acquire the lock if it is free; return whether it was."""
+        """Return whether the lock was free."""
         was_free = not self.is_taken
         self.is_taken = True
         return was_free
 
     async def acquire(self, seconds: float) -> bool:
-        """Wait for the lock; False if it did not become free in so many seconds, or the waiters were refused."""
+        """Wait for the lock; return False on time-out or `refuse_waiters`."""
         if self.try_acquire():
             return True
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -54,16 +48,14 @@ class FairLock:
             timer.cancel()
 
     def release(self) -> None:
-        """Give the lock to the longest waiter."""
         while self._waiting:
             waiter = self._waiting.popleft()
-            if not waiter.done():  # otherwise it was cancelled and does not know yet
+            if not waiter.done():  # else cancelled, but not yet resumed
                 waiter.set_result(True)
                 return
         self.is_taken = False
 
     def refuse_waiters(self) -> None:
-        """Answer all waiters that they will not get the lock."""
         while self._waiting:
             self._answer(self._waiting[0], False)
 

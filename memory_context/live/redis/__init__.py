@@ -1,7 +1,4 @@
-"""Claims and saved states in Redis: for many processes, also where a pooler rules out advisory locks.
-
-Needs the extra: `pip install 'memory-context[redis]'`; importing this package does not import redis.
-"""
+"""Claims and saved states in Redis, also where a pooler rules out advisory locks. redis is imported lazily."""
 
 from .claims import RedisClaims
 from .states import RedisStates

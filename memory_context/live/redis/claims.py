@@ -1,11 +1,6 @@
-"""Claims as keys of Redis with a lease that the holder renews.
+"""Claims as Redis keys with leases, all renewed together three times per lease.
 
-A holder renews all leases together, three times in a lease. The claims of a dead process end with their leases; a
-holder counts an unrenewed claim as lost before anybody else can have it. If Redis forgets claims (restart, failover),
-the next renewal notices, and the archive notices two writers.
-
-A lease for each claim instead of a heartbeat for each process: scripts touch only the key they are given, dead
-processes leave nothing behind, and renewing 500 leases is one script of a millisecond.
+A holder treats an unrenewed claim as lost before others can take it.
 """
 
 import asyncio
@@ -25,12 +20,12 @@ from .server import ANSWER_SECONDS, RedisServer, name_of
 
 __all__ = ["RedisClaims"]
 
-_RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
-_RENEWED_AT_ONCE = 500  # Redis does nothing else meanwhile
-_AGAIN_SECONDS = 1.0  # between attempts to renew while Redis is away
-_LOST_AFTER = 0.8  # of a lease without renewal; the rest is for clocks and scheduling
+_RETRY_SECONDS = (0.02, 0.25)  # between attempts at a taken claim: first, longest
+_RENEWED_AT_ONCE = 500  # a script blocks Redis
+_AGAIN_SECONDS = 1.0  # between renewals while Redis is away
+_LOST_AFTER = 0.8  # share of a lease; leaves room for clocks
 
-# KEYS: the claim; ARGV: who asks, the lease in milliseconds, the prefix of channels, the claim's name
+# KEYS: claim; ARGV: holder, lease in ms, channel prefix, name of the claim
 _CLAIM = """
 local holder = redis.call('get', KEYS[1])
 if holder and holder ~= ARGV[1] then
@@ -40,14 +35,14 @@ end
 redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
-# KEYS: the claim; ARGV: who lets go, the claim's name, the channels of those who asked
+# KEYS: claim; ARGV: holder, name of the claim, channels of the askers
 _RELEASE = """
 if redis.call('get', KEYS[1]) == ARGV[1] then
     redis.call('del', KEYS[1])
     for place = 3, #ARGV do redis.call('publish', ARGV[place], 'released ' .. ARGV[2]) end
 end
 """
-# KEYS: claims; ARGV: who holds them, the lease in milliseconds; returns the places of those that are not there any more
+# KEYS: claims; ARGV: holder, lease in ms; returns indexes of lost claims
 _RENEW = """
 local lost = {}
 for place, key in ipairs(KEYS) do
@@ -68,11 +63,11 @@ class RedisClaims:
     Args:
         url: `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:///path`.
         prefix: Prefix of all keys and channels.
-        lease_seconds: How long the sessions of a dead process stay claimed.
+        lease_seconds: How long a dead process keeps its claims.
 
     Raises:
         ImportError: The redis package is not installed.
-        ValueError: The URL is not one of Redis, or the lease is not above zero.
+        ValueError: Not a Redis URL, or a lease not above zero.
     """
 
     def __init__(self, url: str, *, prefix: str = "memory_context:", lease_seconds: float = 30) -> None:
@@ -83,27 +78,20 @@ class RedisClaims:
         self._lease = str(int(lease_seconds * 1000))
         self._id = uuid.uuid4().hex
         self._held: dict[str, SessionKey] = {}
-        self._askers: dict[str, set[str]] = {}  # of those held
-        self._claiming: dict[str, asyncio.Future[None]] = {}  # done when somebody let go of it
-        self._returning = Background[None]("memory_context claims")  # by name
+        self._askers: dict[str, set[str]] = {}
+        self._claiming: dict[str, asyncio.Future[None]] = {}  # done when the claim was released
+        self._returning = Background[None]("memory_context claims")
         self._renewed_at = 0.0
         self._timer = Timer(self._start_renewing)
-        self._lasting = Background[None]("memory_context claims")  # renewing and hearing
+        self._lasting = Background[None]("memory_context claims")
         self._on_wanted: Callable[[SessionKey], None] = _ignore
         self._on_lost: Callable[[SessionKey], None] = _ignore
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Call these when another process asks for a session, and when a claim is not renewed in time."""
         self._on_wanted, self._on_lost = wanted, lost
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
-        """Return once this process has the session.
-
-        Raises:
-            SessionBusyError: Another process did not release it in time.
-            StoreUnavailableError: Redis does not answer.
-            RuntimeError: The session is claimed here already.
-        """
+        """Return once this process has the session; raises as `LocalClaims.claim`, and StoreUnavailableError."""
         name = name_of(key)
         if name in self._held or name in self._claiming:
             raise RuntimeError(f"session {key.session_id!r} is claimed here already")
@@ -125,28 +113,24 @@ class RedisClaims:
             del self._claiming[name]
 
     async def release(self, key: SessionKey) -> None:
-        """Release a session; if Redis does not answer, its lease ends by itself."""
+        """Release a session; without an answer of Redis, its lease expires."""
         name = name_of(key)
         if self._held.pop(name, None) is not None:
             await asyncio.wait([self._return(name)])
 
     async def close(self) -> None:
-        """Release everything."""
         self._timer.cancel()
         self._held, held = {}, self._held
         deadline = time.monotonic() + 2 * self._server.answer_seconds
         for name in held:
-            if time.monotonic() < deadline:  # else their leases end by themselves
+            if time.monotonic() < deadline:  # else their leases expire
                 await asyncio.wait([self._return(name)])
         await self._returning.wait()
         await self._lasting.stop(self._server.answer_seconds)
         await self._server.close()
 
-    # --- having
-
     async def _attempt(self, name: str) -> bool:
-        """Return whether the claim was free and is now held by this process."""
-        if returning := self._returning.running(name):  # what was asked before has to be over, or it would undo this
+        if returning := self._returning.running(name):  # a pending release would undo this claim
             await asyncio.wait([returning])
         self._hear_others()
         while True:
@@ -156,18 +140,18 @@ class RedisClaims:
             try:
                 await asyncio.wait([asking])
                 is_mine = bool(asking.result())
-            except BaseException:  # cancelled, or without an answer: it may be done, or be done still
+            except BaseException:  # cancelled or unanswered: Redis may still set it
                 self._return(name, after=asking)
                 raise
             if not is_mine or time.monotonic() - started < _LOST_AFTER * self._lease_seconds:
-                break  # else this process was paused before it read the answer: another may have the session by now
+                break  # else paused for so long that the lease may be lost
         if is_mine and not self._held:
             self._renewed_at = started
             self._plan(self._lease_seconds / 3)
         return is_mine
 
     def _return(self, name: str, after: "asyncio.Future[Any] | None" = None) -> "asyncio.Task[None]":
-        """Give a claim back, held or not; done when Redis has answered or failed."""
+        """Release, also unheld; ends when Redis answered or failed."""
 
         async def give_back() -> None:
             if after is not None:
@@ -187,7 +171,7 @@ class RedisClaims:
             self._lasting.start(self._renew, "renew")
 
     async def _renew(self) -> None:
-        """Renew all leases; claims of others by now, or not renewed in time, are lost."""
+        """Renew all leases; report claims that are late or taken as lost."""
         started = time.monotonic()
         last_moment = self._renewed_at + _LOST_AFTER * self._lease_seconds
         pause = self._lease_seconds / 3
@@ -203,7 +187,7 @@ class RedisClaims:
             self._renewed_at = started
         except StoreError as error:
             pause = min(self._lease_seconds / 10, _AGAIN_SECONDS)
-            if time.monotonic() + pause + 2 * self._server.answer_seconds > last_moment:  # no further attempt fits in
+            if time.monotonic() + pause + 2 * self._server.answer_seconds > last_moment:
                 _logger.warning("claims of %d sessions are lost: %s", len(names), error)
                 lost = [*self._held]
         for name in lost:
@@ -215,13 +199,11 @@ class RedisClaims:
             self._hear_others()
             self._plan(pause)
 
-    # --- hearing
-
     def _hear_others(self) -> None:
         self._lasting.start(self._hear, "hear")
 
     async def _hear(self) -> None:
-        """Handle notifications until the connection breaks; then check at once what is lost."""
+        """Handle notifications until the connection breaks; then renew at once."""
         from redis.exceptions import RedisError
 
         channel = self._server.client.pubsub()  # pyright: ignore[reportUnknownMemberType]
@@ -250,7 +232,7 @@ class RedisClaims:
         elif word == "wanted" and name in self._held:
             self._askers.setdefault(name, set()).add(asker)
             self._on_wanted(self._held[name])
-        elif word == "wanted" and name not in self._claiming:  # whose claim was answered too late for this process
+        elif word == "wanted" and name not in self._claiming:  # a claim answered after this process gave up
             self._return(name)
 
     def _key(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A Redis client with bounded waits and this library's errors, which hold no secret."""
+"""A Redis client with bounded waits and this library's errors, which contain no secrets."""
 
 import hashlib
 from collections.abc import Awaitable, Sequence
@@ -24,18 +24,7 @@ _T = TypeVar("_T")
 
 
 class RedisServer:
-    """A client of one server, under the event loop of its first use.
-
-    Args:
-        what: Name of the feature that needs the redis package, for the error.
-        url: Address of the server.
-        prefix: Prefix of all keys and channels.
-        answer_seconds: Limit for a connection and for an answer.
-
-    Raises:
-        ImportError: The redis package is not installed.
-        ValueError: The URL is not one of Redis.
-    """
+    """A client of one server, in the event loop of its first use; `what` names the feature in the ImportError."""
 
     def __init__(self, what: str, url: str, prefix: str, answer_seconds: float = ANSWER_SECONDS) -> None:
         if find_spec("redis") is None:
@@ -48,12 +37,11 @@ class RedisServer:
 
     @property
     def client(self) -> "Redis":
-        """The connection pool of the first event loop."""
         if self._client is None:
             from redis.asyncio import (
                 BlockingConnectionPool,
                 Redis,
-            )  # here, as importing this module should cost nothing
+            )  # lazily: this module imports fast
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
 
@@ -74,18 +62,13 @@ class RedisServer:
         return await self.ask(self.client.eval(script, len(keys), *keys, *arguments))
 
     async def ask(self, answer: Awaitable[_T]) -> _T:
-        """Return the answer of Redis.
-
-        Raises:
-            StoreUnavailableError: No answer in time.
-            StoreError: Redis refuses.
-        """
+        """Return the answer, or raise StoreUnavailableError without one in time, StoreError if Redis refuses."""
         from redis.exceptions import ConnectionError as Unreachable
         from redis.exceptions import RedisError
         from redis.exceptions import TimeoutError as TooSlow
 
         try:
-            task = await attempt(answer, 2 * self.answer_seconds)  # connecting, then an answer
+            task = await attempt(answer, 2 * self.answer_seconds)  # to connect, then to answer
             if task is None:
                 raise StoreUnavailableError(f"Redis does not answer ({self.place}): is it stopped, or overloaded?")
             return task.result()
@@ -98,7 +81,6 @@ class RedisServer:
             raise StoreError(f"Redis refused this: {error} ({self.place})") from error
 
     async def close(self) -> None:
-        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(StoreError):
@@ -106,16 +88,12 @@ class RedisServer:
 
 
 def name_of(key: SessionKey) -> str:
-    """Return a hash that stands for a session in key names: fixed length, and no ids in clear."""
+    """Return a fixed-length hash for key names, so that ids do not appear in clear."""
     return hashlib.sha256(to_utf8("\0".join(key))).hexdigest()
 
 
 def _without_secrets(url: str) -> str:
-    """Return a URL without user and password.
-
-    Raises:
-        ValueError: It is not one of Redis; the text does not show it.
-    """
+    """Return a URL without credentials; the ValueError does not show it."""
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES or "@" in parts.path:
         raise ValueError(

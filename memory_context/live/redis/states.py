@@ -1,4 +1,4 @@
-"""Saved states as values of Redis: compressed JSON, exact for every str."""
+"""Saved states as Redis values: compressed JSON, exact for every str."""
 
 import asyncio
 import json
@@ -19,18 +19,15 @@ _logger = logging.getLogger("memory_context")
 
 
 class RedisStates:
-    """Saved states of sessions in Redis.
-
-    A state holds unarchived messages too, so a killed process loses nothing of finished requests while Redis keeps it.
+    """Saved states in Redis, unarchived messages included, so a killed process loses no finished request.
 
     Args:
         url: As for `RedisClaims`.
-        prefix: Prefix of all keys.
         keep_seconds: How long a state is kept; older sessions come from the archive.
 
     Raises:
         ImportError: The redis package is not installed.
-        ValueError: The URL is not one of Redis.
+        ValueError: Not a Redis URL.
     """
 
     def __init__(self, url: str, *, prefix: str = "memory_context:", keep_seconds: float = _KEEP_SECONDS) -> None:
@@ -40,21 +37,12 @@ class RedisStates:
         self._keep_milliseconds = int(keep_seconds * 1000)
 
     async def save(self, key: SessionKey, state: Mapping[str, Any]) -> None:
-        """Replace the state.
-
-        Raises:
-            StoreUnavailableError: Redis does not answer.
-            StoreError: Redis refuses, for example because its memory is full.
-        """
+        """Replace the state; raises StoreUnavailableError, or StoreError if Redis refuses (out of memory)."""
         packed = await asyncio.to_thread(_pack, state)
         await self._server.ask(self._server.client.set(self._key(key), packed, px=self._keep_milliseconds))
 
     async def load(self, key: SessionKey) -> Mapping[str, Any] | None:
-        """Return the last state; None if there is none, or an unreadable one: the archive has the session.
-
-        Raises:
-            StoreUnavailableError: Redis does not answer.
-        """
+        """Return the last state, None if missing or unreadable; raises StoreUnavailableError."""
         packed = cast(bytes | None, await self._server.ask(self._server.client.get(self._key(key))))
         if packed is None:
             return None
@@ -65,15 +53,10 @@ class RedisStates:
             return None
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete the state of a session.
-
-        Raises:
-            StoreUnavailableError: Redis does not answer.
-        """
+        """Delete the state; raises StoreUnavailableError."""
         await self._server.ask(self._server.client.delete(self._key(key)))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._server.close()
 
     def _key(self, key: SessionKey) -> str:
