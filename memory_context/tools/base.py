@@ -1,7 +1,5 @@
-"""The base of memory tools: arguments, and answers within the limit of a first view.
-
-A tool never raises: problems are part of its text. The context recognises an answer by its hash and collapses it to its
-label instead of storing it again.
+"""The base of memory tools. A tool never raises: problems are part of its text. The context recognises an answer by its
+hash and collapses it to its label.
 """
 
 import asyncio
@@ -34,7 +32,7 @@ _logger = logging.getLogger("memory_context")
 _MIN_ANSWER_TOKENS = 500
 _ANSWER_SECONDS = 9.5
 _SCHEMA_KEYS = ("type", "enum", "items", "description")
-_MAX_PARSED_CALLS = 2000  # parsing one takes some 50 us
+_MAX_PARSED_CALLS = 2000  # parsing takes 50 us each
 
 _call_id: ContextVar[str | None] = ContextVar("call_id", default=None)
 
@@ -49,7 +47,6 @@ class ToolArguments(BaseModel):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the schema for a model."""
         schema = super().model_json_schema(*args, **kwargs)
         return {**schema, "properties": {name: _short(one) for name, one in schema["properties"].items()}}
 
@@ -77,11 +74,11 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     @property
     def schema(self) -> ToolSchema:
-        """The schema for a model, computed once: AutoGen asks for it twice a step, at 0.6 ms each."""
+        """The schema for a model, cached: AutoGen reads it twice a step, at 0.6 ms."""
         if self._schema is None:
             schema = super().schema
             parameters = schema.get("parameters")
-            if parameters is not None:  # fewer tokens; unknown arguments are refused anyway
+            if parameters is not None:  # saves tokens; unknown arguments are refused anyway
                 parameters.pop("additionalProperties", None)
                 if not parameters.get("required"):
                     parameters.pop("required", None)
@@ -90,7 +87,6 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     @property
     def has_host(self) -> bool:
-        """Whether it belongs to a context."""
         return self._own_host is not None
 
     @property
@@ -100,18 +96,17 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     @property
     def is_due(self) -> bool:
-        """Whether the model is to be offered it now."""
+        """Whether to offer it now."""
         host = self._own_host
         return not self.is_late or host is None or bool(host.transcript.state.offered.memory_tools)
 
     def bind(self, host: object) -> None:
-        """Belong to this context from now on."""
         self._own_host = cast(ToolHost, host)
 
     async def run_json(
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> Any:
-        """Return the answer as text, also if the arguments do not fit."""
+        """Return the answer as text, also for invalid arguments."""
         token = _call_id.set(call_id)  # `run` does not get it
         try:
             return await super().run_json(args, cancellation_token, call_id)
@@ -121,7 +116,6 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
             _call_id.reset(token)
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
-        """Return the answer as text."""
         try:
             host = self._own_host = self._own_host or self._find_host()
         except LookupError as error:
@@ -144,14 +138,14 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         is_new = bool(found) and memory.find_answer(found) is None
         text, shows_content = with_repeat_notice(answer, earlier, is_new=is_new)
         if shows_content:
-            for known in {text, answer.text, found or text}:  # also without the note, for when it comes again
+            for known in {text, answer.text, found or text}:  # also without the note
                 memory.register_answer(known, answer.label)
         elif answer.label:
             memory.register_answer(text, answer.label, shows_content=False)
         return text
 
     async def answer(self, args: Mapping[str, Any]) -> Answer:
-        """Return the answer outside of a conversation; problems are in the answer. Only for a tool with a context."""
+        """Return the answer outside of a conversation, problems included. Needs a context."""
         assert self._own_host is not None
         try:
             parsed = self.args_model.model_validate(args)
@@ -176,7 +170,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         return hosts[0]
 
     async def _answer_safely(self, host: ToolHost, args: Any) -> Answer:
-        """Return the answer, or a sentence on a time-out, a failure of the store or a defect."""
+        """Return the answer, or a sentence on a time-out or failure."""
         seconds = None if self.waits_for_person else _ANSWER_SECONDS
         try:
             return await asyncio.wait_for(self._answer(host, args), seconds)
@@ -199,11 +193,10 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
         )
 
     def _normalised(self, args: Any) -> str:
-        """Return the arguments in the same text for all calls that ask for the same."""
+        """Return the same text for all equal requests."""
         return json.dumps(args.model_dump())  # pydantic's JSON refuses lone surrogates, which models send
 
     def _request_of(self, call: FunctionCall) -> str | None:
-        """Return the normalised arguments of a call of this tool; None if they cannot be read."""
         if call.arguments not in self._parsed_calls:
             if len(self._parsed_calls) >= _MAX_PARSED_CALLS:
                 self._parsed_calls.clear()
@@ -225,7 +218,7 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
 
 def answer_limit(host: ToolHost) -> int:
-    """Return the most tokens of an answer: those of a first view, but enough to say how to go on."""
+    """Return the most tokens of an answer: those of a first view, but not too few."""
     return max(host.policy.result_limit_tokens, _MIN_ANSWER_TOKENS) - NOTE_TOKENS
 
 

@@ -1,15 +1,14 @@
 """`forget_memory`: erasing on the user's wish, offered on request only.
 
-With `confirm` the application asks a person. Without it the tool takes two calls: the first lists the items and gives a
-code; the second, with that code, forgets, once the user has said something in between.
+With `confirm` the application asks a person. Without it the first call lists the items and a code; the second sends it.
 
 | the second call                                   | is answered with                          |
 |---------------------------------------------------|-------------------------------------------|
-| comes in a later turn, the items are the same      | they are forgotten                        |
-| comes in the same turn                             | the user has not answered yet             |
-| has another code, or an item was stored again, or one with the same content came or went | the list, with a new code |
+| comes in a later turn, the items are the same     | they are forgotten                        |
+| comes in the same turn                            | the user has not answered yet             |
+| has another code, or the items changed            | the list, with a new code                 |
 
-The code is a keyed hash of items and turn; only this process has the key. Over MCP there is no turn: the client asks.
+Over MCP there is no turn: the client asks.
 """
 
 import base64
@@ -45,11 +44,9 @@ class ForgetProposal:
     """The items that a person is asked to have erased.
 
     Attributes:
-        user_id: Owner of the items.
-        agent_id: The agent that asks.
-        session_id: Its session; empty for none.
+        session_id: Session of the asking agent; empty for none.
         items: Items of the keys, and others with the same content.
-        copies_left: Number of items with the same content that stay, since this agent may not forget them.
+        copies_left: Number of equal items that stay: this agent may not forget them.
     """
 
     user_id: str
@@ -87,9 +84,7 @@ class ForgetMemoryTool(MemoryTool):
     """Erases items once the user agrees.
 
     Args:
-        config: Names the context by user, agent and template.
-        host: The context; None to find it by its template.
-        confirm: Asks a person; None to take two calls. Not part of component data.
+        confirm: Asks a person; None for two calls.
     """
 
     component_provider_override = "memory_context.tools.ForgetMemoryTool"
@@ -149,7 +144,7 @@ def _unreachable(error: StoreError) -> Answer:
 
 
 async def _proposed(host: ToolHost, keys: Sequence[str]) -> tuple[ForgetProposal, list[str]]:
-    """Return the items that would go with these keys, and the problems with them."""
+    """Return the items of these keys, and problems with the keys."""
     memory = host.agent_memory
     store, is_shared = memory.memory_store, memory.sharing == "shared"
     known = [key for key in keys if KEY_PATTERN.fullmatch(key)]
@@ -213,7 +208,7 @@ def _listed(proposal: ForgetProposal, code: str, *, is_wrong: bool) -> Answer:
 
 
 def _turns(host: ToolHost) -> tuple[int, list[int]]:
-    """Return the current turn and the earlier ones whose codes are valid in it; only messages of the user count."""
+    """Return the current turn and earlier ones whose codes are valid."""
     transcript, sources = host.transcript, host.policy.user_sources
     if transcript.end == transcript.first:  # outside of a conversation
         return 0, [0]

@@ -1,9 +1,7 @@
-"""The context that a memory tool belongs to.
+"""Finds the context of a memory tool by the *template* in component data.
 
-Component data describes an agent, not a conversation: its context and tools name a *template*. AutoGen loads a
-workbench before the context, and tools listed beside it after. A loaded context takes the tools that wait for its
-template, or else those that follow. Tasks and threads are kept apart. A tool name that comes again begins the tools of
-the next agent, as agents inside of agents have.
+AutoGen loads a workbench before the context, and listed tools after it: a loaded context takes the tools that wait for
+its template, else those that follow.
 """
 
 import asyncio
@@ -50,14 +48,10 @@ class ToolHost(Protocol):
     token_counter: TokenCounter
 
     @property
-    def agent_memory(self) -> AgentMemory:
-        """The items that the context's agent stores and reads."""
-        ...
+    def agent_memory(self) -> AgentMemory: ...
 
     @property
-    def transcript(self) -> Transcript:
-        """The messages and decisions."""
-        ...
+    def transcript(self) -> Transcript: ...
 
 
 class _LoadedHost(Protocol):
@@ -65,7 +59,7 @@ class _LoadedHost(Protocol):
 
 
 class MemoryToolConfig(BaseModel):
-    """Names the context of a tool by its template; `is_late` tools are offered once something is stored."""
+    """Names the template of a tool's context; `is_late` tools are offered once something is stored."""
 
     user_id: str
     agent_id: str
@@ -75,7 +69,7 @@ class MemoryToolConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_earlier(cls, data: object) -> object:
-        """Accept data of version 0.1.0, which named the session of the context."""
+        """Accept data of version 0.1.0, which named the session."""
         if isinstance(data, dict) and "template_id" not in data and "session_id" in data:
             earlier = cast(dict[str, object], data)
             return {**earlier, "template_id": earlier["session_id"]}
@@ -83,12 +77,11 @@ class MemoryToolConfig(BaseModel):
 
     @property
     def key(self) -> TemplateKey:
-        """The template."""
         return self.user_id, self.agent_id, self.template_id
 
 
 def config_of(host: ToolHost, *, is_late: bool = False) -> MemoryToolConfig:
-    """Return the config that names a context."""
+    """Return the config for a context."""
     return MemoryToolConfig(user_id=host.user_id, agent_id=host.agent_id, template_id=host.template_id, is_late=is_late)
 
 
@@ -97,8 +90,7 @@ class _Flow:
 
     Attributes:
         waiting: Tools without a context, in runs of one agent each.
-        newest: The context loaded last from each template.
-        names: Tools that followed a context; None if it took waiting ones, so that none follow.
+        names: Tools that followed a context; None if it took waiting ones.
     """
 
     def __init__(self) -> None:
@@ -107,7 +99,6 @@ class _Flow:
         self.names: WeakKeyDictionary[_LoadedHost, set[str] | None] = WeakKeyDictionary()
 
     def runs(self, key: TemplateKey) -> list[list["ref[MemoryTool]"]]:
-        """Return the runs in which a tool still waits."""
         runs = ([one for one in run if _waits(one)] for run in self.waiting.get(key, ()))
         return [run for run in runs if run]
 
@@ -139,7 +130,7 @@ def register_host(host: _LoadedHost, key: TemplateKey) -> bool:
 
 
 def register_loaded_host(host: _LoadedHost, key: TemplateKey) -> None:
-    """Do as `register_host` for a context that was loaded: tools loaded next belong to it."""
+    """Like `register_host`, for a loaded context: tools loaded next belong to it."""
     with _lock:
         had_waiting = register_host(host, key)
         flow = _flow()
@@ -155,7 +146,7 @@ def is_template_in_use(key: TemplateKey) -> bool:
 
 
 def attach_tool(tool: "MemoryTool", key: TemplateKey) -> None:
-    """Give a loaded tool to the context before it, or have it wait for the next one."""
+    """Attach a loaded tool to the context before it, else to the next one."""
     with _lock:
         flow = _flow()
         host = flow.newest.get(key)

@@ -25,21 +25,10 @@ async def retrieve_item(
     *,
     model_tool: str | None = None,
 ) -> tuple[str, str]:
-    """Return the text behind a key, cut by a transform, and a label of what was read; the audit trail notes it.
+    """Return the text behind a key, cut by a transform, and a label; the audit trail notes it.
 
-    Args:
-        host: The reading context.
-        memory_key: Key of an item or a fold.
-        transform: How to cut.
-        limit_tokens: Most tokens of the text; None is unlimited.
-        model_tool: Name of the tool that reads for a model, which sees no secrets of earlier versions and gets caveats.
-            None for the application, which gets the content only.
-
-    Raises:
-        ItemNotFoundError: There is no such item.
-        SecretError: The item is a secret and a model would see it.
-        TransformError: The transform cannot be applied.
-        StoreUnavailableError: The store cannot be reached.
+    With `model_tool` a model reads: no secrets, but caveats; None for the application. Raises ItemNotFoundError,
+    SecretError, TransformError and StoreUnavailableError.
     """
     memory = host.agent_memory
     text = folded_text(host.transcript, session_tag(host.session_id), memory_key)
@@ -58,7 +47,7 @@ async def retrieve_item(
     return text, label.strip()
 
 
-# accepted, to be refused with a reason; the schema does not offer it
+# not in the schema; accepted only to be refused with a reason
 _StoredType = Annotated[
     MemoryType | Literal["user_secret"],
     WithJsonSchema({"type": "string", "description": "user_preference, user_fact, article, custom"}),
@@ -156,7 +145,7 @@ class RetrieveMemoryTool(MemoryTool):
 
 def _key_of(args: RetrieveMemoryArgs) -> str:
     key = args.memory_key.strip()
-    ref = MemoryRef.parse(key)  # models do send the whole placeholder
+    ref = MemoryRef.parse(key)  # models send the whole placeholder
     return ref.key if ref else key
 
 
@@ -165,7 +154,7 @@ def _transform_of(args: RetrieveMemoryArgs) -> MemoryTransform:
 
 
 def _next_step(text: str, key: str, transform: MemoryTransform) -> str:
-    """Return the call that the footer names, or another way to look at the item."""
+    """Return the next call, or another way to see the item."""
     footer = text.rsplit("\n", 1)[-1]
     onward = max(footer.find("Next: "), footer.find("Before: "))
     if footer.startswith("[") and footer.endswith("]") and onward > 0:

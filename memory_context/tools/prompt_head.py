@@ -1,9 +1,7 @@
-"""The head of each model call, schemas and system message, and the workbench that offers memory tools late.
+"""The head of each model call: schemas and system message. Each change is a decision, for bills from the archive.
 
-The head is counted as far as the context knows it; each change is a decision, so bills can be made from the archive.
-Schemas are part of every call. So memory tools are offered with the first view after an offload, or with the first of
-all if the user has memory (`Offered`), and from then on. Later would cost more: a prompt cache reads anew what stands
-behind the schemas. AutoGen lists tools after each `get_messages`.
+Memory tools are offered with the first view if the user has memory, else after an offload. A later change would cost
+more: the prompt cache reads anew everything behind the schemas.
 """
 
 import asyncio
@@ -75,12 +73,6 @@ def tools_of(
 ) -> list[MemoryTool]:
     """Return the tools of one context.
 
-    Args:
-        host: The context.
-        also: Further tools.
-        confirm: Asks a person before `forget_memory` erases.
-        are_late: True for tools of a `MemoryWorkbench`, which offers them once something is stored.
-
     Raises:
         ValueError: There is no such tool, or `confirm` is given without `forget_memory`.
     """
@@ -94,7 +86,7 @@ def tools_of(
 
 
 class MemoryWorkbench(StaticStreamWorkbench):
-    """The workbench of `MemoryContext.workbench`: static tools, of which memory tools are offered late. A component."""
+    """A static workbench that offers memory tools late; a component."""
 
     component_provider_override = "memory_context.tools.MemoryWorkbench"
 
@@ -105,11 +97,7 @@ class MemoryWorkbench(StaticStreamWorkbench):
 
 
 def as_tools(tools: Sequence[AnyTool]) -> list[BaseTool[Any, Any]]:
-    """Return tools and functions as tools.
-
-    Raises:
-        ValueError: Two have the same name.
-    """
+    """Return tools and functions as tools; raises ValueError for equal names."""
     made = [_as_tool(tool) for tool in tools]
     names = [tool.name for tool in made]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -118,7 +106,7 @@ def as_tools(tools: Sequence[AnyTool]) -> list[BaseTool[Any, Any]]:
 
 
 def schemas_of(tools: Sequence[AnyTool | ToolSchema]) -> list[ToolSchema]:
-    """Return the schemas of tools; schemas stay as they are."""
+    """Return the schemas of tools."""
     return [cast(ToolSchema, tool) if isinstance(tool, dict) else _as_tool(tool).schema for tool in tools]
 
 
@@ -131,13 +119,9 @@ def _as_tool(tool: AnyTool) -> BaseTool[Any, Any]:
 class PromptHead:
     """The head of the model calls of one context.
 
-    Args:
-        policy: Limits how long a step waits for the store.
-        counter: Counts tokens.
-
     Attributes:
-        tools: Names of the memory tools of the agent.
-        user_has_memory: Whether another session of the user stored something; None while unknown.
+        tools: Names of the agent's memory tools.
+        user_has_memory: Another session of the user stored something; None while unknown.
     """
 
     def __init__(self, policy: ContextPolicy, counter: TokenCounter) -> None:
@@ -150,16 +134,15 @@ class PromptHead:
         self._breaker = Breaker(policy.store_retry_seconds)
 
     def hand_out(self, names: Iterable[str], *, are_late: bool) -> None:
-        """Note memory tools of the agent, offered from the start or, if late, by a workbench."""
+        """Note memory tools of the agent."""
         self.tools.update(names)
         self._are_late = self._are_late and are_late
 
     def teach(self) -> None:
-        """Note that the system message has the instructions."""
         self._instructions_tokens = self._instructions_tokens or self._counter.count(INSTRUCTIONS)
 
     def name(self, system_message: str | None, tools: Sequence[ToolSchema]) -> None:
-        """Count what the application names, in place of what it named before."""
+        """Replace the counts of the application's tools and texts."""
         if system_message is not None:
             if INSTRUCTIONS in system_message:
                 self.teach()
@@ -168,7 +151,7 @@ class PromptHead:
             self._own_tools_tokens = tool_tokens(tools, self._counter)
 
     async def look(self, memory: AgentMemory, state: TranscriptState) -> None:
-        """Find out once whether the user has memory, if late tools depend on it, within the time of a step."""
+        """Find out once, within a step's time, whether the user has memory if late tools need it."""
         is_decided = not self.tools or not self._are_late or state.offered.reason
         if is_decided or self.user_has_memory is not None or self._breaker.is_open:
             return
@@ -181,7 +164,7 @@ class PromptHead:
             _logger.debug("whether the user has memory is not known yet: %s", str(error) or "no answer in time")
 
     def record(self, transcript: Transcript) -> None:
-        """Record the head of the next view, if it has changed."""
+        """Record a changed head of the next view."""
         before = transcript.state.offered
         tools, reason = before.memory_tools, before.reason
         memory_tokens = before.memory_tools_tokens
@@ -197,7 +180,7 @@ class PromptHead:
 
     @staticmethod
     def carry_over(before: Transcript, after: Transcript) -> None:
-        """Keep offered tools offered when a transcript replaces one of the same session."""
+        """Keep offered tools offered when a session's transcript is replaced."""
         offered = before.state.offered
         if offered.memory_tools and not after.state.offered.memory_tools:
             after.decide(offered)
@@ -219,7 +202,7 @@ def _memory_schemas() -> tuple[ToolSchema, ...]:
 
 
 def tool_tokens(schemas: Sequence[ToolSchema], counter: TokenCounter) -> int:
-    """Return the tokens of tools in each model call, as AutoGen's OpenAI client sends them; other clients differ."""
+    """Return the tokens of tools in calls of AutoGen's OpenAI client; others differ."""
     return counter.count(tool_json(schemas)) if schemas else 0
 
 

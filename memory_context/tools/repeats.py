@@ -1,18 +1,16 @@
-"""Notices in place of look-ups that the model has made before, so that it does not go round in circles.
+"""Notices in place of look-ups that the model made before, so that it does not loop.
 
-Content collapses after the agent has answered, so looking again can be right. Two calls are the same if tool and
-normalised arguments are, and for searches and listings also the results. The transcript tells what was answered before.
+Equal calls have the same tool and normalised arguments, searches and listings also the same results.
 
 | shown in this turn | stands whole in the view | the call is answered with                                     |
 |--------------------|--------------------------|---------------------------------------------------------------|
 | no                 | no                       | the content                                                   |
-| any number         | yes                      | that it stands above, and what comes next                     |
-| once               | no                       | the content again, and to keep what is needed of it           |
-| twice or more      | no                       | that it was shown so often, and what comes next               |
-| nothing was found  | -                        | looked up again; if still nothing, that it was so before       |
+| any number         | yes                      | that it stands above, and the next step                       |
+| once               | no                       | the content again, and to keep the needed part                |
+| twice or more      | no                       | that it was shown so often, and the next step                 |
+| nothing was found  | -                        | a new look-up; if still nothing, that it was so before        |
 
-"In this turn" is since the user's last message and within the last 50 messages. The same call twice in one step is
-answered once.
+A turn is the time since the user's last message, at most 50 messages.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,10 +30,10 @@ from ..view.render import text_in_view
 __all__ = ["NOTE_TOKENS", "Answer", "PreviousAnswers", "find_previous_answers", "with_repeat_notice"]
 
 NOTE_TOKENS = 60
-"""Room of every answer for the note that it was read before."""
+"""Room of every answer for a repeat notice."""
 
 _TURN_MESSAGES = 50
-_LOOKED_BACK_MESSAGES = 1000  # some milliseconds of reading calls
+_LOOKED_BACK_MESSAGES = 1000  # takes some milliseconds
 _MAX_SHOWN = 2
 
 
@@ -44,12 +42,10 @@ class Answer:
     """The answer of a tool.
 
     Attributes:
-        text: Text for the model.
-        label: Source of the content, to which it collapses later; empty without content.
-        next_step: Sentence on what to do other than the same again.
-        found: Result of a search or listing, which may change.
-        failed: Whether the request could not be done; the text says what to do instead.
-        stored: The stored item.
+        label: Text to which the content collapses later; empty without content.
+        next_step: Sentence on an alternative to the same call.
+        found: Result of a search or listing.
+        failed: The text says what to do instead.
         data: The answer for a program, JSON-native.
     """
 
@@ -68,9 +64,9 @@ class PreviousAnswers:
 
     Attributes:
         shown: Times the content was shown in this turn.
-        stands: Whether the content stands whole in the view, or is about to.
+        stands: The content is or will be whole in the view.
         calls_ago: Steps with calls since then.
-        said: Last answer in this turn, if the view still has it.
+        said: Last answer in this turn that the view still has.
     """
 
     shown: int = 0
@@ -86,15 +82,7 @@ def find_previous_answers(
     is_content: Callable[[str], bool],
     call_id: str | None,
 ) -> PreviousAnswers:
-    """Return the earlier answers to the same call.
-
-    Args:
-        transcript: Transcript of the context.
-        policy: Policy of the context.
-        is_same: Whether a call asks for the same.
-        is_content: Whether a text is content rather than a note or a problem.
-        call_id: Id of the call.
-    """
+    """Return the earlier answers to the same call; `is_content` tells content from notes and problems."""
     if _is_beside(transcript, is_same, call_id):
         return PreviousAnswers(1, stands=True)
     end, task = transcript.end, current_task(transcript, policy)
@@ -111,7 +99,7 @@ def find_previous_answers(
             text = result.text(address)
             if entry.position > turn and text is not None:
                 said = said or text
-            if text is not None and not is_content(text):  # only content leaves the transcript without becoming an item
+            if text is not None and not is_content(text):  # only content can leave without becoming an item
                 continue
             calls_ago = calls_ago or steps
             shown += entry.position > turn
@@ -121,7 +109,7 @@ def find_previous_answers(
 
 
 def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> bool:
-    """Return whether the next view surely shows a look-up whole."""
+    """Whether the next view surely shows a look-up whole."""
     if transcript.state.is_folded(entry.position):
         return False
     part = entry.part(address) if entry.parts is not None else None
@@ -132,7 +120,7 @@ def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, add
 
 
 def _is_beside(transcript: Transcript, is_same: Callable[[FunctionCall], bool], call_id: str | None) -> bool:
-    """Return whether the same call comes before this one in the same step."""
+    """Whether an equal call precedes this one in the same step."""
     newest = transcript[transcript.end - 1].message if transcript.end > transcript.first else None
     if not call_id or not isinstance(newest, AssistantMessage):
         return False
@@ -141,7 +129,7 @@ def _is_beside(transcript: Transcript, is_same: Callable[[FunctionCall], bool], 
 
 
 def with_repeat_notice(answer: Answer, earlier: PreviousAnswers, *, is_new: bool) -> tuple[str, bool]:
-    """Return the text for the model, by the table above, and whether it shows the content; `is_new`: results differ."""
+    """Return the text for the model, by the table above, and whether it shows the content."""
     ago = f"{earlier.calls_ago} call{'s' if earlier.calls_ago > 1 else ''} ago" if earlier.calls_ago else "just now"
     if not answer.label:
         if earlier.said is not None and earlier.said.startswith(answer.text):
