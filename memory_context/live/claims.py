@@ -121,6 +121,7 @@ class _Waiter(NamedTuple):
 
 
 def busy_text(key: SessionKey, wait_seconds: float) -> str:
+    """Return the error text for a session held elsewhere."""
     return (
         f"another process is at work on session {key.session_id!r} and did not let go of it within "
         f"{wait_seconds:.3g} s; try again"

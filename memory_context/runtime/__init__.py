@@ -1,12 +1,4 @@
-"""Concurrency in one place: no other module starts a task, plans a timer or keeps a back-off clock.
-
-Background      tasks beside the caller: one for each key and event loop
-attempt, begin  one call in a task of its own, with a limit
-Flusher         writes a buffer when it is full, after a while, or on request; retries later
-Breaker         circuit breaker: closed, open, trial
-Timer, PerLoop  one planned call; one value for each event loop
-Unwritten       buffers that must be written before a store, an event loop or the process ends
-"""
+"""Concurrency: no other module starts a task, plans a timer or keeps a back-off clock."""
 
 import lazy_loader
 

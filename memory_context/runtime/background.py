@@ -1,7 +1,5 @@
-"""Background tasks: single flight, waits that shield the task, errors that nobody awaits.
-
-At most one task runs for each key and event loop. A cancelled or late waiter leaves the task alone; a cancelled task
-raises no CancelledError in its waiters. Tasks left behind by a dead event loop block nobody in the next one.
+"""Background tasks with single flight. Cancelling a waiter leaves the task alone; cancelling a task raises no
+CancelledError in its waiters.
 """
 
 import asyncio
@@ -20,29 +18,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LARGE_CHARACTERS = 20_000
-"""Reading through so many takes up to ten milliseconds; handing work to a thread takes a tenth of one."""
+"""Reading so many takes up to 10 ms; handing work to a thread takes 0.1 ms."""
 
-_CANCEL_SECONDS = 0.2  # between two cancellations: before Python 3.12 wait_for may swallow one
+_CANCEL_SECONDS = 0.2  # between cancellations: before 3.12 wait_for may swallow one
 
 
 class Background(Generic[T]):
-    """The tasks of one owner, which may be used in several event loops.
-
-    Args:
-        name: Names the tasks.
-    """
+    """Tasks of one owner, at most one per key and event loop."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._tasks: PerLoop[dict[Hashable, asyncio.Task[T]]] = PerLoop(dict)
 
     def running(self, key: Hashable = None) -> asyncio.Task[T] | None:
-        """Return the running task of this event loop; None if there is none."""
         task = self._tasks.here().get(key)
         return None if task is None or task.done() else task
 
     def start(self, work: Callable[[], Coroutine[Any, Any, T]], key: Hashable = None) -> asyncio.Task[T]:
-        """Return the running task, started now if there is none; tasks of different keys run concurrently."""
+        """Start the task unless it runs already."""
         task = self.running(key)
         if task is None:
             tasks = self._tasks.here()
@@ -53,17 +46,7 @@ class Background(Generic[T]):
     async def result(
         self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None, *, if_stopped: str = ""
     ) -> T:
-        """Return the result of the running task, started now if there is none; raises its error.
-
-        Args:
-            work: Returns the coroutine to run.
-            seconds: The longest wait; None to wait until it ends.
-            if_stopped: Text of the error if somebody else stops the task.
-
-        Raises:
-            asyncio.TimeoutError: The task did not end in time and continues.
-            StoreUnavailableError: The task was stopped.
-        """
+        """Return the result of the task, started if needed; a TimeoutError leaves it running."""
         task = self.start(work)
         await asyncio.wait([task], timeout=seconds)
         if not task.done():
@@ -73,7 +56,6 @@ class Background(Generic[T]):
         return task.result()
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until no task runs in this event loop, however they end, but at most so many seconds."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while tasks := self._here():
             left = None if deadline is None else deadline - time.monotonic()
@@ -82,7 +64,7 @@ class Background(Generic[T]):
             await asyncio.wait(tasks, timeout=left)
 
     async def stop(self, seconds: float = 1.0) -> None:
-        """Cancel the tasks of this event loop; one that resists is waited for at most so many seconds."""
+        """Cancel the tasks of this event loop; wait limited seconds for one that resists."""
         deadline = time.monotonic() + seconds
         while (tasks := self._here()) and time.monotonic() < deadline:
             for task in tasks:
@@ -90,11 +72,11 @@ class Background(Generic[T]):
             await asyncio.wait(tasks, timeout=min(_CANCEL_SECONDS, seconds))
 
     def cancel(self, *keys: Hashable) -> None:
-        """Cancel the tasks of these keys, or all, in every event loop; returns at once."""
+        """Cancel tasks in every event loop, without waiting."""
         for loop, tasks in self._tasks.all():
             given_up = [task for key in keys or list(tasks) if (task := tasks.pop(key, None)) is not None]
             for task in given_up:
-                with suppress(RuntimeError):  # the event loop was closed
+                with suppress(RuntimeError):  # closed event loop
                     if _is_elsewhere(loop):
                         loop.call_soon_threadsafe(task.cancel)
                     else:
@@ -105,7 +87,7 @@ class Background(Generic[T]):
 
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
-    """Start a call in a task with the current context variables; see `attempt`."""
+    """Start a call in a task; see `attempt`."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     return task
@@ -114,15 +96,10 @@ def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
 async def attempt(
     work: Awaitable[T], seconds: "float | Callable[[], float] | None", *, cancel_seconds: float = 0.0
 ) -> "asyncio.Future[T] | None":
-    """Return a call's task once it has ended; None if it took too long.
+    """Return a call's ended task; None if it took too long.
 
-    A late call, or one whose caller is cancelled, is cancelled and not awaited: unlike under `asyncio.wait_for`, a call
-    that ignores its cancellation delays nobody.
-
-    Args:
-        work: The call, or the result of `begin`.
-        seconds: The limit; a function returns the seconds left. None for no limit.
-        cancel_seconds: How long a cancelled call is awaited.
+    A late call, or one whose caller is cancelled, is cancelled and awaited only for `cancel_seconds`: unlike under
+    `asyncio.wait_for`, a call that ignores cancellation delays nobody.
     """
     task = begin(work)
     try:
@@ -136,21 +113,13 @@ async def attempt(
         if not task.done() and not task.get_loop().is_closed():
             task.cancel()
             if isinstance(task, asyncio.Task):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # it may hang, and nobody waits for it
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # it may hang unawaited
             if cancel_seconds:
                 await asyncio.wait([task], timeout=cancel_seconds)
 
 
 async def in_thread_if_large(size: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return a function's result; run it in a thread if its input is large, so that the event loop continues.
-
-    Args:
-        size: Length of the text that the function reads once, scaled where it takes more or less time; with `math.inf`
-            it always runs in a thread.
-        function: Reads nothing that the event loop changes.
-        *args: Its arguments.
-        **kwargs: Its arguments.
-    """
+    """Return a function's result, from a thread if its input is large; it must not read state of the event loop."""
     if size > LARGE_CHARACTERS:
         return await asyncio.to_thread(function, *args, **kwargs)
     return function(*args, **kwargs)
@@ -171,4 +140,4 @@ def _ended(tasks: dict[Hashable, asyncio.Task[T]], key: Hashable, task: asyncio.
 
 def _retrieve(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled():
-        task.exception()  # else asyncio reports the error of a task that nobody waits for as never retrieved
+        task.exception()  # else asyncio logs it as never retrieved

@@ -11,15 +11,10 @@ __all__ = ["Breaker"]
 
 
 class Breaker:
-    """Decides from earlier failures whether to try.
-
-    Args:
-        retry_seconds: How long it stays open.
-        failures_allowed: Failures in a row that open it.
-        longest_seconds: Upper bound of the back-off, which doubles with each failed trial; None for a constant one.
+    """A circuit breaker; the back-off doubles up to `longest_seconds` (None: constant).
 
     Attributes:
-        retry_at: Time of the next trial, by the monotonic clock; 0 while closed.
+        retry_at: Monotonic time of the next trial; 0 while closed.
     """
 
     def __init__(
@@ -33,7 +28,6 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether trying is forbidden now."""
         return time.monotonic() < self.retry_at
 
     @property
@@ -43,15 +37,10 @@ class Breaker:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until a trial; 0 if it is not open."""
         return max(self.retry_at - time.monotonic(), 0.0)
 
     def failed(self, *, at_once: bool = False) -> float:
-        """Count a failure and open after enough of them; return the seconds until a trial.
-
-        Args:
-            at_once: Open after this failure.
-        """
+        """Count a failure; return the seconds until a trial."""
         self._failures_in_a_row += 1
         if not (at_once or self.retry_at or self._failures_in_a_row >= self._failures_allowed):
             return 0.0
@@ -61,6 +50,5 @@ class Breaker:
         return seconds
 
     def worked(self) -> None:
-        """Close it."""
         self.retry_at, self._failures_in_a_row = 0.0, 0
         self._next_seconds = self._first_seconds

@@ -1,10 +1,7 @@
-"""Writes a buffer: as soon as it is full, after a while, on request, and again after a failure.
+"""Writes a buffer when full, after a while, on request, and again after a failure.
 
-    note ──full──▶ write ◀──after a while── timer        close, SIGTERM ─▶ Unwritten ─▶ flush
-                     └──failed──▶ breaker open: no attempt until it closes, except by a flush
-
-Noting does no I/O and never raises. One write runs at a time in an event loop. Unwritten content stays with its owner
-and is tried again, by whichever event loop comes next.
+note ──full──▶ write ◀──after a while── timer        close, SIGTERM ─▶ Unwritten ─▶ flush
+                 └──failed──▶ breaker open: no attempt until it closes, except by a flush
 """
 
 import asyncio
@@ -23,22 +20,7 @@ Write = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Flusher:
-    """Writes the buffer of one owner.
-
-    Args:
-        name: Names the tasks that write.
-        write: Writes the buffer; raises if it stays buffered.
-        waiting: Returns the size of the buffer; 0 if it is empty.
-        batch: Size at which it is written at once.
-        batch_seconds: The longest time until it is written.
-        retry_seconds: Pause after a failed write, except for a flush.
-        on_failure: Called with the error of each failed write.
-
-    Attributes:
-        breaker: Open for a while after a failed write.
-        batch_seconds: As given.
-        writing: The running writes.
-    """
+    """Writes the buffer of one owner, one write at a time per event loop; `write` raises if content stays buffered."""
 
     def __init__(
         self,
@@ -61,7 +43,7 @@ class Flusher:
         self._timers = PerLoop(lambda: Timer(self._begin))
 
     def note(self) -> None:
-        """Schedule a write; without an event loop, the next one that notes something does."""
+        """Schedule a write, without I/O or errors; without an event loop a later note does."""
         try:
             timer = self._timers.here()
         except RuntimeError:
@@ -74,17 +56,7 @@ class Flusher:
             self._begin()
 
     async def flush(self, write: Write | None = None, *, is_shielded: bool = True, if_stopped: str = "") -> None:
-        """Write the buffer now, after the running write.
-
-        Args:
-            write: Writes a part of it instead.
-            is_shielded: Whether the write continues when this caller is cancelled.
-            if_stopped: Text of the error if somebody else stops it.
-
-        Raises:
-            StoreUnavailableError: It was stopped.
-            Exception: The error of the write; the content stays buffered.
-        """
+        """Write the buffer, or a part by `write`, after the running write; raises also StoreUnavailableError."""
         await self.writing.wait()
         if write is None and not self._waiting():
             return
@@ -98,17 +70,15 @@ class Flusher:
             raise
 
     async def stop(self) -> None:
-        """Stop writing in this event loop; unwritten content stays buffered."""
         await self.writing.stop()
         self._timers.here().cancel()
 
     def forget(self) -> None:
-        """Cancel planned writes: the buffer is empty or given up."""
         for _, timer in self._timers.all():
             timer.cancel()
 
     def _begin(self, write: Write | None = None) -> "asyncio.Task[None]":
-        if (task := self.writing.running()) is None:  # else what is left is noted when it is done
+        if (task := self.writing.running()) is None:  # else its end notes the rest
             task = self.writing.start(lambda: self._tried(write or self._write))
             task.add_done_callback(self._written)
         return task
@@ -123,7 +93,7 @@ class Flusher:
         self.breaker.worked()
 
     def _written(self, task: "asyncio.Task[None]") -> None:
-        if task.cancelled():  # the event loop may be ending: what began now would be cut off
+        if task.cancelled():  # the event loop may be ending: start nothing
             if self._waiting():
                 self._timers.here().plan(max(self.batch_seconds, self.breaker.seconds_left))
             return

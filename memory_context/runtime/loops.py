@@ -1,4 +1,4 @@
-"""State of one event loop: a value, a planned call. Planned calls are timers: a program may drop its event loop."""
+"""State per event loop; planned calls are timers, since a program may drop its event loop."""
 
 import asyncio
 import threading
@@ -12,12 +12,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """One value for each event loop, made at its first use there.
-
-    Args:
-        make: Makes the value of a loop.
-        adopt: Called with the value of a new loop and that of each closed loop, which is dropped.
-    """
+    """One value per event loop; `adopt` gets a new value and that of each closed loop."""
 
     def __init__(self, make: Callable[[], T], adopt: Callable[[T, T], None] | None = None) -> None:
         self._make = make
@@ -26,11 +21,7 @@ class PerLoop(Generic[T]):
         self._values: dict[asyncio.AbstractEventLoop, T] = {}
 
     def here(self) -> T:
-        """Return the value of the running event loop.
-
-        Raises:
-            RuntimeError: No event loop runs.
-        """
+        """Return the running loop's value, or raise RuntimeError."""
         loop = asyncio.get_running_loop()
         value = self._values.get(loop)
         if value is not None:
@@ -44,23 +35,17 @@ class PerLoop(Generic[T]):
         return value
 
     def all(self) -> list[tuple[asyncio.AbstractEventLoop, T]]:
-        """Return each event loop with its value."""
         return list(self._values.items())
 
 
 class Timer:
-    """Calls a function once, at the earliest requested time, in the event loop of the last request.
-
-    Args:
-        on_time: The function.
-    """
+    """Calls a function once, at the earliest requested time, in the event loop of the last request."""
 
     def __init__(self, on_time: Callable[[], object]) -> None:
         self._on_time = on_time
         self._planned: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle, float] | None = None
 
     def plan(self, seconds: float) -> None:
-        """Plan the call in so many seconds, unless an earlier one is planned in this event loop."""
         loop, due = asyncio.get_running_loop(), time.monotonic() + seconds
         if self._planned is not None:
             its_loop, _, its_due = self._planned
@@ -70,7 +55,6 @@ class Timer:
         self._planned = (loop, loop.call_later(max(seconds, 0.0), self._call), due)
 
     def cancel(self) -> None:
-        """Cancel the planned call."""
         if self._planned is not None:
             self._planned[1].cancel()
             self._planned = None

@@ -1,12 +1,8 @@
 """Writes buffers before an event loop or the process ends.
 
-    the loop shuts down its async generators (asyncio.run, asyncio.Runner)   in that loop, before it is closed
-    SIGTERM, where nobody else handles it                                    in the running loops
-    the interpreter exits (a loop closed by hand, a notebook)                in a new loop, without threads
-
-An async generator that is held open in each loop notices its end: `loop.shutdown_asyncgens` closes it while the loop
-still runs. Programs that handle SIGTERM, threads that may not handle signals and forked processes are left alone.
-Nothing is written after SIGKILL, `os._exit` or a crash of the interpreter.
+loop.shutdown_asyncgens (asyncio.run, asyncio.Runner)    in that loop: it closes a generator held open there
+SIGTERM without another handler                          in the running loops
+interpreter exit (loop closed by hand, notebook)         in a new loop, without threads
 """
 
 import asyncio
@@ -29,46 +25,44 @@ __all__ = ["Owner", "hold", "let_go", "watch"]
 
 _logger = logging.getLogger("memory_context")
 
-_SECONDS = 30.0  # an owner has limits of its own: shorter, but for large content
-_END_SECONDS = 45.0  # where nobody counts the seconds: an embedded server may have to be set up first
+_SECONDS = 30.0  # owners have shorter limits, except for large content
+_END_SECONDS = 45.0  # an embedded server may have to be set up first
 _PACKAGE = str(Path(__file__).parents[1])
 
 _T = TypeVar("_T")
 
 
 class Owner(Protocol):
-    """An object that buffers, such as a store with its contexts."""
+    """An object that buffers."""
 
     async def write_out(self) -> None:
-        """Write the buffers of this event loop, which continues."""
+        """Write the buffers of this continuing event loop."""
         ...
 
     async def close_for_good(self) -> None:
-        """Write the buffers of this event loop and of loops that do not run any more, and stop all work."""
+        """Write the buffers of this and of stopped event loops; stop all work."""
         ...
 
 
 class _Watch:
-    """The owners of an event loop, and the generator that notices its end."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.owners: WeakSet[Owner] = WeakSet()
         self.end = _close_at_the_end(loop)
-        # as far as its yield, without waiting for anything; a loop that is past its end refuses with a ResourceWarning
+        # runs to its yield without waiting; an ended loop refuses with a ResourceWarning
         with suppress(StopIteration, ResourceWarning):
             self.end.__anext__().send(None)
 
 
-_lock = threading.RLock()  # the garbage collector may come in between
+_lock = threading.RLock()  # reentrant: the garbage collector may interrupt
 _watched: dict[asyncio.AbstractEventLoop, _Watch] = {}
 _held: set[Owner] = set()
 _stopping: set[asyncio.AbstractEventLoop] = set()
 _terminations = Background[None]("memory_context termination")
-_process_id = 0  # whose handlers they are: forked processes inherit them
+_process_id = 0  # owner of the handlers, which forked processes inherit
 
 
 def hold(owner: Owner) -> None:
-    """Keep an owner with unwritten content alive until `let_go` or the end of the process."""
+    """Keep an owner with unwritten content alive."""
     if owner not in _held:
         with _lock:
             _held.add(owner)
@@ -76,12 +70,12 @@ def hold(owner: Owner) -> None:
 
 
 def let_go(owner: Owner) -> None:
-    """Release an owner: everything is written or given up."""
+    """Release an owner."""
     _held.discard(owner)
 
 
 def watch(loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
-    """Have an owner write before the running event loop ends; it is held weakly."""
+    """Make an owner, held weakly, write before this event loop ends."""
     watch = _watched.get(loop)
     if watch is None:
         with _lock:
@@ -94,17 +88,14 @@ def watch(loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
     watch.owners.add(owner)
 
 
-# --- the end of a loop
-
-
 async def _close_at_the_end(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
-        watch = _watched.get(loop)  # it stays there until the loop is closed, so that nothing watches it again
+        watch = _watched.get(loop)  # kept until the loop is closed, against a second watch
         if watch is not None and loop.is_running():
             hooks = sys.get_asyncgen_hooks()
-            sys.set_asyncgen_hooks(None, None)  # the loop's warn of generators that begin now, such as the driver's
+            sys.set_asyncgen_hooks(None, None)  # else the loop warns of generators that the driver starts
             try:
                 await _all(*(owner.close_for_good() for owner in [*watch.owners]), seconds=_END_SECONDS)
             finally:
@@ -112,21 +103,16 @@ async def _close_at_the_end(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[N
 
 
 async def _all(*work: Any, seconds: float = _SECONDS) -> None:
-    """Await all work and log failures."""
     done = await asyncio.wait_for(asyncio.gather(*work, return_exceptions=True), seconds)
     for error in done:
         if isinstance(error, BaseException):
             _logger.warning("not everything was written at the end: %s", error)
 
 
-# --- SIGTERM
-
-
 def _handle_sigterm() -> None:
-    """Install the handler unless somebody else handles the signal.
+    """Install the handler unless the application has one.
 
-    Not by `add_signal_handler`: between two event loops a program would not end any more, and a signal to a forked
-    child would be this process's.
+    Not `add_signal_handler`: between two loops SIGTERM would be ignored, and a forked child's would reach us.
     """
     global _process_id
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -137,13 +123,13 @@ def _handle_sigterm() -> None:
 def _on_sigterm(*_: object) -> None:
     if os.getpid() == _process_id:
         if _stopping:
-            return  # asked twice
+            return
         _stopping.update(loop for loop in [*_watched] if loop.is_running())
         for loop in [*_stopping]:
             loop.call_soon_threadsafe(_begin_to_stop, loop)
         if _stopping:
             return
-        _at_exit()  # the program is between two loops, or has ended its own
+        _at_exit()
     _end()
 
 
@@ -167,14 +153,10 @@ def _end() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-# --- the end of the process
-
-
 class _Inline(ThreadPoolExecutor):
-    """Runs work at once: threads cannot be started any more when the interpreter exits."""
+    """Runs work at once: at exit threads cannot be started."""
 
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> "Future[_T]":
-        """Return the finished result of a call."""
         future: Future[_T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -187,22 +169,19 @@ _handles_exit = False
 
 
 def _handle_exit() -> None:
-    """Have `_at_exit` called when the main thread ends.
-
-    Not by `atexit`, if possible: it would stop an embedded server that was started later first.
-    """
+    """Not `atexit` if possible: it would first stop a later-started embedded server."""
     global _handles_exit
     if not _handles_exit:
         _handles_exit = True
         register: Callable[[Callable[[], None]], object] = getattr(threading, "_register_atexit", atexit.register)
-        with suppress(RuntimeError):  # it is too late
+        with suppress(RuntimeError):
             register(_at_exit)
 
 
 def _at_exit() -> None:
     for loop in [loop for loop in _watched if not loop.is_running()]:
         _silence(loop)
-    # what other threads are at is written by their own loops
+    # running loops of other threads write their own buffers
     running = [(loop, watch) for loop, watch in [*_watched.items()] if loop.is_running()]
     writing = [
         asyncio.run_coroutine_threadsafe(_all(*(owner.write_out() for owner in [*watch.owners])), loop)
@@ -214,18 +193,15 @@ def _at_exit() -> None:
     try:
         if _held:
             _write_in_a_loop_of_its_own()
-    except Exception as error:  # nobody is left to handle it
+    except Exception as error:
         _logger.warning("not everything was written when the program ended: %s", str(error) or type(error).__name__)
     for watch in [watch for loop, watch in _watched.items() if not loop.is_running()]:
         with suppress(StopIteration, RuntimeError):
-            watch.end.aclose().send(None)  # outside of its loop it does nothing; left open, it would complain
+            watch.end.aclose().send(None)  # only avoids a warning
 
 
 def _silence(loop: asyncio.AbstractEventLoop) -> None:
-    """Keep asyncio from complaining about this package's pending tasks in a loop that was closed by hand.
-
-    Their content has been written by then. Tasks of the application still complain.
-    """
+    """Silence asyncio's warnings of our tasks in a loop closed by hand."""
     for task in asyncio.all_tasks(loop):
         code = getattr(task.get_coro(), "cr_code", None)
         if code is not None and (code is asyncio.to_thread.__code__ or code.co_filename.startswith(_PACKAGE)):

@@ -1,10 +1,7 @@
 """The buffers of a store that are written before it is closed.
 
-    a buffer has content ─▶ hold ──close of the store, end of the loop, SIGTERM, end of the process──▶ write_out
-                              └────── written ─▶ release
-
-A buffer with unwritten content is kept alive until it is written or its event loop has ended. Writing is bounded; a
-warning names unwritten content and the remedy.
+a buffer has content ─▶ hold ──close of the store, end of the loop, SIGTERM, end of the process──▶ write_out
+                          └────── written ─▶ release
 """
 
 import asyncio
@@ -24,17 +21,12 @@ __all__ = ["WRITE_SECONDS", "Buffer", "Unwritten"]
 _logger = logging.getLogger("memory_context")
 
 WRITE_SECONDS = 5.0
-_AT_ONCE = 4  # so that writing leaves connections to others
+_AT_ONCE = 4  # leaves connections to others
 _MOST_TOLD = 10
 
 
 class Buffer(Protocol):
-    """An object that writes later.
-
-    Attributes:
-        write_order: Lower numbers are written first, since others refer to them.
-        extra_seconds: Additional time that large content may take.
-    """
+    """An object that writes later; lower `write_order` first, since others refer to it."""
 
     write_order: int
 
@@ -43,25 +35,16 @@ class Buffer(Protocol):
 
     @property
     def unwritten(self) -> str:
-        """The content that would be lost, such as `session 's1': 20 messages`; empty if everything is written."""
+        """Content that would be lost, such as `session 's1': 20 messages`."""
         ...
 
     async def write_out(self, *, is_last: bool) -> None:
-        """Write everything, or raise a StoreError.
-
-        Args:
-            is_last: Whether the event loop ends: nothing may continue after this call, even a cancelled one.
-        """
+        """Write everything, or raise a StoreError; after `is_last` nothing may continue, even if cancelled."""
         ...
 
 
 class Unwritten:
-    """The buffers of one store.
-
-    Args:
-        close: Closes the store in an event loop that ends.
-        started: Waits for a database that this process is setting up.
-    """
+    """The buffers of one store; `started` waits for a database being set up."""
 
     def __init__(self, close: Callable[[], Awaitable[None]], started: Callable[[], Awaitable[None]]) -> None:
         self._close = close
@@ -73,11 +56,10 @@ class Unwritten:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no buffer has unwritten content."""
         return not self._kept
 
     def hold(self, buffer: Buffer) -> None:
-        """Keep a buffer with unwritten content, and have it written before this event loop or the process ends."""
+        """Write a buffer before this event loop or the process ends."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -95,7 +77,6 @@ class Unwritten:
                 watch(loop, self)
 
     def release(self, buffer: Buffer) -> None:
-        """Drop a buffer: everything is written or given up."""
         if buffer in self._kept:
             with self._lock:
                 self._kept.discard(buffer)
@@ -103,20 +84,11 @@ class Unwritten:
                 let_go(self)
 
     async def write_out(self, seconds: float = WRITE_SECONDS) -> None:
-        """Write the buffers of this event loop and of closed ones, once the server is set up.
-
-        Never raises because of the store: a warning names what is still unwritten.
-
-        Args:
-            seconds: The limit; large content gets more.
-        """
+        """Write the buffers of this and of closed event loops in bounded time; failures are only logged."""
         await self._write(self._here(is_last=False), seconds, is_last=False)
 
     async def close_for_good(self) -> None:
-        """Write the buffers, in 5 s at most once the server is set up, and close the store in this loop.
-
-        Content that could not be written is not kept any more.
-        """
+        """Write the buffers in about 5 s, drop the rest, and close the store."""
         self._ended.add(asyncio.get_running_loop())
         buffers = self._here(is_last=True)
         await self._write(buffers, WRITE_SECONDS, is_last=True)
@@ -125,7 +97,7 @@ class Unwritten:
         await self._close()
 
     def _here(self, *, is_last: bool) -> list[Buffer]:
-        """Return the buffers with unwritten content that are safe to write in this event loop."""
+        """Return the buffers that are safe to write in this loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             homes = list(self._homes.items())
@@ -138,7 +110,7 @@ class Unwritten:
 
     async def _write(self, buffers: list[Buffer], seconds: float, *, is_last: bool) -> None:
         if buffers:
-            with suppress(StoreError):  # what it is, each buffer says
+            with suppress(StoreError):  # each buffer reports it
                 await self._started()
         seconds += sum(buffer.extra_seconds for buffer in buffers)
         deadline = time.monotonic() + seconds
@@ -148,13 +120,13 @@ class Unwritten:
         async def write(buffer: Buffer) -> None:
             async with slots:
                 if not (unwritten := buffer.unwritten):
-                    return  # written meanwhile
+                    return
                 try:
                     await asyncio.wait_for(buffer.write_out(is_last=is_last), max(deadline - time.monotonic(), 0.1))
                     return
                 except asyncio.TimeoutError:
                     reason = f"not done in {seconds:.3g} s"
-                except Exception as error:  # one buffer keeps no other from being written
+                except Exception as error:  # one buffer must not block others
                     reason = str(error) or type(error).__name__
                 failed.append(f"{unwritten} ({reason})")
 
