@@ -48,15 +48,12 @@ __all__ = ["AgentMemory"]
 class AgentMemory:
     """Items that one agent stores and reads.
 
-    Database calls raise `StoreUnavailableError` if the database is unreachable.
+    Methods raise `StoreUnavailableError` if the database is unreachable.
 
     Args:
         reach: Reads cover the user's items, this agent's, or this session's.
-        sharing: `shared`: both ways; `read_only`: reads others' items, hides its own; `isolated`: neither.
+        sharing: With other agents: `shared` both ways; `read_only` only reads theirs; `isolated` neither.
         mask_credentials: Mask credentials in descriptions; contents stay unchanged.
-
-    Attributes:
-        trail: Audit trail of this agent and session.
     """
 
     def __init__(
@@ -108,10 +105,10 @@ class AgentMemory:
 
         Args:
             content: A str, kept byte for byte, or any JSON value.
-            description: One line; derived from the source if None.
+            description: Derived from the source if None.
             source: Tool or origin; the key begins with it (with the type if None).
-            related_to: Keys of related items; both sides find the link.
-            origin: Author of the content. Only the application's preferences and facts count as the user's.
+            related_to: Keys; links work both ways.
+            origin: Author; preferences and facts count as the user's only from the application.
 
         Raises:
             SecretError: The type is `user_secret`.
@@ -176,7 +173,7 @@ class AgentMemory:
             reader: Caller in the audit trail; None records nothing.
 
         Raises:
-            TransformError: The pattern or range is invalid; the message says what to send instead.
+            TransformError: The pattern or range is invalid.
         """
         if not KEY_PATTERN.fullmatch(key):
             return None
@@ -239,7 +236,7 @@ class AgentMemory:
         """Let another agent of the user read one own item, even from an isolated agent.
 
         Raises:
-            ItemNotFoundError: This agent and session stored no such item.
+            ItemNotFoundError: This agent and session did not store it.
         """
         checked_identifier("agent_id", agent_id)
         is_own = KEY_PATTERN.fullmatch(key) and await self.memory_store.share_memory(
@@ -253,7 +250,7 @@ class AgentMemory:
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
     async def clear(self, progress: ProgressCallback | None = None) -> int:
-        """Erase all items of the own agent and session in batches; return their number."""
+        """Erase all items of the own agent and session; return their number."""
         return len(await self._forget(None, progress))
 
     async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
@@ -289,10 +286,9 @@ class AgentMemory:
         )
 
     async def restore(self, snapshot: MemorySnapshot) -> None:
-        """Restrict reads to the items of a snapshot and those that this object stores afterwards.
+        """Restrict reads to a snapshot and to items that this object stores afterwards.
 
-        A snapshot also grants items outside this scope, because its taker could read them. Forgotten items stay
-        forgotten.
+        A snapshot also grants items outside this scope, because its taker could read them.
 
         Raises:
             ValueError: The snapshot belongs to another user.
@@ -302,7 +298,7 @@ class AgentMemory:
         self._restored = dict.fromkeys(snapshot.keys)
 
     async def not_found(self, key: str) -> ItemNotFoundError:
-        """Return the error for an unreadable key: forgotten, not shared, or unknown with the nearest keys."""
+        """Return the error that explains why a key is unreadable."""
         found = await self.memory_store.fetch_whereabouts(self.user_id, key[:64])
         if found is not None and not found.is_active:
             return ItemNotFoundError(f"{key!r} was forgotten on {found.updated_at:%Y-%m-%d}")

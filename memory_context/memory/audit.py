@@ -32,8 +32,7 @@ class AuditEvent:
         at: UTC, by the database clock.
         session_id: Empty for none.
         agent_id: Empty for none.
-        kind: `recalled`, `withdrawn`: moved into or out of the view; `lost`: events that could not be written.
-        detail: Origin, query or reason.
+        kind: `recalled`, `withdrawn`: moved into or out of the view; `lost`: events could not be written.
         id: Distinguishes events of the same time.
     """
 
@@ -50,8 +49,7 @@ class AuditTrail:
     """Records and lists the events on items of one scope.
 
     Args:
-        is_private: Hide the events from other scopes.
-        masks_credentials: Mask credentials in details.
+        is_private: Hide events from other scopes.
     """
 
     def __init__(

@@ -64,11 +64,7 @@ def is_too_large(text: str) -> bool:
 
 
 def as_json(name: str, value: Any) -> str:
-    """Return a value as JSON text.
-
-    Raises:
-        ValueError: JSON cannot represent it; the message names the argument.
-    """
+    """Return a value as JSON text, or raise ValueError."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -76,11 +72,11 @@ def as_json(name: str, value: Any) -> str:
 
 
 def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metadata: Any) -> None:
-    """Refuse values that a row would not return unchanged.
+    """Refuse invalid values.
 
     Raises:
         SecretError: The type is that of secrets.
-        ValueError: A value is invalid.
+        ValueError: Another value is invalid.
     """
     refuse_secret(memory_type)
     if memory_type not in KNOWN_TYPES and not _is_type(memory_type):

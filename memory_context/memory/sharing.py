@@ -1,10 +1,10 @@
 """Sharing of items between a user's agents, and the texts of refusals.
 
-`isolated` reads only items of the own agent and session; `shared` and `read_only` read all except others'
-private
-items. Items are private unless stored as `shared`; items once shared stay shared. Each scope forgets its
-own items;
-with the user's agreement (`forget_memory`) a `shared` agent forgets any that are not private.
+`isolated` reads only items of the own agent and session; the others read all but private ones. Items
+stored as `shared`
+never become private; all others are. Each scope forgets its own items; with the user's agreement
+(`forget_memory`) a
+`shared` agent forgets any that are not private.
 """
 
 from datetime import datetime
@@ -29,7 +29,7 @@ Sharing = Literal["shared", "read_only", "isolated"]
 
 
 def refusal(key: str, item: "Whereabouts", scope: "ReadScope", sharing: Sharing) -> str:
-    """Return why an item is not readable and what to do instead, for a model."""
+    """Return why an item is unreadable and what to do instead, for a model."""
     owner = f"agent {item.agent_id!r}" if item.agent_id else "no agent"
     where = f" (session {item.session_id!r})" if item.session_id else ""
     is_own_agent = bool(item.agent_id) and item.agent_id == scope.agent_id

@@ -53,7 +53,7 @@ class Document:
 
     Attributes:
         kind: `JSON`, `JSON Lines` or `Python literal`.
-        value: Object or array, as far as it is complete.
+        value: Object or array, as far as complete.
         is_whole: Not truncated.
     """
 

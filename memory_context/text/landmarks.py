@@ -62,7 +62,7 @@ class Definition(NamedTuple):
 
     Attributes:
         start: Offset of the signature.
-        number: Line number that a tool printed before the line.
+        number: Printed line number before the line.
         indent: Characters before the signature, without line number.
         kind: Keyword, such as `def`; empty for a heading.
         name: Empty for a heading.
@@ -79,7 +79,7 @@ class Definition(NamedTuple):
 
 
 def definitions_in(text: str, start: int = 0, end: int | None = None) -> Iterator[Definition]:
-    """Yield up to 2,000 definitions and headings of a range, in order."""
+    """Yield up to 2,000 definitions and headings of a range."""
     matches = DEFINITION.finditer(text, start, len(text) if end is None else end)
     for match in islice(matches, _DEFINITIONS):
         indent = match["indent"] if match["inner"] is None else match["inner"]

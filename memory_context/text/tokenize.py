@@ -1,10 +1,9 @@
 """The tokenizer: unstemmed words for compaction (several times faster), stemmed terms for search.
 
-A name is a term as a whole and in parts: `src/LoginHandler.py` matches `LoginHandler.py`, `login_handler`
-and "login
-handlers". Scripts without spaces become character bigrams. All functions take any str, in linear time;
-terms never hold
-characters that Postgres `text` refuses.
+A name is a term as a whole and in parts: `src/LoginHandler.py` matches `login_handler` and "login
+handlers". Scripts
+without spaces become character bigrams. Functions take any str, in linear time; Postgres `text` accepts
+all terms.
 """
 
 import hashlib
@@ -99,7 +98,7 @@ def parts_in(text: str) -> frozenset[str]:
 def shared_words(lines: Sequence[str], wanted: frozenset[str]) -> dict[int, set[str]]:
     """Return the wanted words of each line that has any, by index; lines hold no line break.
 
-    One scan of the joined lines is several times faster than one scan a line.
+    One scan for all lines is several times faster.
     """
     text = "\n".join(lines)
     pattern = _ASCII_WORD_OR_BREAK if text.isascii() else _WORD_OR_BREAK
@@ -125,9 +124,7 @@ def _by_line(found: Iterable[str], wanted: frozenset[str]) -> dict[int, set[str]
 def terms_of(text: str) -> list[str]:
     """Return all terms of a text in order, with repetitions.
 
-    Terms are folded (NFKC, case, accents), without NUL and lone surrogates. Contractions lose their ending:
-    `user's` is
-    `user`.
+    Terms are folded (NFKC, case, accents), without NUL and lone surrogates; `user's` is `user`.
     """
     return list(chain.from_iterable(map(_terms_of_token, _tokens_of(text))))
 

@@ -1,4 +1,4 @@
-"""How stored content is cut for a reader: ranges, matches, values, summaries."""
+"""Transforms of stored content for a reader: ranges, matches, values, summaries."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-"""Matches of a pattern in a content, as `grep -n -C 2` shows them, also where a line is a megabyte long.
+"""Matches of a pattern, as in `grep -n -C 2`.
 
-A line of ordinary length is one match, shown whole; in a long line each occurrence is a match, shown with its
+Ordinary lines match once and are shown whole; in a long line each occurrence is a match, shown with its
 surroundings.
 """
 
@@ -18,23 +18,23 @@ __all__ = ["FilterResult", "find_matches"]
 _LONG_LINE_CHARACTERS = 400
 _LONG_CONTEXT_CHARACTERS = 200
 _SEARCH_SECONDS = 8.0
-# A search runs over stretches of whole lines, so that the clock is looked at in between.
+# Searches run in chunks of whole lines, to check the clock between.
 _STRETCH_BYTES = 262_144
-# RE2 is linear with a factor of at most the size of the pattern: about 50 s at this product, in practice far less.
+# RE2 time is bounded by pattern size times text: about 50 s at this product.
 _WORST_STEPS = 10_000_000_000
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 
 @dataclass(frozen=True)
 class FilterResult:
-    """The matches or values that were asked for, and the number of all.
+    """The requested matches or values.
 
     Attributes:
-        shown: The number of those asked for.
-        total: The number in the whole content.
-        is_total_exact: False if the search stopped before the end.
-        render: Returns the first so many of those asked for as text.
-        note: An addition to the footer.
+        shown: Number of requested matches.
+        total: Number of matches in the content.
+        is_total_exact: False if the search stopped early.
+        render: Returns the first so many requested matches as text.
+        note: Addition to the footer.
     """
 
     shown: int
@@ -45,7 +45,7 @@ class FilterResult:
 
 
 class _Hit(NamedTuple):
-    """A match in a line; offsets are characters of the content, from 0."""
+    """A match in a line; offsets in characters of the content, from 0."""
 
     line: int
     line_start: int
@@ -75,10 +75,10 @@ def find_matches(
     first_match: int,
     max_matches: int,
 ) -> FilterResult:
-    """Return the matches from the `first_match`-th on, at most `max_matches`.
+    """Return the matches from the `first_match`-th on.
 
     Raises:
-        TransformError: The pattern is unusable, or nothing was found in time.
+        TransformError: The pattern is invalid, or nothing was found in time.
     """
     search = _Search(content, LinePattern(pattern, ignore_case), first_match, max_matches)
     search.run()
@@ -108,8 +108,8 @@ class _Search:
         self._pattern = pattern
         self._wanted = range(first_match, first_match + max_matches)
         self._deadline = time.monotonic() + _SEARCH_SECONDS
-        self._line, self._line_at = 1, 0  # the number of the line at a byte offset
-        self._character, self._character_at = 0, 0  # the number of characters before a byte offset
+        self._line, self._line_at = 1, 0  # line number at a byte offset
+        self._character, self._character_at = 0, 0  # characters before a byte offset
 
     def run(self) -> None:
         data, start = self._data, 0
@@ -127,7 +127,7 @@ class _Search:
         self.is_complete = True
 
     def _take_line(self, start: int, span: tuple[int, int]) -> int:
-        """Record the matches of the first line with a match; return the start of the next line."""
+        """Record the next matching line's matches; return the following line's start."""
         data = self._data
         line_start = data.rfind(b"\n", start, span[0]) + 1 or start
         line_end = _find(data, span[1], len(data))
@@ -160,10 +160,10 @@ class _Search:
         self.hits.append(_Hit(self._line, start_of_line, line_end, start, end))
 
     def _advance(self, offset: int) -> int:
-        """Return the characters before a byte offset; offsets must not decrease."""
+        """Convert a byte offset to characters; offsets must not decrease."""
         if self._is_ascii:
             return offset
-        while self._character_at < offset:  # in parts, as a slice is a copy
+        while self._character_at < offset:  # in chunks, since slices copy
             stop = min(offset, self._character_at + 4 * _STRETCH_BYTES)
             self._character += _count_characters(self._data[self._character_at : stop])
             self._character_at = stop
@@ -218,11 +218,11 @@ def _add_context(lines: dict[int, _Line], content: str, hit: _Hit, context_lines
 
 
 def _windows(line: _Line, context_chars: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches around the matches of a long line; overlapping ones are merged."""
+    """Yield ranges around matches of a long line, overlaps merged."""
     window: tuple[int, int] | None = None
     for hit in line.hits:
         start = max(line.start, hit.start - context_chars)
-        # a match may be as long as the line: its beginning does
+        # a match may be as long as the line; show its beginning
         end = min(line.end, min(hit.end, hit.start + _LONG_LINE_CHARACTERS) + context_chars)
         if window and start <= window[1]:
             window = (window[0], max(end, window[1]))

@@ -1,8 +1,8 @@
-"""Values in JSON by a path (RFC 9535), in bounded time and memory.
+"""JSONPath (RFC 9535) in bounded time and memory, for untrusted paths and documents.
 
-The path comes from a model, the document from anywhere: `$..*..*` has more results than there is memory, and the
-library's regular expressions can hang. So each step is charged to a budget, matches are not kept, and `match` and
-`search` use RE2.
+`$..*..*` can exhaust memory and the library's regular expressions can hang. So steps are charged to a
+budget, matches
+are not kept, and `match` and `search` use RE2.
 """
 
 import json
@@ -23,7 +23,7 @@ from .filter import FilterResult
 
 __all__ = ["find_values"]
 
-_DOCUMENT_LIMIT_CHARACTERS = 32_000_000  # a parsed document takes up to some 25 bytes a character
+_DOCUMENT_LIMIT_CHARACTERS = 32_000_000  # parsed: up to 25 bytes a character
 _STEPS = 1_000_000
 _SECONDS = 8.0
 _PATH_LIMIT_CHARACTERS = 200
@@ -31,10 +31,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def find_values(content: str, json_path: str, *, first_match: int, max_matches: int) -> FilterResult:
-    """Return the values that a path selects, from the `first_match`-th on, at most `max_matches`: one a line.
+    """Return the selected values from the `first_match`-th on, one a line.
 
     Raises:
-        TransformError: The content is not JSON, or the path is unusable or selects too much.
+        TransformError: The content is not JSON, or the path is invalid or selects too much.
     """
     query = _compile(json_path)
     document = _parse(content)
@@ -62,8 +62,7 @@ def find_values(content: str, json_path: str, *, first_match: int, max_matches: 
     return FilterResult(len(found), total, is_complete, lambda count: "\n".join(found[:count]))
 
 
-class _SpentError(Exception):
-    """The budget is spent."""
+class _SpentError(Exception): ...
 
 
 class _Budget:
@@ -78,7 +77,7 @@ class _Budget:
 
 
 class _Paid(JSONPathSelector):
-    """A selector that charges visits and results to a budget, and keeps no results."""
+    """A selector that charges a budget and keeps no results."""
 
     __slots__ = ("_budgets", "_selector")
 
@@ -92,7 +91,7 @@ class _Paid(JSONPathSelector):
         budget.spend()
         for match in self._selector.resolve(node):
             budget.spend()
-            node.children.clear()  # the library keeps every match with its parent
+            node.children.clear()  # the library would keep every match
             yield match
 
     def resolve_async(self, node: JSONPathMatch) -> AsyncIterable[JSONPathMatch]:
@@ -120,7 +119,7 @@ class _Query:
 
     def _charge_expression(self, expression: BaseExpression) -> None:
         if isinstance(expression, FilterQuery):
-            self._charge(expression.path)  # goes into the filters inside the path, too
+            self._charge(expression.path)  # includes paths inside filters
             return
         for child in expression.children():
             self._charge_expression(child)
@@ -150,7 +149,7 @@ def _text_pattern(pattern: str) -> TextPattern:
 
 
 class _Environment(JSONPathEnvironment):
-    """RFC 9535 only (the library's own `=~` uses `re`), with regular expressions in linear time."""
+    """Strict RFC 9535, since the library's own `=~` uses `re`; linear-time expressions."""
 
     def setup_function_extensions(self) -> None:
         super().setup_function_extensions()

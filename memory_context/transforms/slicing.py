@@ -1,7 +1,4 @@
-"""Ranges of a content within a limit: by lines where possible, by characters within long lines, and how to go on.
-
-Anything but the whole content ends with a footer, after one "\\n".
-"""
+"""Ranges of a content within a limit: whole lines if possible, else characters, with a footer that continues."""
 
 import json
 from dataclasses import dataclass
@@ -13,18 +10,17 @@ from ..tokens import TokenCounter, cut_to_tokens
 __all__ = ["LEAST_ROOM_TOKENS", "Cut", "Slicer", "call_text"]
 
 LEAST_ROOM_TOKENS = 16
-"""Beside the footer: always enough for a character, so that following the footers reaches the end."""
+"""Room beside the footer for at least a character, so that following footers terminates."""
 _STEP_CHARACTERS = 65_536
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The text that a transform shows of a content.
+    """The text that a transform returns.
 
     Attributes:
-        text: The text for the reader.
-        is_whole: Whether `text` is exactly the content; otherwise it ends with a footer.
-        label: The part shown, such as "lines 120-180 of", to be followed by a reference.
+        is_whole: `text` is exactly the content; otherwise it ends with a footer.
+        label: The part shown, such as "lines 120-180 of"; a reference follows.
     """
 
     text: str
@@ -33,7 +29,7 @@ class Cut:
 
 
 class _Range(NamedTuple):
-    """A range by whole lines if it is made of such, else by characters; first and last count from 1."""
+    """A range in lines if whole, else in characters; inclusive, from 1."""
 
     noun: str
     first: int
@@ -46,7 +42,7 @@ class _Range(NamedTuple):
 
 
 class Slicer:
-    """A content that is cut within an optional limit."""
+    """Cuts one content within an optional limit."""
 
     def __init__(self, content: str, key: str, counter: TokenCounter, limit: int | None, tokens: int | None) -> None:
         self.content = content
@@ -58,20 +54,19 @@ class Slicer:
 
     @property
     def line_count(self) -> int:
-        """The number of lines; a final line break ends the last line."""
+        """A final line break starts no new line."""
         if self._lines is None:
             self._lines = self.content.count("\n") + (not self.content.endswith("\n") and bool(self.content))
         return self._lines
 
     @property
     def token_count(self) -> int:
-        """The tokens of the content, counted once."""
         if self._tokens is None:
             self._tokens = self.counter.count(self.content)
         return self._tokens
 
     def lines(self, first: int, last: int | None, keep: Literal["start", "end"] = "start") -> Cut:
-        """Show lines, both ends included; an end of None is the content's."""
+        """Show lines, inclusive; None ends with the content."""
         count = self.line_count
         if first > count:
             raise TransformError(f"the content has {count:,} lines; send start_line between 1 and {count}")
@@ -80,7 +75,7 @@ class Slicer:
         return self.range(start, end, keep)
 
     def characters(self, first: int, last: int | None) -> Cut:
-        """Show characters, both ends included; an end of None is the content's."""
+        """Show characters, inclusive; None ends with the content."""
         size = len(self.content)
         if first > size:
             raise TransformError(f"the content has {size:,} characters; send start_char between 1 and {size}")
@@ -96,7 +91,7 @@ class Slicer:
         return self.range(*(self._align(start, end, keep) if len(part) < size else (start, end)), keep)
 
     def range(self, start: int, end: int, keep: Literal["start", "end"] = "start", by_lines: bool = True) -> Cut:
-        """Show the characters from `start` up to `end`, or as much of them as the limit allows."""
+        """Show as many characters from `start` to `end` (exclusive) as fit."""
         content = self.content
         is_over_limit = self.limit is not None and self.counter.is_over(content[start:end], self.limit)
         if start == 0 and end == len(content) and not is_over_limit:
@@ -107,7 +102,7 @@ class Slicer:
             text = f"{content[start:end]}\n{footer}"
             if self.limit is None or not self.counter.is_over(text, self.limit):
                 return Cut(text, False, label)
-            # The count of the parts and of the whole may differ by a token or two: lower the room until it fits.
+            # Token counts of parts do not add up exactly: shrink until it fits.
             room = self._room(footer) if room is None else room - max(1, room // 50)
             if room < LEAST_ROOM_TOKENS:
                 raise self._no_room(footer)
@@ -117,7 +112,7 @@ class Slicer:
                 start, end = self._align(start, end, keep)
 
     def within_limit(self, text: str, footer: str) -> str:
-        """Return a text with a footer, the text cut if they are over the limit together."""
+        """Return text and footer, the text cut to fit the limit."""
         whole = f"{text}\n{footer}" if text else footer
         if self.limit is None or not self.counter.is_over(whole, self.limit):
             return whole
@@ -130,12 +125,11 @@ class Slicer:
         raise self._no_room(footer)
 
     def call_for(self, start: int, end: int) -> str:
-        """Return the tool call that shows the characters from `start` up to `end`."""
+        """Return the tool call that shows a range."""
         span = self._span(start, end)
         return span.call(self.key, span.first, span.last)
 
     def described(self) -> str:
-        """Return the size of the content in words."""
         return f"{self.line_count:,} lines ({self.token_count:,} tokens in all)"
 
     def _room(self, footer: str) -> int:
@@ -167,7 +161,7 @@ class Slicer:
         return f"[{shown}. Next: {span.call(self.key, last + 1, min(last + length, total))}]", label
 
     def _align(self, start: int, end: int, keep: str) -> tuple[int, int]:
-        """Move the cut edge back to the end of a line, if that keeps at least half."""
+        """Move a cut back to a line end that keeps at least half."""
         if keep == "start":
             line_end = self.content.rfind("\n", start, end) + 1
             return (start, line_end) if not self._is_line_end(end) and 2 * line_end >= start + end else (start, end)
@@ -178,7 +172,7 @@ class Slicer:
         return offset in (0, len(self.content)) or self.content[offset - 1] == "\n"
 
     def _line_start(self, line: int) -> int:
-        """Return the offset of a line, without a look at each line before it."""
+        """Return a line's offset without iterating over the lines before."""
         offset, missing = 0, line - 1
         while missing and (count := self.content.count("\n", offset, offset + _STEP_CHARACTERS)) < missing:
             missing -= count
@@ -189,7 +183,7 @@ class Slicer:
 
 
 def call_text(key: str, transform: str, params: dict[str, Any]) -> str:
-    """Return the tool call that retrieves this item with this transform."""
+    """Return the tool call for an item and transform."""
     arguments = {"memory_key": key, "transform": transform} | params
     return f"retrieve_memory({', '.join(f'{name}={_literal(value)}' for name, value in arguments.items())})"
 

@@ -1,4 +1,4 @@
-"""The summary of a content: a model's if there is one, else what a compactor keeps of it within a larger limit."""
+"""The summary of a content: a model's, else the compacted content within a larger limit."""
 
 from dataclasses import replace
 
@@ -19,22 +19,21 @@ from .slicing import LEAST_ROOM_TOKENS, Cut, Slicer, call_text
 __all__ = ["summarize"]
 
 _FACTS_SHARE, _FACTS_SHARE_OF_DOCUMENT = 0.5, 0.15
-"""Of the limit, for facts and names; the rest is for passages, which say more of a text that is meant to be read."""
-_NEXT_LINES, _NEXT_CHARACTERS = 50, 4_000  # of the first gap, opened by the call in the footer
+"""Share of the limit for facts and names; documents need more passages."""
+_NEXT_LINES, _NEXT_CHARACTERS = 50, 4_000  # most of the first gap that the footer's call opens
 _BY_MODEL = "A model wrote this summary; the whole content is one retrieve_memory call away."
 _COMPACTORS = Compactors()
 
 
 def summarize(slicer: Slicer, limit_tokens: int, model_summary: str | None = None) -> Cut:
-    """Return the summary of a content; all of it if it is within the limit.
+    """Return the summary of a content; a content within the limit stays whole.
 
     Args:
-        slicer: The content, and the limit of the answer with its footer.
-        limit_tokens: The limit of the summary; the footer comes on top of it.
-        model_summary: A model's summary, which is shown instead of the content's own words.
+        slicer: Its limit covers the answer with footer.
+        limit_tokens: Limit of the summary without footer.
 
     Raises:
-        ValueError: The limit of the answer has no room for the footer.
+        ValueError: The slicer's limit has no room for the footer.
     """
     limit = limit_tokens if slicer.limit is None else min(limit_tokens, slicer.limit)
     if not slicer.counter.is_over(slicer.content, limit):
@@ -50,17 +49,17 @@ def _by_model(slicer: Slicer, summary: str, limit: int) -> tuple[str, str]:
 
 
 def _extract(slicer: Slicer, limit: int) -> tuple[str, str]:
-    """Return description, facts and passages of a content, and the footer that opens the first gap."""
+    """Return the compacted text, and the footer that opens the first gap."""
     content, counter = slicer.content, slicer.counter
     longest = _footer(slicer, slicer.call_for(len(content) // 2, len(content)))
     limit = _room(slicer, limit, longest)
     share = _FACTS_SHARE_OF_DOCUMENT if is_document(content) else _FACTS_SHARE
     result = Result(content, "", token_count=slicer.token_count)
-    hint = Hint(counter=counter, masks_credentials=False)  # the reader has the whole content anyway
+    hint = Hint(counter=counter, masks_credentials=False)  # the reader may see the whole content
     facts = replace(hint, facts_limit_tokens=int(limit * share), excerpt_limit_tokens=0)
     kept = _COMPACTORS.compact(result, facts)
     text = f"{kept.description}\n{kept.facts}".rstrip("\n")
-    room = limit - counter.count(text) + FIRST_ELISION_TOKENS - ELISION_TOKENS  # no gap takes more than any other here
+    room = limit - counter.count(text) + FIRST_ELISION_TOKENS - ELISION_TOKENS  # here the first gap costs no more
     kept = _COMPACTORS.compact(result, replace(hint, facts_limit_tokens=0, excerpt_limit_tokens=room))
     passages = list(kept.excerpt or ())
     if passages:

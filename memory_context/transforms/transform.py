@@ -1,8 +1,8 @@
 """The transforms of `retrieve`: content in, text out. Pure.
 
-Lines and characters count from 1, ends inclusive; a line ends at "\\n" only, and content is never normalised. Anything
-but the whole content ends with a footer, after one "\\n", that names the part, the size, and the exact call that goes
-on. Following those calls reads everything.
+Lines and characters count from 1, inclusive; only "\\n" ends a line. A partial content ends with a footer
+that names
+part, size and the call that continues.
 """
 
 from dataclasses import dataclass, fields
@@ -22,9 +22,9 @@ TransformUnit = Literal["lines", "tokens"]
 _MOST_MATCHES = 1000
 _MOST_CONTEXT_LINES = 100
 _MOST_CONTEXT_CHARACTERS = 5000
-_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 50, 4000  # a line or two; as much as a first view shows
+_LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 50, 4000
 
-# The parameters each transform takes, and a call that is right.
+# Parameters of each transform, and an example.
 _PARAMS: dict[str, tuple[str, ...]] = {
     "full": (),
     "excerpt": ("start_line", "end_line", "start_char", "end_char"),
@@ -44,17 +44,17 @@ _EXAMPLES = {
     "last_n": 'transform="last_n", n=50 (unit="lines" or "tokens")',
     "filtered": 'transform="filtered", pattern="error|warning" (or json_path="$.items[0]")',
 }
-_DEFAULT_LINES = 50  # of an excerpt, first_n or last_n that says no more
+_DEFAULT_LINES = 50  # of excerpt, first_n and last_n
 _SINGULAR = {"matches": "match", "values": "value"}
 _KINDS: dict[str, type] = dict.fromkeys(("unit", "pattern", "json_path"), str) | {"ignore_case": bool}
 
 
 @dataclass(frozen=True)
 class MemoryTransform:
-    """The way a content is cut; made by the constructors below, or by `of` from a tool call.
+    """A cut of a content; made by the constructors below, or by `of` from a tool call.
 
     Raises:
-        TransformError: A parameter is missing, wrong or superfluous; the error says what to send instead.
+        TransformError: A parameter is missing, invalid or superfluous; the message says what to send instead.
     """
 
     name: TransformName = "full"
@@ -101,7 +101,7 @@ class MemoryTransform:
 
     @classmethod
     def full(cls) -> "MemoryTransform":
-        """Return the transform that gives the exact content."""
+        """Return the transform to the unchanged content."""
         return cls()
 
     @classmethod
@@ -113,29 +113,29 @@ class MemoryTransform:
         start_char: int | None = None,
         end_char: int | None = None,
     ) -> "MemoryTransform":
-        """Return the transform that gives a range, of lines or of characters; an end left out is the content's.
+        """Return the transform to a range of lines or characters; by default the first 50 lines.
 
-        Without any argument it is the first 50 lines.
+        An open end means the content's.
         """
         return cls("excerpt", start_line=start_line, end_line=end_line, start_char=start_char, end_char=end_char)
 
     @classmethod
     def summary(cls, limit_tokens: int = 300) -> "MemoryTransform":
-        """Return the transform that gives a model's summary if there is one, else facts, names and passages.
+        """Return the transform to a model's summary, else to facts, names and passages.
 
         Args:
-            limit_tokens: Its limit, 50 to 4000; the footer comes on top. A shorter content is given whole.
+            limit_tokens: 50 to 4000, without footer; shorter contents stay whole.
         """
         return cls("summary", limit_tokens=limit_tokens)
 
     @classmethod
     def first_n(cls, n: int = _DEFAULT_LINES, unit: TransformUnit = "lines") -> "MemoryTransform":
-        """Return the transform that gives the beginning."""
+        """Return the transform to the beginning."""
         return cls("first_n", n=n, unit=unit)
 
     @classmethod
     def last_n(cls, n: int = _DEFAULT_LINES, unit: TransformUnit = "lines") -> "MemoryTransform":
-        """Return the transform that gives the end."""
+        """Return the transform to the end."""
         return cls("last_n", n=n, unit=unit)
 
     @classmethod
@@ -150,16 +150,14 @@ class MemoryTransform:
         context_lines: int = 2,
         context_chars: int = 200,
     ) -> "MemoryTransform":
-        """Return the transform that gives the matches of an RE2 pattern or the values at a JSON path.
+        """Return the transform to the matches of an RE2 pattern or the values at a JSON path.
 
         Args:
-            pattern: Matched within each line. A line matches once; in lines over 400 characters each occurrence counts.
-            json_path: A path of RFC 9535, for content that is JSON.
-            first_match: The first match shown, from 1.
-            max_matches: The most matches shown.
-            ignore_case: Whether a pattern ignores case.
-            context_lines: Lines shown before and after a match of a pattern.
-            context_chars: Characters shown before and after a match of a pattern in a long line.
+            pattern: Matches within lines, once a line; in lines over 400 characters each occurrence counts.
+            json_path: RFC 9535, for JSON content.
+            first_match: From 1.
+            context_lines: Lines around a match.
+            context_chars: Characters around a match in a long line.
         """
         return cls(
             "filtered",
@@ -174,7 +172,7 @@ class MemoryTransform:
 
     @classmethod
     def of(cls, name: str, **params: Any) -> "MemoryTransform":
-        """Return the transform of a tool call; parameters that are None count as not sent."""
+        """Return the transform of a tool call; None means not sent."""
         known = {field.name for field in fields(cls)} - {"name"}
         given = {key: value for key, value in params.items() if value is not None}
         if name in _PARAMS and (unknown := [key for key in given if key not in known]):
@@ -183,11 +181,10 @@ class MemoryTransform:
         return cls(cast(TransformName, name), **{key: value for key, value in given.items() if key in known})
 
     def call(self, key: str, **changes: Any) -> str:
-        """Return the tool call for this transform with some parameters changed."""
+        """Return its tool call with some parameters changed."""
         return call_text(key, self.name, self._given() | changes)
 
     def __str__(self) -> str:
-        """Return the transform in a few words, such as `filtered pattern='error'`."""
         return " ".join([self.name, *(f"{name}={value!r}" for name, value in self._given().items())])
 
     def _given(self) -> dict[str, Any]:
@@ -252,26 +249,24 @@ def cut(
     token_count: int | None = None,
     model_summary: str | None = None,
 ) -> Cut:
-    """Return the part of a content that a transform shows. CPU work only; for long content call it in a thread.
+    """Return the part of a content that a transform selects. CPU-bound: run it in a thread for long content.
 
     Args:
-        content: The whole content.
-        transform: The way to cut.
-        key: The `memory_key`, for the calls in footers.
-        counter: Counts tokens.
-        answer_limit_tokens: The limit of `Cut.text`, footer included; None is unlimited.
-        token_count: Tokens of the content if known, which saves counting them.
-        model_summary: A model's summary of the content, for the transform `summary`.
+        key: The `memory_key`, for calls in footers.
+        answer_limit_tokens: Limit of `Cut.text` with footer; None for no limit.
+        token_count: Saves counting if known.
+        model_summary: Used by the transform `summary`.
 
     Raises:
-        TransformError: The pattern, path or range is unusable on this content; the error says what to send instead.
+        TransformError: The pattern, path or range is invalid for this content; the message says what to send
+            instead.
         ValueError: `answer_limit_tokens` has no room for the footer.
     """
     slicer = Slicer(content, key, counter, answer_limit_tokens, token_count)
     if transform.name == "filtered":
         return _filtered(slicer, transform)
     if transform.name == "summary":
-        from .summary import summarize  # loads the compactors
+        from .summary import summarize  # slow import: the compactors
 
         return summarize(slicer, transform.limit_tokens, model_summary)
     if transform.name == "full" or not content:
@@ -387,5 +382,5 @@ def _hint(slicer: Slicer, transform: MemoryTransform) -> str:
 
 
 def _is_too_long(slicer: Slicer, call: str) -> bool:
-    """Return whether a call, because of its pattern, would take up too much of the limit."""
+    """Return whether a call takes more than a third of the limit."""
     return slicer.limit is not None and slicer.counter.is_over(call, slicer.limit // 3)
