@@ -1,18 +1,12 @@
-"""The keeper: the process that stops the embedded server when nobody has used it for a while.
+"""A standalone script (standard library only, it survives upgrades) that stops an unused embedded server.
 
-    holder   a process that uses the server; has a shared lock on `holders`, which the kernel frees when it ends. The
-             file says for how many seconds the server stays when the last holder is gone
-    keeper   waits for an exclusive lock on `holders`, then those seconds for a newcomer, then stops the server
-    `lock`   held while the server is started or stopped; an exclusive lock on `holders` is kept only under it
-    `watch`  locked by the keeper for its life, so that there is one; holds its record. Whoever starts the server and
-             finds the file free starts a keeper
+holders  shared lock of each user process; its content: seconds the server stays afterwards
+lock     held while the server starts or stops; only then may `holders` stay locked exclusively
+watch    locked by the one keeper; holds its record
 
-    held ──last holder gone──▶ waiting ──time is up, no client──▶ stopping ──▶ ended
-      ▲                          │ │                                             ▲
-      └────────── a newcomer ────┘ └────────── the folder was deleted ───────────┘
-
-It runs as a script with the standard library alone: it survives its parent, and an upgrade or removal of the package.
-A version that finds a keeper of an earlier protocol replaces it (`embedded`); the file `holders` stays what it is.
+held ──last holder gone──▶ waiting ──time is up──▶ stopping ──▶ ended
+  ▲                          │ │                                  ▲
+  └────── a newcomer ────────┘ └────── folder deleted ────────────┘
 """
 
 import fcntl
@@ -40,8 +34,8 @@ __all__ = [
 ]
 
 PROTOCOL = 2
-"""Of the files; 1 had no record of the keeper."""
-SETTLE_SECONDS = 1.0  # a server whose starter was killed may be about to write its pid file
+"""Of the files; 1 had no keeper record."""
+SETTLE_SECONDS = 1.0  # a starting server may still write its pid file
 _LOOK_SECONDS = 1.0
 _LEARN_SECONDS = 0.1
 _POLL_SECONDS = 0.02
@@ -49,8 +43,6 @@ _STOPS = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))  
 
 
 class Postmaster(NamedTuple):
-    """A server that runs: its process, and where it listens."""
-
     pid: int
     socket_folder: str
     port: str
@@ -58,7 +50,7 @@ class Postmaster(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """The record that a keeper leaves in `watch`: its process, and since when it keeps, in seconds since 1970."""
+    """A keeper's record in `watch`; `since` is Unix time."""
 
     protocol: int
     pid: int
@@ -66,10 +58,7 @@ class Keeper(NamedTuple):
 
 
 def running_postmaster(pgdata: str) -> Postmaster | None:
-    """Return the folder's server; None if there is none.
-
-    The number in a pid file may belong to another program by now, so the command line is compared.
-    """
+    """Return the folder's running server; its command line is checked, as pids are reused."""
     try:
         with open(os.path.join(pgdata, "postmaster.pid"), encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file] + [""] * 8
@@ -80,7 +69,6 @@ def running_postmaster(pgdata: str) -> Postmaster | None:
 
 
 def stop_server(pgdata: str, server: Postmaster | None) -> None:
-    """Stop a server and wait for its end; None stops nothing."""
     for kind, seconds in _STOPS:
         if server is None:
             return
@@ -95,7 +83,7 @@ def stop_server(pgdata: str, server: Postmaster | None) -> None:
 
 @contextmanager
 def locked(folder: str) -> Generator[None, None, None]:
-    """Hold the lock of a folder's start and stop. A fork does not inherit it; one thread of a process at a time."""
+    """Hold the lock of start and stop, for one thread at a time; forks do not inherit it."""
     descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX)
@@ -105,7 +93,7 @@ def locked(folder: str) -> Generator[None, None, None]:
 
 
 def is_unheld(holders: int) -> bool:
-    """Return whether no process holds the server; if so, none can until the descriptor is unlocked or closed."""
+    """Try to take the exclusive lock on `holders`, and return whether that worked."""
     try:
         fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -114,7 +102,7 @@ def is_unheld(holders: int) -> bool:
 
 
 def read_keeper(watch: int) -> Keeper | None:
-    """Return the record in `watch`; None for a keeper of an earlier version."""
+    """Return the record in `watch`; None for an earlier version's."""
     try:
         return Keeper(**json.loads(os.pread(watch, 1000, 0)))
     except (TypeError, ValueError):
@@ -122,13 +110,13 @@ def read_keeper(watch: int) -> Keeper | None:
 
 
 def _is_postmaster(pid: int, pgdata: str) -> bool:
-    """Whether a process is the folder's server; a zombie has no command line and is not."""
+    """A zombie has no command line and is no server."""
     if os.path.isdir("/proc/self"):
         try:
             command = _command_of(pid)
         except FileNotFoundError:
             return False
-        except OSError:  # another user's: leave it alone, it may be the server
+        except OSError:  # another user's: it may be the server
             return True
         return command[0].endswith(b"postgres") and os.fsencode(pgdata) in command
     shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False).stdout
@@ -141,7 +129,7 @@ def _command_of(pid: int) -> list[bytes]:
 
 
 def has_clients(server: Postmaster | None) -> bool:
-    """Return whether a client is connected that is no holder, such as psql; False where the system does not tell."""
+    """Return whether a client such as psql is connected; False without /proc."""
     if server is None:
         return False
     try:
@@ -157,7 +145,6 @@ def has_clients(server: Postmaster | None) -> bool:
 
 
 def _keep(folder: str, watch: int) -> None:
-    """Wait until nobody uses the folder's server any more, stop it, and return."""
     pgdata = os.path.join(folder, "postgres")
     holders = os.open(os.path.join(folder, "holders"), os.O_RDWR)
     has_settled = False
@@ -174,7 +161,7 @@ def _keep(folder: str, watch: int) -> None:
             server = running_postmaster(pgdata)
             stop_server(pgdata, server)
             if server is not None or has_settled:
-                os.close(watch)  # before `lock`: whoever starts the server next finds that nobody watches
+                os.close(watch)  # before `lock`, so the next starter finds no keeper
                 return
             fcntl.flock(holders, fcntl.LOCK_UN)
         has_settled = True
@@ -182,9 +169,8 @@ def _keep(folder: str, watch: int) -> None:
 
 
 def _wait_until_unheld(holders: int, pgdata: str) -> Postmaster | None:
-    """Wait until no process holds the server, and return it."""
     server = None
-    while server is None and not is_unheld(holders):  # learnt meanwhile: a folder that is deleted does not tell
+    while server is None and not is_unheld(holders):  # now: a deleted folder cannot tell
         server = running_postmaster(pgdata)
         time.sleep(_LEARN_SECONDS)
     fcntl.flock(holders, fcntl.LOCK_EX)
@@ -195,8 +181,8 @@ def _wait_until_unheld(holders: int, pgdata: str) -> Postmaster | None:
 
 
 def _stays_unused(folder: str, holders: int, server: Postmaster | None) -> bool:
-    """Wait as long as the holders asked for, or until the folder is deleted; False if somebody came meanwhile."""
-    written_at = os.fstat(holders).st_mtime_ns  # by each holder when it comes
+    """Wait as asked; False if somebody came."""
+    written_at = os.fstat(holders).st_mtime_ns  # each newcomer writes it
     seconds = float(os.pread(holders, 100, 0) or 0)
     deadline = time.monotonic() + seconds
     while _is_in_place(folder, holders):
@@ -212,7 +198,7 @@ def _stays_unused(folder: str, holders: int, server: Postmaster | None) -> bool:
 
 
 def _is_in_place(folder: str, holders: int) -> bool:
-    """Whether the file of holders is still the folder's: another one belongs to another server and its own keeper."""
+    """A replaced file belongs to another server and its keeper."""
     try:
         return os.path.samestat(os.stat(os.path.join(folder, "holders")), os.fstat(holders))
     except OSError:
@@ -220,10 +206,10 @@ def _is_in_place(folder: str, holders: int) -> bool:
 
 
 def _main(folder: str, watch: int) -> None:
-    if pid := os.fork():  # nobody's child, so nobody has to wait for it
+    if pid := os.fork():  # orphaned, so nobody must wait for it
         record = Keeper(PROTOCOL, pid, time.time())
         os.ftruncate(watch, 0)
-        os.pwrite(watch, json.dumps(record._asdict()).encode(), 0)  # before the starter goes on
+        os.pwrite(watch, json.dumps(record._asdict()).encode(), 0)  # before the starter continues
         os._exit(0)
     with suppress(FileNotFoundError):  # the folder was deleted
         _keep(folder, watch)

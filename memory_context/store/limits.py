@@ -1,9 +1,4 @@
-"""How long the store waits for its database: one frozen value, every limit in seconds.
-
-The limits hold at both ends: the server ends a statement or a wait for a lock, the client's deadline the transaction. A
-call that first makes the database ready and then runs one transaction ends within `opening_seconds` +
-`transaction_seconds`, under 10 s by default.
-"""
+"""Time limits of the store, in seconds: the server limits statements and locks, the client whole transactions."""
 
 import math
 import time
@@ -21,8 +16,7 @@ from memory_context.runtime import attempt, begin
 __all__ = ["StoreLimits", "TransactionKind", "Waits", "at_most", "extend", "most_seconds", "within"]
 
 TransactionKind = Literal["call", "content", "transfer", "batch"]
-"""What a transaction is: a `call` that somebody waits for; one that carries `content`, which takes the longer the more
-there is; the `transfer` of a history, which may come at a tenth of that rate; a `batch` of work over many rows."""
+"""`transfer` reads a history, slower than other `content`; `batch` works on many rows."""
 
 _Answer = TypeVar("_Answer")
 
@@ -32,13 +26,13 @@ _most_seconds: ContextVar[float] = ContextVar("memory_context_most_seconds", def
 
 @dataclass(frozen=True)
 class Waits:
-    """How long one transaction waits.
+    """Time limits of one transaction.
 
     Attributes:
-        seconds: All of it, at the client.
+        seconds: The whole transaction, at the client.
         statement_seconds: Each statement, at the server.
-        lock_seconds: Each lock, at the server; half of a batch, which would rather wait than be done again.
-        bytes_per_second: A further second for so many bytes that come.
+        lock_seconds: Each lock, at the server.
+        bytes_per_second: Received bytes that add a second.
     """
 
     seconds: float
@@ -60,20 +54,17 @@ class StoreLimits(BaseModel):
     """The longest waits of a `MemoryStore`.
 
     Attributes:
-        transaction_seconds: One transaction at the client: waiting for a connection, connecting and running it.
-        statement_seconds: One statement at the server.
-        lock_seconds: One wait for a lock at the server.
-        slot_seconds: Waiting for one of the pool's connections while all are in use.
-        opening_seconds: Looking at the database before its first use: connecting, its version, the pool's login.
-        call_seconds: One call that runs several transactions, such as a search.
-        start_seconds: Waiting for an embedded server that starts, or for a schema that is brought up to date. That
-            goes on behind a caller who stopped waiting.
+        transaction_seconds: One transaction at the client, connecting included.
+        statement_seconds: One statement, at the server.
+        lock_seconds: One lock, at the server.
+        slot_seconds: A free connection of the pool.
+        opening_seconds: Preparing the first use: connecting, version check, the pool's login.
+        call_seconds: One call of several transactions, such as a search.
+        start_seconds: A starting server or a migration, which continues without the caller.
         migration_seconds: One migration.
-        probe_seconds: Between two questions to the connection that keeps the claims of sessions. Its silence is noticed
-            within `probe_seconds` + `transaction_seconds`.
-        batch_seconds: One batch of work over many rows: indexing, export, import, pruning, erasing.
-        bytes_per_second: A transaction, and the call that it is a part of, gets a further second for so many bytes that
-            it carries, in either direction. A history that is read may come at a tenth of this rate.
+        probe_seconds: Between probes of the claims' connection; `transaction_seconds` later silence is noticed.
+        batch_seconds: One batch of background work, export, import or pruning.
+        bytes_per_second: Bytes carried that add a second; a tenth for reading a history.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,7 +82,6 @@ class StoreLimits(BaseModel):
     bytes_per_second: int = Field(default=10_000_000, gt=0)
 
     def waits_of(self, kind: TransactionKind, content_bytes: int) -> Waits:
-        """Return the waits of a transaction that sends so many bytes of content."""
         more = content_bytes / self.bytes_per_second
         if kind == "batch":
             return Waits(self.batch_seconds + more, self.batch_seconds + more, self.batch_seconds / 2)
@@ -105,10 +95,7 @@ class StoreLimits(BaseModel):
 
 @contextmanager
 def at_most(seconds: float) -> Generator[None, None, None]:
-    """Limit each transaction that is begun in this block, also by tasks made in it, to so many seconds.
-
-    For an agent's step, which would rather go on without than wait.
-    """
+    """Limit each transaction begun in this block or its tasks."""
     token = _most_seconds.set(seconds)
     try:
         yield
@@ -117,12 +104,11 @@ def at_most(seconds: float) -> Generator[None, None, None]:
 
 
 def most_seconds() -> float:
-    """Return what `at_most` says here; infinity outside of it."""
+    """Return the limit of `at_most`, or infinity."""
     return _most_seconds.get()
 
 
 def extend(seconds: float) -> None:
-    """Give the running calls so many seconds more, for the bytes that this transaction carries."""
     call = _call.get()
     while call is not None:
         call.ends_at += seconds
@@ -130,13 +116,7 @@ def extend(seconds: float) -> None:
 
 
 async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """Return the answer of a call of several transactions, or cancel it after so many seconds.
-
-    It gets more time for the bytes that its transactions carry (`StoreLimits.bytes_per_second`).
-
-    Raises:
-        StoreUnavailableError: It did not end in time.
-    """
+    """Return the answer of a call of several transactions; `StoreUnavailableError` if it is late."""
     limit = _Call(seconds)
     token = _call.set(limit)
     try:

@@ -1,8 +1,4 @@
-"""Where the database is: a given address, the environment's, or the embedded server's folder.
-
-The texts made here (`describe`, `for_config`, repr, errors) never hold a password, nor a part of one that a forgotten
-percent-encoding moved into another field of the address.
-"""
+"""The place of the database. No text made here holds a password, or a part of one in another field."""
 
 import os
 import sys
@@ -34,14 +30,7 @@ _MALFORMED = (
 
 @dataclass(frozen=True)
 class Location:
-    """Where one store keeps its rows.
-
-    Attributes:
-        url: The address; None for the embedded server.
-        owner_url: The address of a login that may migrate, if `url` is an ordinary one.
-        url_env: The environment variable `url` was read from, if it was.
-        folder: What the embedded server keeps its data in; None with a `url`.
-    """
+    """The database of one store: an address, with `url_env` if a variable held it, or the embedded server's folder."""
 
     url: str | None = field(repr=False)
     owner_url: str | None = field(repr=False)
@@ -53,8 +42,7 @@ class Location:
         """Return the location that these arguments and the environment name now.
 
         Raises:
-            StoreError: There is no address, and the embedded server is not installed.
-            ValueError: An address cannot be read; the text does not show it.
+            StoreError: There is neither an address nor an embedded server.
         """
         url_env = None
         if url is None and (url := os.environ.get(URL_ENV) or None):
@@ -73,25 +61,17 @@ class Location:
         return cls(url, owner_url, url_env, None)
 
     def describe(self) -> str:
-        """Return the place for people, without secrets."""
         return f"embedded Postgres in {self.folder}" if self.url is None else public_url(read_url(self.url))
 
     def for_config(self) -> dict[str, str | None]:
-        """Return what a configuration may hold: the variable's name, or the address without secrets."""
+        """Return the variable's name, or the address without secrets."""
         if self.url is None or self.url_env is not None:
             return {"url": None, "url_env": self.url_env}
         return {"url": public_url(read_url(self.url)), "url_env": None}
 
     @classmethod
     def from_config(cls, url: str | None, url_env: str | None) -> "Location":
-        """Return the location `for_config` described.
-
-        An address that lost its password finds it again in MEMORY_CONTEXT_URL, if that names the same place;
-        otherwise libpq looks where it always does (PGPASSWORD, the password file).
-
-        Raises:
-            ValueError: The variable is not set.
-        """
+        """Return the location of a `for_config`; MEMORY_CONTEXT_URL supplies the password of the same place."""
         if url_env is not None:
             if not (url := os.environ.get(url_env)):
                 raise ValueError(f"the configuration takes the database URL from {url_env!r}: set this variable")
@@ -104,16 +84,12 @@ class Location:
 
 
 def read_url(url: str, what: str = "the database URL") -> dict[str, str]:
-    """Return the parameters of an address.
-
-    Raises:
-        ValueError: It cannot be read, or it looks as if a part of the password had moved into another field.
-    """
+    """Return the parameters of an address; `ValueError` if it is malformed or its password is misplaced."""
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
         given = None
-    if given is None:  # raised here, so that the driver's text, which quotes the address, is not its context
+    if given is None:  # outside of except: the driver's text quotes the address
         raise ValueError(_MALFORMED.format(what=what))
     params = {name: str(value) for name, value in given.items() if value is not None}
     misplaced = any("@" in params.get(name, "") for name in ("host", "hostaddr", "dbname"))
@@ -127,7 +103,7 @@ def public_url(params: Mapping[str, str]) -> str:
     rest = {name: value for name, value in params.items() if name not in _SECRETS}
     user, host, port, database = (rest.pop(name, "") for name in ("user", "host", "port", "dbname"))
     place = ""
-    if host and not set(host) & set("/,"):  # a socket folder or several hosts have no place before the path
+    if host and not set(host) & set("/,"):  # else a socket folder or several hosts
         place = f"[{host}]" if ":" in host else quote(host)
         place += f":{port}" if port else ""
     else:
@@ -140,8 +116,7 @@ def public_url(params: Mapping[str, str]) -> str:
 def _data_folder() -> Path:
     if home := os.environ.get(HOME_ENV):
         return Path(home).expanduser().absolute()
-    # As root the server runs as a user of its own, and every parent of its folder is opened for passing through:
-    # root's home must not be one of them.
+    # root's server opens every parent folder, which root's home must not be
     if sys.platform == "linux" and os.geteuid() == 0:
         return Path("/var/lib/memory-context")
     import platformdirs  # of the extra `local`

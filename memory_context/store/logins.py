@@ -1,9 +1,5 @@
-"""The login of the pool: always one for which row-level security holds.
-
-Row-level security does not bind superusers, owners and roles with BYPASSRLS. With the owner's URL the pool therefore
-gets
-an ordinary login that every process derives alike: its name from the database, its password from the owner's by HMAC.
-Nothing is stored on this side, and the server sees only a SCRAM verifier.
+"""The pool's login, bound by row-level security, which owners bypass. It derives from the owner's by HMAC; nothing is
+stored.
 """
 
 import hashlib
@@ -31,8 +27,6 @@ _TRANSACTIONS = load_queries("transactions")
 
 @dataclass(frozen=True)
 class Login:
-    """What the current login may do, as the server sees it."""
-
     name: str
     database: str
     is_superuser: bool
@@ -45,20 +39,19 @@ class Login:
 
     @property
     def is_owner(self) -> bool:
-        """Whether it can prepare the database, and so must not be the pool's login."""
+        """Whether it can prepare the database; the pool must not use it."""
         owns = self.owns_schema or (self.may_create_schema and not self.has_schema)
         return self.is_superuser or self.may_create_roles or owns
 
 
 async def fetch_login(connection: Connection) -> Login:
-    """Return what the login of this connection may do."""
     row = await (await connection.execute(_QUERIES["fetch_login"])).fetchone()
     assert row is not None  # everyone is in pg_roles
     return Login(**row)
 
 
 def refuse_unsafe(login: Login, where: str) -> None:
-    """Raise `SchemaError` unless row-level security holds for this login and it may use the schema."""
+    """Raise `SchemaError` unless row-level security binds this login."""
     if login.is_superuser or login.bypasses_rls or login.owns_schema:
         raise SchemaError(
             f'row-level security would not hold for login {login.name!r}: run ALTER ROLE "{login.name}" NOSUPERUSER '
@@ -74,17 +67,7 @@ def refuse_unsafe(login: Login, where: str) -> None:
 async def ensure_pool_login(
     owner: Connection, owner_params: Mapping[str, str], where: str, migration_seconds: float
 ) -> dict[str, str]:
-    """Return the parameters of the pool's login, after making it if it is missing.
-
-    Args:
-        owner: A connection of the owner.
-        owner_params: What it was opened with.
-        where: The place, for messages.
-        migration_seconds: How long to wait for another process that migrates.
-
-    Raises:
-        SchemaError: It cannot be made, or cannot log in; says what to do instead.
-    """
+    """Return the connection parameters of the pool's login, created if missing; `SchemaError` if that fails."""
     database = (await fetch_login(owner)).database
     name = "memory_context_login_" + hashlib.sha256(database.encode()).hexdigest()[:8]
     secret = owner.pgconn.password  # from the URL, PGPASSWORD or the password file
@@ -101,10 +84,10 @@ async def ensure_pool_login(
     except psycopg.OperationalError as error:
         if _is_passing(error):
             raise
-        # the owner's password was changed, and with it the one derived from it
+        # the owner's password was changed
         await _write_login(owner, name, password, where, migration_seconds)
         login = await _log_in_or_explain(params, where, owner.seconds_left)
-    if not login.is_app_member:  # the database was restored, or the group role made anew
+    if not login.is_app_member:  # after a restore
         await _write_login(owner, name, password, where, migration_seconds)
         login = await _log_in_or_explain(params, where, owner.seconds_left)
     refuse_unsafe(login, where)
@@ -139,7 +122,7 @@ async def _write_login(
 ) -> None:
     owner.allow(migration_seconds)
     verifier = None
-    if password:  # hashed here, so that the server's log cannot show it
+    if password:  # hashed here: the server logs statements
         verifier = owner.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     parts = {"login": sql.Identifier(name), "password": sql.Literal(verifier)}
     try:
@@ -159,7 +142,7 @@ async def _write_login(
 
 
 def _is_passing(error: psycopg.OperationalError) -> bool:
-    """Return whether waiting mends a failed login; a refused connection has no SQLSTATE to tell it by."""
+    """Whether a retry can help; a refused connection has no SQLSTATE."""
     is_late = isinstance(error, (DeadlineError, psycopg.errors.ConnectionTimeout))
     return is_late or any(words in str(error) for words in ("too many", "connection slots", "starting up"))
 

@@ -1,9 +1,4 @@
-"""MemoryStore: what the layers above see of the database.
-
-The work is done elsewhere: items in `item_store` and `forget`, finding them in `search`, retention in `admin`. Every
-operation acts as one user, and every read takes the scope it is done in: without one it shows what is private to
-nobody.
-"""
+"""The facade of the store. Reads without a scope return nothing private."""
 
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -35,33 +30,28 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore(ItemStore):
-    """The durable home of items, in Postgres.
+    """The durable store of items, in Postgres.
 
-    Making one does no I/O: the server is started, the schema brought up to date and the connections opened by the
-    first operation in each event loop, or by `open`. After an outage the next call tries again.
+    Construction does no I/O: the first operation in each event loop, or `open`, connects and migrates. After an outage
+    the next call tries again.
 
     Args:
-        url: Where the database is; None for MEMORY_CONTEXT_URL, and without that the embedded server. A login that
-            may migrate is used for that only; the pool then gets an ordinary login beside it.
-        embedder: Makes what search compares; None for `WordLlamaEmbedder`, and for none where that is not installed.
-        owner_url: A login that may migrate, when `url` is an ordinary one; None for MEMORY_CONTEXT_OWNER_URL.
+        url: None for MEMORY_CONTEXT_URL, else the embedded server. Beside a login that may migrate, the pool gets an
+            ordinary one.
+        embedder: None for `WordLlamaEmbedder`, if installed.
+        owner_url: A login that may migrate, beside an ordinary `url`; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
-        limits: How long calls wait for the database.
-        mask_credentials: Whether credentials are left out of terms and of texts that are embedded, not of contents.
+        limits: Time limits of calls.
+        mask_credentials: Whether index and embeddings leave credentials out; contents keep them.
 
     Attributes:
-        limits: How long calls wait for the database.
-        lookups: What memory tools answered from this store.
-        unwritten: What contexts have buffered; `close` writes it.
-        events: What happened to items, on its way into the audit trail.
-        jobs: What is done later, and in the background.
-        conversations: What was said in sessions.
-        threads: What a user interface showed of them.
-        user_stats: What each user has.
-        admin: What is done to the store as a whole: status, migrating, export, import.
+        unwritten: Buffers of contexts; `close` writes them.
+        events: Buffer of the audit trail.
+        conversations: Archive of sessions.
+        threads: Threads of user interfaces.
 
     Raises:
-        ValueError: An address cannot be read (the text does not show it), or the embedder cannot be used.
+        ValueError: An address is malformed, or the embedder is unusable.
     """
 
     _shared: ClassVar[dict[Location, "MemoryStore"]] = {}
@@ -97,30 +87,26 @@ class MemoryStore(ItemStore):
 
     @classmethod
     def default(cls) -> "MemoryStore":
-        """Return this process's store for the address that the environment names now."""
+        """Return this process's store for the environment's address."""
         return cls._share(Location.in_force())
 
     @classmethod
     def from_config(cls, url: str | None = None, url_env: str | None = None) -> "MemoryStore":
-        """Return this process's store for what `url_for_config` gave.
-
-        Raises:
-            ValueError: The environment variable it names is not set.
-        """
+        """Return this process's store for a `url_for_config`; `ValueError` if the variable is not set."""
         return cls._share(Location.from_config(url, url_env))
 
     @property
     def url_for_config(self) -> dict[str, str | None]:
-        """`url` without secrets, or the `url_env` it is read from, for a configuration; both None if embedded."""
+        """`url` without secrets, or `url_env`; both None if embedded."""
         return self._database.location.for_config()
 
     @property
     def embedder(self) -> Embedder | None:
-        """Makes the embeddings that search compares; None where search goes by words alone."""
+        """None for search by words alone."""
         return self._indexer.embedder
 
     def describe(self) -> str:
-        """Return where the data is, without secrets."""
+        """Return the place without secrets."""
         return self._database.location.describe()
 
     def __repr__(self) -> str:
@@ -129,20 +115,17 @@ class MemoryStore(ItemStore):
     # --- life cycle
 
     async def open(self) -> None:
-        """Make the database ready now rather than at the first operation, and index what others left behind.
+        """Make the database ready now, and resume jobs that others left.
 
         Raises:
-            StoreUnavailableError: The server does not answer or could not be started.
-            SchemaError: A person has to do something first; says what.
+            StoreUnavailableError: The server does not answer or did not start.
+            SchemaError: A person has to act first; the text says how.
         """
         await self._database.ready(is_patient=True)
         await self.jobs.wake_all()
 
     async def close(self, *, write_seconds: float = WRITE_SECONDS) -> None:
-        """Write what the contexts of this event loop buffered, 5 s at most, and close its connections.
-
-        `write_seconds` is that limit; 10 MB get a further second, an embedded server is set up first. Warns if late.
-        """
+        """Write buffers for at most `write_seconds` (10 MB add one), and close the connections of this event loop."""
         await self.unwritten.write_out(write_seconds)
         await self._stop()
 
@@ -153,17 +136,17 @@ class MemoryStore(ItemStore):
         self._database.close()
 
     def join(self, owner: object) -> None:
-        """Count an object among those that use this store together; it is held weakly."""
+        """Register a user of this store, held weakly."""
         self._owners.add(owner)
 
     async def leave(self, owner: object, *, write_seconds: float = WRITE_SECONDS) -> None:
-        """Let go of the store; the last of those that joined closes it."""
+        """Deregister; the last one closes the store."""
         self._owners.discard(owner)
         if not self._owners:
             await self.close(write_seconds=write_seconds)
 
     def advisory_claims(self) -> AdvisoryClaims:
-        """Return claims of sessions for one cache, which the processes that use this database then share."""
+        """Return claims of sessions, shared with other processes on this database."""
         return AdvisoryClaims(self._database)
 
     async def __aenter__(self) -> "MemoryStore":
@@ -174,19 +157,15 @@ class MemoryStore(ItemStore):
         await self.close()
 
     def every_user(self) -> AsyncIterator[str]:
-        """Yield all users in a fixed order, as the owner, or as a login that may list them; else `StoreError`."""
+        """Yield all users in order; `StoreError` if the login may not list them."""
         return every_user(self._database)
 
-    # --- all of a user, and retention
+    # --- retention
 
     async def erase_user(self, user_id: str, *, progress: ProgressCallback | None = None) -> int:
-        """Erase everything of a user, tombstones included, and the user; return how many items there were.
+        """Erase a user with all data, tombstones included; return the number of live items.
 
-        Forgotten items are not counted. What others store for the user meanwhile goes too, or stays whole. Contexts
-        that are open keep what they have in sight. `progress` is called after each batch.
-
-        Raises:
-            StoreError: The database failed; call it again.
+        Open contexts keep their views. `progress` is called after each batch. After a `StoreError`, call it again.
         """
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
@@ -200,21 +179,19 @@ class MemoryStore(ItemStore):
         dry_run: bool = False,
         progress: Callable[[PruneProgress], None] | None = None,
     ) -> PruneReport:
-        """Forget what was neither stored nor used for some time, of all users, and return how much that was.
+        """Forget items and delete audit events that were not used for some time, of all users.
 
-        Items leave a tombstone. Those of an active session stay, and those that its archive refers to. Events of the
-        audit trail go, too. It works in small transactions beside everything else; interrupted, call it again.
+        Items leave tombstones. Items of active sessions or referenced by an archive stay. Interrupted, call it again.
 
         Args:
-            older_than: How long, or since when.
-            types: Only items of these types; None for all but secrets, and the preferences and facts that the user or
-                the application stored, which are never pruned. Those of a model, a tool or a file are.
-            conversations: Whether what was said in sessions goes, too, where nothing was archived for so long.
-            dry_run: Only count what would go, conversations included.
+            older_than: An age, or a point in time.
+            types: None for all prunable ones, never secrets, or preferences and facts of the user or the application.
+            conversations: Whether sessions without recent archive writes go, too.
+            dry_run: Only count, conversations included.
             progress: Called after each transaction.
 
         Raises:
-            ValueError: The age is not positive, the time not past or without a timezone, or a type may not be pruned.
+            ValueError: The age or time is unusable, or a type may not be pruned.
             StoreError: The database failed.
         """
         return await prune(self._database, older_than, types, conversations, progress, dry_run=dry_run)
@@ -230,23 +207,16 @@ class MemoryStore(ItemStore):
         *,
         scope: ReadScope = ANYBODY,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return the passages that could answer a query, scored, and what is known of its terms.
+        """Return scored passages that could answer a query, and its term statistics.
 
-        An embedder that fails takes its ranking with it, not the search.
-
-        Args:
-            user_id: Whose passages.
-            query: The query's text, for the ranking by meaning.
-            terms: Its distinct terms, for the ranking by terms.
-            criteria: Which items count, in both rankings.
-            scope: Who reads, and how far.
+        If the embedder fails, terms alone rank. `terms` are distinct.
         """
         return await self._search.candidates(user_id, terms, await self._search.embed_query(query), criteria, scope)
 
     async def fetch_passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
     ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by content id and passage number, each with the newest item that meets criteria, if any."""
+        """Return passages by place, each with its newest matching item; others are omitted."""
         return await self._search.passages(user_id, places, criteria, scope)
 
     async def select_unindexed(
@@ -259,42 +229,37 @@ class MemoryStore(ItemStore):
         written: Sequence[str] = (),
         scope: ReadScope = ANYBODY,
     ) -> list[StoredPassage]:
-        """Return passages of the newest items not indexed yet; first those with a word in key, label or tags."""
+        """Return passages of the newest unindexed items; first those named by one of the words."""
         return await self._search.unindexed(user_id, criteria, limit, words, written, scope)
 
     async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
-        """Index everything that is due now, of all users, and return what is still missing.
-
-        Args:
-            progress: Called with the number of items in each batch, once it is done.
+        """Index everything due, of all users; return the remainder. `progress` gets the items of each batch.
 
         Raises:
-            StoreError: The database failed; what is not indexed stays due.
+            StoreError: The database failed; unindexed items stay due.
         """
         return await self._indexer.flush(progress)
 
     async def index_failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
-        """Return the keys of items that could not be indexed after several attempts, and what went wrong."""
+        """Return items that repeatedly failed to be indexed: key and error."""
         return await self._indexer.failures(user_id, limit)
 
     async def reindex(self, embedder: Embedder, *, progress: ProgressCallback | None = None) -> int:
         """Embed all passages of all users with another model, then search with it; return how many were embedded.
 
-        Meanwhile the store works as before. What was embedded stays: after an interruption call it again. Other
-        processes go over to the model when they are started with it.
+        Safe to interrupt and repeat. Other processes switch when started with the model.
 
         Args:
-            embedder: The model to go over to.
-            progress: Called with the passages done and the passages there are, after each batch.
+            progress: Called with the passages done and in total.
 
         Raises:
-            EmbeddingError: The embedder failed; the store goes on with the model it had.
+            EmbeddingError: The embedder failed; the store keeps its model.
             StoreError: The database failed.
         """
         check_embedder(embedder)
         embedded = await reindex(self._database, self._indexer, embedder, progress)
         self._indexer.embedder = embedder
-        # what was stored while the last users were embedded has the former model's embeddings only
+        # again for items stored meanwhile with the former model
         return embedded + await reindex(self._database, self._indexer, embedder, None)
 
     @classmethod

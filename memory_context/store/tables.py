@@ -1,9 +1,7 @@
-"""The registry of tables: what is exported, imported, erased, pruned and counted of a user's rows, and how.
+"""The registry of tables that are exported, imported, erased, pruned and counted.
 
-To add a table: a migration that makes it and calls `fence_table`, the queries of what uses it, which put its user on
-the list of users (`insert_known_user`), and an entry here. Columns, types and limits are read from the database. Tables
-that are derived from others (passages, terms, names, embeddings, statistics) and jobs have no entry: their rows go with
-their items and users, and are made again.
+A new table needs a migration that calls `fence_table`, queries that list its user (`insert_known_user`), and an entry
+here. Derived tables and jobs have none.
 """
 
 import re
@@ -20,14 +18,7 @@ _NAME = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, as the database describes it.
-
-    Attributes:
-        name: Its name.
-        type: Its type, such as `timestamp with time zone`.
-        is_required: Whether it refuses NULL.
-        conditions: The check constraints of its table.
-    """
+    """A column, as the database describes it; `conditions` are the check constraints of its table."""
 
     name: str
     type: str
@@ -36,7 +27,7 @@ class Column:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Column]]:
-    """Return the columns that travel of each table, in their order, from what `select_columns` returned."""
+    """Return the exported columns of each table, in order, from `select_columns`."""
     derived = {table.name: table.derived for table in TABLES}
     found: dict[str, list[Column]] = {}
     for row in rows:
@@ -51,25 +42,17 @@ class Table:
     """A table of users' rows.
 
     Attributes:
-        name: In the schema memory_context.
-        record: What its rows are called: in an export, in reports.
-        order: The columns by which an export is ordered, which tell a row from the user's others, each with a value
-            before the first.
-        key: The columns that say that a row to be imported is there; with `user_id`, which comes first everywhere.
-        same: The columns in which it then has to be the same; another row in its place is a conflict.
-        session: The column that says of which session or thread a row is; None if of none.
-        parent: The table of these.
-        has_tombstones: Whether rows that were deleted stay, without what they said, and refuse what comes for them.
-        large: Columns of which a page of an export should not hold many.
-        encodings: How binary columns are written in an export, if not in hexadecimal digits.
-        derived: Columns that do not travel, as they are made again; nor do those that the database fills in.
-        batch_rows: How many rows one transaction deletes. Items have statements of their own, and where there are
-            tombstones all go at once, with what belongs to them.
-        age: The column that says how old a row is; pruning deletes what is too old. None: pruning has its own rules.
-        own: Statements of `transfer.sql` in place of those of `tables.sql`.
-        identity: What the own statement that compares rows takes.
-        before_insert: Statements that run before rows are imported, such as those that lock.
-        after_insert: Statements that run after it.
+        record: Name of a row in exports and reports.
+        order: Unique export order: columns, each with a value before the first.
+        key: Columns that identify an imported row within the user.
+        same: Columns that must agree then; else it is a conflict.
+        has_tombstones: Deleted rows stay, empty, and refuse imports.
+        large: Columns that limit the rows of an export page.
+        derived: Columns that are not exported.
+        batch_rows: Rows that one transaction deletes.
+        age: Column compared by pruning; None for rules of its own.
+        own: Statements of `transfer.sql` that replace those of `tables.sql`.
+        identity: Parameters of its own comparison.
     """
 
     name: str
@@ -92,27 +75,22 @@ class Table:
 
     @property
     def start(self) -> dict[str, str | int]:
-        """The place before the first row of an export, as parameters."""
+        """Parameters of the place before the first row."""
         return {f"after_{column}": value for column, value in self.order.items()}
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The fields that tell whether a row is there, or may be."""
+        """Fields that show whether a row exists."""
         parents = (self.session,) if self.parent and self.session else ()
         tombstones = ("deleted_at",) if self.has_tombstones else ()
         return self.identity or tuple(dict.fromkeys((*self.key, *self.same, *parents, *tombstones)))
 
     def encoding(self, column: Column) -> Literal["hex", "base64"] | None:
-        """Return how a column is written in an export; None if as JSON has it."""
+        """Return a column's encoding in exports, if binary."""
         return self.encodings.get(column.name, "hex") if column.type == "bytea" else None
 
     def statement(self, name: str, columns: Sequence[Column] = ()) -> bytes:
-        """Return a statement of `tables.sql` for this table, or its own.
-
-        Args:
-            name: Of the block.
-            columns: Those of this table, for statements that read or write whole rows, or compare them.
-        """
+        """Return a statement of `tables.sql` for this table, or its own."""
         if name in self.own:
             return load_queries("transfer")[self.own[name]]
         text, names = load_queries("tables")[name].decode(), self._names(columns)
@@ -236,7 +214,7 @@ TABLES = [
         parent="ui_threads",
         large=("fields", "content"),
         encodings={"content": "base64"},
-        batch_rows=20,  # each may have 50 MB
+        batch_rows=20,  # up to 50 MB each
     ),
 ]
-"""In the order of an export: what a row belongs to comes before it."""
+"""In export order: parents first."""

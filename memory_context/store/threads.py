@@ -1,7 +1,5 @@
-"""ThreadStore: conversations as a user interface showed them, beside the agent's transcript of them.
-
-A thread belongs to the first user who comes with its id, and nobody else writes to it. Writes of one step may come in
-any order: its last update stays. A deleted thread takes nothing any more. Every str comes back identical.
+"""Conversations as a user interface showed them. A thread belongs to its first user; the last update of a step wins;
+deleted threads refuse writes.
 """
 
 import re
@@ -38,13 +36,7 @@ _FAVORITES = 200
 
 @dataclass(frozen=True)
 class UIUser:
-    """A user who logged in to an interface.
-
-    Attributes:
-        user_id: The same as everywhere.
-        metadata: JSON-native data of the interface.
-        created_at: First login, in UTC.
-    """
+    """A user of an interface."""
 
     user_id: str
     metadata: Mapping[str, Any]
@@ -53,16 +45,7 @@ class UIUser:
 
 @dataclass(frozen=True)
 class Thread:
-    """One conversation as an interface lists it.
-
-    Attributes:
-        thread_id: Its id, also that of the session.
-        name: None until it is named.
-        tags: None if none were given.
-        metadata: JSON-native data of the interface.
-        created_at: When it began, in UTC.
-        last_activity_at: When a step was last stored, in UTC.
-    """
+    """A conversation as an interface lists it; its id is that of the session, times are in UTC."""
 
     thread_id: str
     name: str | None
@@ -74,7 +57,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Feedback:
-    """A person's rating of a step; `value` is the interface's number."""
+    """A rating of a step."""
 
     feedback_id: str
     value: int
@@ -83,16 +66,12 @@ class Feedback:
 
 @dataclass(frozen=True)
 class ThreadStep:
-    """A message, a run or a tool call that was shown in a thread.
+    """A message, run or tool call shown in a thread.
 
     Attributes:
-        step_id: Its id.
-        thread_id: The thread it was shown in.
-        fields: Everything else the interface keeps, JSON-native; every str is kept.
-        input: None if it has none.
-        output: None if it has none.
-        created_at: Its place in the thread, with a timezone; None for the time of storing.
-        feedback: Its rating; not written with it.
+        fields: JSON-native data of the interface.
+        created_at: Position in the thread, with a timezone; None for now.
+        feedback: Read only.
     """
 
     step_id: str
@@ -106,15 +85,7 @@ class ThreadStep:
 
 @dataclass(frozen=True)
 class ThreadElement:
-    """An image, a text or a file that was shown beside a step.
-
-    Attributes:
-        element_id: Its id.
-        thread_id: The thread it was shown in.
-        step_id: The step it belongs to; empty for the whole thread.
-        fields: Everything else the interface keeps, JSON-native; every str is kept.
-        has_content: Whether its content is stored.
-    """
+    """An image, text or file beside a step; `step_id` is empty for the whole thread."""
 
     element_id: str
     thread_id: str
@@ -125,7 +96,7 @@ class ThreadElement:
 
 @dataclass(frozen=True)
 class ElementContent:
-    """The content of an element, or a range of it, with the element's fields and its whole size in bytes."""
+    """Content of an element, or a range; `size_bytes` is the whole size."""
 
     content: bytes
     fields: Mapping[str, Any]
@@ -134,7 +105,7 @@ class ElementContent:
 
 @dataclass(frozen=True)
 class WholeThread:
-    """A thread with its steps, in order of creation, and its elements, in order of arrival."""
+    """A thread, steps by creation, elements by arrival."""
 
     thread: Thread
     steps: tuple[ThreadStep, ...]
@@ -142,7 +113,7 @@ class WholeThread:
 
 
 class ThreadStore:
-    """The threads of one database; every method but `owner` acts as one user, and raises `StoreError` if that fails."""
+    """The threads of one database; methods act as one user and raise `StoreError`."""
 
     def __init__(self, database: Database, conversations: ConversationArchive) -> None:
         self._database = database
@@ -151,17 +122,12 @@ class ThreadStore:
     # --- users
 
     async def user(self, user_id: str) -> UIUser | None:
-        """Return a user who logged in; None if the user never did."""
         params = {"user_id": checked_identifier("user_id", user_id)}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_ui_user"], params))
         return UIUser(user_id, **rows[0]) if rows else None
 
     async def upsert_user(self, user_id: str, metadata: Mapping[str, Any]) -> UIUser:
-        """Store who logged in; the metadata replaces what was known.
-
-        Raises:
-            ValueError: The id is unusable, or the metadata is not JSON-native.
-        """
+        """Store a login; the metadata is replaced."""
         params = {
             "user_id": checked_identifier("user_id", user_id),
             "metadata": canonical_json(metadata),
@@ -174,7 +140,7 @@ class ThreadStore:
     # --- threads
 
     async def owner(self, thread_id: str) -> str | None:
-        """Return the user of a thread; None if it is unknown or was deleted."""
+        """Return the user of a thread, if any."""
         statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": thread_id})
         ((row,),) = await self._database.read(None, statement)
         return row["user_id"]
@@ -188,17 +154,9 @@ class ThreadStore:
         metadata: Mapping[str, Any] | None = None,
         tags: Sequence[str] | None = None,
     ) -> bool:
-        """Make a thread or change what is given of it; False if it is another user's or was deleted.
+        """Create or change a thread; False if it is another user's or was deleted.
 
-        Args:
-            user_id: The user.
-            thread_id: The thread.
-            name: None leaves it.
-            metadata: Replaces key by key; a value of None deletes its key.
-            tags: None leaves them.
-
-        Raises:
-            ValueError: An id is unusable, or the metadata is not JSON-native.
+        None leaves a field. Metadata is merged by key; a value of None deletes its key.
         """
         given = metadata or {}
         params = {
@@ -212,7 +170,6 @@ class ThreadStore:
         return bool(updated)
 
     async def thread(self, user_id: str, thread_id: str) -> WholeThread | None:
-        """Return a thread with its steps and elements, in one round trip; None if this user has none of this id."""
         params = {"user_id": user_id, "thread_id": thread_id}
         names = ("fetch_thread", "select_steps", "select_elements")
         threads, steps, elements = await self._read(user_id, params, *names)
@@ -233,17 +190,12 @@ class ThreadStore:
         search: str | None = None,
         feedback_value: int | None = None,
     ) -> list[Thread]:
-        """Return a page of a user's threads, those used last first.
+        """Return a page of threads, those used last first.
 
         Args:
-            user_id: The user.
-            limit: How many at most.
-            before: `last_activity_at` and id of the last thread of the previous page; None for the first page.
-            search: Only threads with this in their name or in a step's input or output, in any case.
-            feedback_value: Only threads with a step that was rated so.
-
-        Raises:
-            ValueError: The limit is under 1, or the time has no timezone.
+            before: `last_activity_at` and id of the previous page's last thread.
+            search: Text in the name or in a step, in any case.
+            feedback_value: Only threads with a step rated so.
         """
         params = {
             "user_id": user_id,
@@ -255,27 +207,15 @@ class ThreadStore:
         return [_thread(row) for row in rows]
 
     async def delete_thread(self, user_id: str, thread_id: str) -> bool:
-        """Delete a thread and its session, with all agents' transcripts in it; False if neither was known.
-
-        The items stored in it are forgotten.
-
-        Raises:
-            ValueError: The id is unusable.
-        """
+        """Delete a thread and its session, forgetting their items; False if neither was known."""
         return await self._conversations.delete_session(user_id, thread_id)
 
     # --- steps
 
     async def upsert_step(self, user_id: str, step: ThreadStep, *, is_update: bool) -> bool:
-        """Store a step, and make its thread if it is new; False if that is another user's or was deleted.
+        """Store a step, creating its thread; False if that is another user's or was deleted.
 
-        Args:
-            user_id: The user.
-            step: What is not given of a known step stays as it is.
-            is_update: Whether it changes a step. A new step that comes after an update only fills in what is missing.
-
-        Raises:
-            ValueError: An id is unusable, the fields are not JSON-native, or the time has no timezone.
+        None leaves a field of a known step. A new step that comes after its update only fills in missing fields.
         """
         checked_identifier("step_id", step.step_id)
         if step.created_at is not None and step.created_at.utcoffset() is None:
@@ -293,11 +233,11 @@ class ThreadStore:
         return bool(kept)
 
     async def delete_step(self, user_id: str, step_id: str) -> None:
-        """Delete a step, with its elements and its rating."""
+        """Delete a step with its elements and rating."""
         await self._write(user_id, {"user_id": user_id, "step_id": step_id}, "delete_step")
 
     async def favorite_steps(self, user_id: str) -> list[ThreadStep]:
-        """Return the newest 200 steps that their metadata mark as favorites, the newest first."""
+        """Return the newest 200 steps marked as favorites, newest first."""
         params = {"user_id": user_id, "limit": _FAVORITES}
         (rows,) = await self._read(user_id, params, "select_favorite_steps")
         return [_step(row) for row in rows]
@@ -305,10 +245,7 @@ class ThreadStore:
     async def rate_step(
         self, user_id: str, step_id: str, value: int, comment: str | None, *, feedback_id: str | None = None
     ) -> str | None:
-        """Store the rating of a step, replacing an earlier one; return its id, None if the user has no such step.
-
-        Without a `feedback_id` it keeps the id it has, or gets a new one.
-        """
+        """Replace the rating of a step; return its id, None without such a step."""
         params = {
             "user_id": user_id,
             "step_id": step_id,
@@ -321,7 +258,7 @@ class ThreadStore:
         return rows[0]["feedback_id"] if rows else None
 
     async def delete_rating(self, user_id: str, feedback_id: str) -> bool:
-        """Delete a rating; return whether this user had one of this id."""
+        """Return whether it existed."""
         params = {"user_id": user_id, "feedback_id": feedback_id}
         (rows,) = await self._write(user_id, params, "delete_feedback")
         return bool(rows)
@@ -331,16 +268,9 @@ class ThreadStore:
     async def upsert_element(
         self, user_id: str, element: ThreadElement, content: bytes | None = None, *, keeps_content: bool = True
     ) -> bool:
-        """Store an element, and make its thread if it is new; False if that is another user's or was deleted.
+        """Store an element, creating its thread; False if that is another user's or was deleted.
 
-        Args:
-            user_id: The user.
-            element: The element.
-            content: Its bytes; None if they lie elsewhere.
-            keeps_content: Whether stored content stays when none is given.
-
-        Raises:
-            ValueError: An id is unusable, or the fields are not JSON-native.
+        Without content, `keeps_content` keeps the stored one.
         """
         checked_identifier("element_id", element.element_id)
         params = {
@@ -355,7 +285,7 @@ class ThreadStore:
         return bool(kept)
 
     async def element(self, user_id: str, thread_id: str, element_id: str) -> ThreadElement | None:
-        """Return an element without its content; None if this user has none of this id in the thread."""
+        """Return an element without its content."""
         params = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
         (rows,) = await self._read(user_id, params, "fetch_element")
         return ThreadElement(**rows[0]) if rows else None
@@ -363,7 +293,7 @@ class ThreadStore:
     async def element_content(
         self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return the content of an element from byte `start`, at most `length` bytes; None if there is none."""
+        """Return a range of an element's content, if there is any."""
         place = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
         params = {**place, "start": start, "length": length}
         (rows,) = await self._read(user_id, params, "fetch_element_content")
@@ -371,7 +301,6 @@ class ThreadStore:
         return next(found, None)
 
     async def delete_element(self, user_id: str, element_id: str) -> None:
-        """Delete an element."""
         await self._write(user_id, {"user_id": user_id, "element_id": element_id}, "delete_element")
 
     async def _read(self, user_id: str, params: Mapping[str, Any], *names: str) -> list[list[dict[str, Any]]]:

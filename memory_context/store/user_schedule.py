@@ -1,4 +1,4 @@
-"""Users as their jobs come due, in one event loop; loops may run in different threads and share nothing here."""
+"""Users by the time their jobs are due, in one event loop."""
 
 import asyncio
 import heapq
@@ -14,29 +14,26 @@ __all__ = ["UserSchedule"]
 
 
 class UserSchedule:
-    """Users by the time they are due, and a task that exists as long as there are any.
-
-    Args:
-        look_after: Does what is due for a user; returns after how many seconds to look again, None for never.
+    """Runs `look_after` for each user when due; it returns the seconds until the next look.
 
     Attributes:
-        claims: Of batches in work in this event loop: claim and user.
-        broken_off: Claims of batches that ended otherwise: user, and whether they failed.
+        claims: Users of running batches, by claim.
+        broken_off: Interrupted batches, by claim: user, and whether they failed.
     """
 
     def __init__(self, look_after: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
         self.claims: dict[str, str] = {}
         self.broken_off: dict[str, tuple[str, bool]] = {}
         self._look_after = look_after
-        self._due: dict[str, float] = {}  # when to look, by the monotonic clock
-        self._queue: list[tuple[float, str]] = []  # a heap of the same; what was put forward is in it twice
+        self._due: dict[str, float] = {}  # monotonic clock
+        self._queue: list[tuple[float, str]] = []  # heap; rescheduled users are in it twice
         self._wake = asyncio.Event()
         self._task = Background[None]("memory_context jobs")
         self._timer = Timer(self.start)
         self._is_stopped = False
 
     def put(self, user_id: str, seconds: float) -> None:
-        """Look after this user in so many seconds, or sooner if that was said before."""
+        """Look after this user in so many seconds, or sooner if planned."""
         due = time.monotonic() + seconds
         if due < self._due.get(user_id, float("inf")):
             self._due[user_id] = due
@@ -44,27 +41,23 @@ class UserSchedule:
             self._wake.set()
 
     def start(self) -> None:
-        """Look after the users from now on."""
         self._is_stopped = False
         self._task.start(self._work)
 
     def put_back(self, user_id: str, seconds: float) -> None:
-        """Put a user whose batch was broken off, and plan a look.
-
-        By a timer, not a task: a cancelled caller may be the last of an event loop that is being closed.
-        """
+        """Plan a retry by timer: a cancelled caller may be the event loop's last task."""
         self.put(user_id, seconds)
         if not self._is_stopped and self._task.running() is None:
             self._timer.plan(seconds)
 
     def adopt(self, ended: "UserSchedule") -> None:
-        """Take over from an event loop that was closed."""
+        """Take over from a closed event loop."""
         self.broken_off |= ended.broken_off | {claim: (user_id, False) for claim, user_id in ended.claims.items()}
         for user_id in ended._due:
             self.put(user_id, 0)
 
     async def stop(self) -> None:
-        """End the task, whatever it is at; its batch counts as broken off."""
+        """End the task; its batch counts as broken off."""
         self._is_stopped = True
         self._timer.cancel()
         await self._task.stop(math.inf)
@@ -82,7 +75,7 @@ class UserSchedule:
                     await asyncio.wait_for(self._wake.wait(), wait)
                 continue
             heapq.heappop(self._queue)
-            if self._due.get(user_id) != due:  # was put forward
+            if self._due.get(user_id) != due:  # rescheduled
                 continue
             del self._due[user_id]
             seconds = await self._look_after(user_id)

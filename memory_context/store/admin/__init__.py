@@ -1,7 +1,7 @@
-"""A store as its operator sees it: how it is, its schema, what each user has in it, and what is pruned.
+"""Administration of a store.
 
-status      a store as a whole: its state and schema, export and import
-user_stats  what there is of one user
+status      state, schema, export and import
+user_stats  data of one user
 prune       retention
 """
 

@@ -1,10 +1,6 @@
-"""Retention: items, audit events and, on request, conversations that were not used for a while are pruned.
+"""Retention: prunes items, audit events and, on request, conversations. It may be interrupted and run concurrently.
 
-    user:  old items, 500 a transaction ─▶ old rows of tables with an age ─▶ old sessions ─▶ old threads
-
-Promises: conversations are pruned on request only; preferences, facts and secrets that the user or the application
-stored never; nor are items of an active session, or those that its archive refers to. A pruned item leaves a
-tombstone. It can be broken off anywhere and called again; several at once only share the work.
+user:  old items ─▶ old rows of tables with an age ─▶ old sessions ─▶ old threads
 """
 
 from collections import Counter
@@ -38,19 +34,19 @@ PRUNED_TYPES = (
 KEPT_TYPES = (*USER_TYPES, SECRET_TYPE)
 
 BATCH_ITEMS = 500
-BATCH_SESSIONS = 50  # each takes all that was said in it along
+BATCH_SESSIONS = 50  # each deletes its archive, too
 
 
 @dataclass(frozen=True)
 class PruneReport:
-    """What was pruned.
+    """Pruned rows.
 
     Attributes:
-        items: Items that are tombstones now.
-        events: Events of the audit trail.
-        sessions: Sessions whose archive is gone.
-        content_bytes: Bytes of the contents that went with their last items.
-        others: Rows of other tables with an age, by record.
+        items: Items that became tombstones.
+        events: Audit events.
+        sessions: Deleted sessions.
+        content_bytes: Freed bytes of contents.
+        others: Rows of other tables, by record.
     """
 
     items: int = 0
@@ -62,16 +58,7 @@ class PruneReport:
 
 @dataclass(frozen=True)
 class PruneProgress:
-    """How far pruning is; counts as in `PruneReport`.
-
-    Attributes:
-        users_done: Users that are done.
-        users: Users there were at the beginning.
-        items: Items.
-        events: Events.
-        sessions: Sessions.
-        bytes_freed: Bytes of contents.
-    """
+    """Progress of pruning, with the counts of `PruneReport`; `users` is their number at the beginning."""
 
     users_done: int
     users: int
@@ -90,12 +77,7 @@ async def prune(
     *,
     dry_run: bool = False,
 ) -> PruneReport:
-    """Prune what is older, of all users; `MemoryStore.prune` says what that is.
-
-    Raises:
-        ValueError: The age is not positive, the time not past or without a timezone, or a type is kept.
-        StoreError: The database failed; what was pruned is gone, so call it again.
-    """
+    """Prune old data of all users; see `MemoryStore.prune`."""
     claimed_types = USER_TYPES if types is None else ()
     pruning = _Pruning(database, _cutoff(older_than), _checked_types(types), claimed_types, progress)
     users = [user_id async for user_id in every_user(database)]
@@ -113,8 +95,6 @@ async def prune(
 
 
 class _Pruning:
-    """One run."""
-
     def __init__(
         self,
         database: Database,
@@ -148,7 +128,7 @@ class _Pruning:
         self.tell()
 
     async def items_of(self, user_id: str) -> None:
-        """Forget a user's old items, page by page; those that are kept are passed over."""
+        """Forget a user's old items page by page, skipping kept ones."""
         params = {
             **self._same,
             "user_id": user_id,
@@ -177,7 +157,6 @@ class _Pruning:
             params |= {"after_at": old[-1]["created_at"], "after_memory_id": old[-1]["id"]}
 
     async def rows_of(self, user_id: str, conversations: bool) -> None:
-        """Delete a user's old rows; with conversations, old sessions and threads, too."""
         for table in self._aged:
             async for gone in self._deleted(user_id, table.statement("delete_old_rows")):
                 self.rows[table.record] += len(gone)
@@ -188,7 +167,7 @@ class _Pruning:
                 pass
 
     async def _deleted(self, user_id: str, query: bytes) -> AsyncGenerator[list[DictRow], None]:
-        """Run a deletion until it finds nothing; yield the rows that each batch returned."""
+        """Repeat a deletion until it finds nothing; yield each batch."""
         deletion = Statement(query, {**self._same, "user_id": user_id, "limit": BATCH_SESSIONS})
         while gone := (await self._database.write(user_id, deletion, kind="batch"))[0]:
             yield gone

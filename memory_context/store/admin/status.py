@@ -1,8 +1,4 @@
-"""A store as a whole: how it is, its schema, and taking data out and in.
-
-The status is looked at without changing anything: nothing is migrated, no login is made, and an embedded server that
-was never started is not set up. What an older or newer schema cannot tell is None.
-"""
+"""Administration of a whole store. Reading the status changes nothing: it neither migrates nor sets up a server."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping
@@ -37,33 +33,23 @@ _STATUS = load_queries("status")
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """State of a store; None for what the schema cannot tell.
+    """State of a store; None for values that the schema cannot provide.
 
     Attributes:
         where: The place, without secrets.
-        is_embedded: Whether it is the embedded server.
-        is_set_up: False if that was never started in this folder; there is nothing then.
-        server_version: Of Postgres.
-        keeper: What keeps the embedded server, and until when; None for a server of your own.
-        vector_version: Of pgvector; None if it is not installed.
-        vector_advice: How to upgrade a pgvector that could damage indexes, and which to rebuild; None if it is sound.
-        schema_version: The last migration here, without newer ones beside which this version works; 0 for none.
-        known_schema_version: The last migration of this version of memory_context.
-        is_superseded: Whether the schema is of a development version, which this one does not bring up to date.
-        pending_migrations: Names of migrations to come.
-        database_bytes: Size of the whole database.
-        table_bytes: Size of each table with its indexes, the largest first.
-        rows: Rows of the tables in the registry, by record, tombstones included.
-        users: Number of users.
-        items: Items, tombstones included.
+        is_set_up: False if the embedded server never ran in this folder.
+        vector_version: Of pgvector.
+        vector_advice: Remedy for a pgvector that could damage indexes.
+        schema_version: The last migration, without `ahead` ones; 0 for none.
+        known_schema_version: The last migration of this package version.
+        is_superseded: Whether a development version made the schema.
+        table_bytes: With indexes, the largest first.
+        rows: By record, tombstones included.
+        items: Tombstones included.
         forgotten: Tombstones.
-        passages: Passages in the index.
-        embeddings: Embeddings, by model.
-        sessions: Sessions that were not deleted.
-        batches: Archived batches.
-        jobs_pending: Jobs to be done, such as items to be indexed.
+        embeddings: By model.
         jobs_failed: Jobs that failed too often.
-        jobs: How many are `pending` and `failed` of each kind.
+        jobs: `pending` and `failed` jobs by kind.
     """
 
     where: str
@@ -93,25 +79,21 @@ class StoreStatus:
 
 
 class StoreAdmin:
-    """Operations on one database as a whole; they raise `StoreError` if the database fails.
-
-    Args:
-        database: Which one.
-    """
+    """Operations on a whole database; they raise `StoreError` if it fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def status(self) -> StoreStatus:
-        """Return the state of the store; nothing is migrated or set up for it."""
+        """Return the state, without side effects."""
         return await _fetch_status(self._database.location, self._database.limits)
 
     async def stop(self) -> int | None:
-        """Stop the embedded server and its keeper; return its process number, None if none ran.
+        """Stop the embedded server; return its process id, if it ran.
 
         Raises:
-            ValueError: The store is on a server of your own.
-            StoreUnavailableError: Other processes use the server.
+            ValueError: The store is on your own server.
+            StoreUnavailableError: Other processes use it.
         """
         folder = self._database.location.folder
         if folder is None:
@@ -121,21 +103,20 @@ class StoreAdmin:
         return await asyncio.to_thread(stop, folder)
 
     async def migrations(self) -> list[MigrationState]:
-        """Return all migrations that this version or the database knows, in order; none is applied."""
         return await _migration_states(self._database.location, self._database.limits)
 
     async def migrate(self, part: Part | None = None) -> list[str]:
-        """Bring the schema up to this version; return the names of what was applied.
+        """Apply migrations; return their names.
 
-        The first use of a store does so too, but leaves the `post` part alone on a server of your own.
+        The first use of a store does so too, without `post` on your own server.
 
         Args:
-            part: `pre`: only what the version before this one works with; run it before this version is deployed.
-                `post`: the rest, once this version runs everywhere. None for all, with nobody at work.
+            part: `pre`: what the previous version works with; run it before deployment. `post`: the rest, afterwards.
+                None: all, with no other process active.
 
         Raises:
-            SchemaError: A person has to do something first; says what.
-            StoreUnavailableError: The server does not answer or could not be started, or a table was in use.
+            SchemaError: A person has to act first; the text says how.
+            StoreUnavailableError: The server did not answer, or a table was in use.
         """
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
         if part == "post" and (early := [name for name in pending if part_of(name) != "post"]):
@@ -147,24 +128,22 @@ class StoreAdmin:
         return [name for name in pending if states[name] == "applied"]
 
     async def vector_advice(self) -> str | None:
-        """Return what to do about a pgvector that could damage indexes; None if it is recent enough."""
+        """Return the remedy for a pgvector that could damage indexes."""
         return await _fetch_vector_advice(self._database.location, self._database.limits)
 
     def export_lines(
         self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield all rows of a user that are not derived, as the pieces of a file; nothing for an unknown user.
+        """Yield a user's rows, without derived ones, as pieces of a JSON Lines file; nothing for an unknown user.
 
-        They show one moment. JSON Lines: a header, a line a row, a last line without which the file is cut off. Close
-        the generator if you do not read it to its end.
+        The rows are one snapshot. Close the generator if you stop early: it holds a connection.
 
         Args:
-            user_id: Whose.
-            session_id: Only this session and those of its sub-agents, with the items that they refer to; None for all.
-            progress: Called with the rows done and the rows there are; None for a session.
+            session_id: Only this session, its sub-agents' sessions and referenced items.
+            progress: Called with the rows done and in total (None for a session).
 
         Raises:
-            StoreError: The database failed; what was yielded until then is no whole file.
+            StoreError: The database failed; the file is incomplete.
         """
         from ..transfer import export_lines
 
@@ -173,23 +152,21 @@ class StoreAdmin:
     async def import_lines(
         self, read: "ReadLines", user_id: str | None = None, *, only_check: bool = False, trust_origins: bool = False
     ) -> "ImportReport":
-        """Import a file that `export_lines` wrote; return what became of its records.
+        """Import an exported file; return counts of its records.
 
-        Rows that are there are never changed, so an interrupted import can be repeated. Rows come page by page: do not
-        go on with a session before all of it is there.
+        Existing rows are never changed, so repeat an interrupted import. Do not continue its sessions before it ends.
 
         Args:
-            read: Reads the file from its beginning, line by line; called up to four times, at last to store it.
-            user_id: Whose it shall be; None for the user in the file.
-            only_check: Report what importing it would do, and store nothing.
-            trust_origins: Keep the origins in the file, as is done anyway for a file that this installation signed for
-                the same user. Otherwise words of the user or the application count as imported.
+            read: Reads the file from its beginning; called up to four times.
+            user_id: None for the user in the file.
+            only_check: Validate and report only.
+            trust_origins: Keep origins without this installation's signature for this user; else they become imported.
 
         Raises:
-            SecretError: An item is of type user_secret; nothing was stored.
-            TransferError: A line is damaged, or the store has something else in its place: nothing was stored.
-            ConflictError: Somebody stored something else meanwhile; what was stored until then stays.
-            StoreError: The database failed; what was stored until then stays.
+            SecretError: An item is of the secret type; nothing was stored.
+            TransferError: A line is invalid or conflicts with the store; nothing was stored.
+            ConflictError: A concurrent write conflicts; stored pages stay.
+            StoreError: The database failed; stored pages stay.
         """
         from ..transfer import import_lines
 
@@ -243,7 +220,7 @@ _Ask = Callable[..., Awaitable[list[list[DictRow]]]]
 
 @asynccontextmanager
 async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_Ask, None]:
-    """Yield a function that runs statements in one round trip, as whatever login there is."""
+    """Yield a function that runs statements in one round trip, under any login."""
     params = await reach_server(location, limits)
     pool = ConnectionPool(1, limits.slot_seconds)
 
@@ -281,7 +258,6 @@ async def _applied(ask: _Ask) -> list[DictRow]:
 
 
 async def _counts(ask: _Ask, tables: Container[str]) -> dict[str, Any]:
-    """Return what all users have together, as far as the schema tells."""
     if "memory_users" not in tables:
         return {}
     names = {table.name: table.record for table in TABLES}

@@ -1,13 +1,12 @@
-"""What makes items findable, and finds them: passages with their terms and embeddings, and the reads that score them.
+"""Search: passages with their terms and embeddings, and the reads that score them.
 
-chunks       a content, cut into passages
-postings     passages, terms and names, as rows
-embed        embeddings of passages, also those of another model
-indexer      the background that makes all these
-passages     the reads of a search: candidates with their scores, and texts
-rank         how the scores come together
-hits         a search: the best passages of each item, near-duplicates once
-ann_quality  whether the index of embeddings finds what comparing everything finds
+chunks       contents cut into passages
+postings     terms as rows
+indexer      background indexing
+passages     candidates and texts
+rank         combination of scores
+hits         best passages of each item
+ann_quality  recall of the embedding index
 """
 
 import lazy_loader

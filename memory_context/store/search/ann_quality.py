@@ -1,4 +1,4 @@
-"""Recall of the index of embeddings (HNSW), sampled beside the searches."""
+"""Recall of the HNSW index of embeddings, sampled in the background."""
 
 import logging
 from collections import deque
@@ -16,17 +16,12 @@ _logger = logging.getLogger("memory_context")
 
 CHECK_EVERY = 100
 CHECKED_RANKS = 20
-CHECKS_AVERAGED = 5  # one query alone may be an odd one
+CHECKS_AVERAGED = 5  # one query may be an outlier
 LEAST_RECALL = 0.9
 
 
 class AnnQualityCheck:
-    """Compares approximate rankings with exact ones: the first search and every hundredth; nobody waits for it.
-
-    Args:
-        database: Where the embeddings are.
-        exact: The statement that compares the query with all of them.
-    """
+    """Compares the first and every hundredth approximate ranking with `exact`, in the background."""
 
     def __init__(self, database: Database, exact: bytes) -> None:
         self._database = database
@@ -36,21 +31,20 @@ class AnnQualityCheck:
         self._checking = Background[None]("memory_context check of the embedding index")
 
     def note(self, user_id: str, params: dict[str, Any], nearest: Sequence[dict[str, Any]]) -> None:
-        """Count an approximate ranking; now and then check it in the background."""
+        """Count an approximate ranking; now and then check it."""
         self._searches += 1
         if (self._searches - 1) % CHECK_EVERY == 0:
             found = {(row["content_id"], row["chunk_number"]) for row in nearest}
             self._checking.start(lambda: self._check(user_id, params, found))
 
     async def stop(self) -> None:
-        """End the checks of this event loop."""
         await self._checking.stop()
 
     async def _check(self, user_id: str, params: dict[str, Any], found: set[tuple[int, int]]) -> None:
         try:
             statement = Statement(self._exact, {**params, "limit": CHECKED_RANKS})
             (exact,) = await self._database.read(user_id, statement, kind="batch")
-        except Exception as error:  # a search would say it to its caller
+        except Exception as error:  # searches report this to their callers
             _logger.debug("the index of embeddings was not checked: %s", error)
             return
         if exact:

@@ -1,7 +1,4 @@
-"""Passages: a content cut into pieces of about a thousand characters, each with its exact place, in linear time.
-
-Cuts fall where the author made one (blank lines, headings, definitions), else between lines, else between words.
-"""
+"""Cuts contents into passages of about 1,000 characters, at paragraphs, headings, definitions, else lines or words."""
 
 import re
 from collections.abc import Iterator
@@ -12,9 +9,9 @@ from memory_context.text import KEYWORDS, MODIFIERS
 __all__ = ["CHUNK_CHARACTERS", "INDEXED_CHARACTERS", "Chunk", "chunks_of"]
 
 CHUNK_CHARACTERS = 1_000
-"""The length aimed at; a passage has half to one and a half of it, the only one of a short content less."""
+"""Target length; passages have half to one and a half of it, short contents less."""
 INDEXED_CHARACTERS = 2_000_000
-"""Of a longer content, only this much from its beginning is cut into passages and can be found."""
+"""Only this much of a content, from its beginning, can be found."""
 
 _SHORTEST = CHUNK_CHARACTERS // 2
 _LONGEST = CHUNK_CHARACTERS + _SHORTEST
@@ -24,7 +21,7 @@ _BEGINNING = re.compile(
     r"|(?=#{1,6} |={3,} |-{3,} |diff --git |@@ |<h[1-6]\b"  # a heading
     rf"|{MODIFIERS}(?:{KEYWORDS}|namespace|CREATE) ))"
 )
-"""Where something begins; every alternative looks at a bounded number of characters."""
+"""Every alternative looks at a bounded number of characters."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,8 @@ class Chunk:
     """A passage of a content.
 
     Attributes:
-        number: Its index among the passages.
-        start_char: Index of its first character in the content.
-        end_char: Index after its last character.
-        start_line: The line of its first character, from 1, as `split("\\n")` counts.
-        end_line: The line of its last character.
-        text: `content[start_char:end_char]`.
+        start_char: From 0; `end_char` is exclusive.
+        start_line: From 1, as `split("\\n")` counts.
     """
 
     number: int
@@ -49,7 +42,7 @@ class Chunk:
 
 
 def chunks_of(content: str) -> list[Chunk]:
-    """Return the passages of a content, in order and without gaps; none only if the content is empty."""
+    """Return the passages of a content, without gaps; none only if it is empty."""
     chunks: list[Chunk] = []
     start, line = 0, 1
     for end in _ends(content):
@@ -64,7 +57,7 @@ def _ends(content: str) -> Iterator[int]:
     stop = min(len(content), INDEXED_CHARACTERS)
     start = 0
     while stop - start > _LONGEST:
-        # What remains is never shorter than the shortest.
+        # the rest is never shorter than _SHORTEST
         start = _best_cut(content, start + _SHORTEST, start + CHUNK_CHARACTERS, min(start + _LONGEST, stop - _SHORTEST))
         yield start
     if start < stop:
@@ -82,7 +75,7 @@ def _best_cut(content: str, low: int, aim: int, high: int) -> int:
 
 
 def _after_word(content: str, low: int, aim: int) -> int:
-    """Return the last place where a word, number or name has ended; `aim` if there is none."""
+    """Return the last end of a word; `aim` if there is none."""
     for cut in range(aim, low, -1):
         last = content[cut - 1]
         if not (last.isalnum() or last == "_") and (content[cut].isalnum() or content[cut] == "_"):

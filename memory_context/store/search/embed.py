@@ -1,7 +1,4 @@
-"""Embeddings of passages: written in batches, and filled in for another model while the store is in use.
-
-Models live side by side, each with rows and an index of its own. Filling in can be interrupted and repeated.
-"""
+"""Writes embeddings of passages. Models live side by side; filling in another one is idempotent."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,7 +22,7 @@ __all__ = ["EMBED_SECONDS", "EMBED_TEXTS", "reindex", "write_embeddings"]
 _QUERIES = load_queries("index")
 
 EMBED_TEXTS = 256
-EMBED_SECONDS = 120.0  # for so many texts, after which an embedder is taken to hang
+EMBED_SECONDS = 120.0  # for one batch; then the embedder is considered hung
 
 
 async def write_embeddings(
@@ -37,13 +34,12 @@ async def write_embeddings(
     *,
     masks_credentials: bool = True,
 ) -> int:
-    """Embed passages and write the embeddings; return how many there are: a text without any words has none.
+    """Embed passages and write them; return their number, without texts that have no words.
 
     Raises:
-        EmbeddingError: The embedder failed, or what it returned cannot be used.
-        StoreError: The database failed.
+        EmbeddingError: The embedder failed or returned unusable vectors.
     """
-    mask = masked if masks_credentials else str  # once more: it may have been indexed without masks
+    mask = masked if masks_credentials else str  # it may have been indexed unmasked
     texts = await asyncio.to_thread(lambda: [mask(chunk["text"]) for chunk in chunks])
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
     made = [(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True) if vector is not None]
@@ -59,13 +55,10 @@ async def write_embeddings(
 
 
 async def reindex(database: Database, indexer: "Indexer", embedder: Embedder, progress: ProgressCallback | None) -> int:
-    """Embed the passages of all users that this model has not embedded yet; return how many.
-
-    `progress` never goes back, and ends with all that was there at the beginning.
+    """Embed the passages of all users that this model lacks; return how many. `progress` never goes back.
 
     Raises:
-        EmbeddingError: The embedder failed; what was embedded stays.
-        StoreError: The database failed.
+        EmbeddingError: The embedder failed; finished embeddings stay.
     """
     done = total = embedded = 0
     users: list[str] = []
@@ -102,6 +95,6 @@ async def reindex(database: Database, indexer: "Indexer", embedder: Embedder, pr
             done += len(chunks)
             if progress is not None:
                 progress(min(done, total), total)
-    if progress is not None and done < total:  # the rest was forgotten meanwhile
+    if progress is not None and done < total:  # forgotten meanwhile
         progress(total, total)
     return embedded

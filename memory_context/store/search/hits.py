@@ -1,4 +1,4 @@
-"""A search over items: candidates, ranked; the best passages of each item; near-duplicates once."""
+"""Searches items: the best passages of each item, without near-duplicates."""
 
 import asyncio
 import math
@@ -27,25 +27,24 @@ __all__ = ["FoundPassage", "SearchHit", "SearchScore", "search_items"]
 
 _PASSAGES_AN_ITEM = 3
 _RELEVANT_SHARE = 0.25
-"""Share of what a query says that a passage must have in common with it, by words or by meaning, to be relevant."""
+"""Share of the query, by words or meaning, that a relevant passage must have."""
 _TELLING_PASSAGES = 1000
 _TELLING_CANDIDATES = 10
 _UNINDEXED_LIMIT = 200
 _ALIKE = 0.9
-"""Share of all terms of two passages that both have, from which they are taken for the same."""
+"""Jaccard index of terms from which passages are near-duplicates."""
 _MORE = 3
-"""How many times the asked number of passages is read, so that enough are left without the near-duplicates."""
+"""Factor of passages to read, so that enough remain without near-duplicates."""
 
 
 @dataclass(frozen=True)
 class SearchScore:
-    """Why a passage ranks where it does: parts that add up to the total, comparable within one search only.
+    """The summands of a passage's score, comparable within one search only.
 
     Attributes:
-        total: The sum.
-        lexical: For terms shared with the query.
-        semantic: For nearness in meaning.
-        neighbours: For the passages beside it.
+        lexical: Terms shared with the query.
+        semantic: Similarity in meaning.
+        neighbours: Support by adjacent passages.
     """
 
     total: float
@@ -56,15 +55,7 @@ class SearchScore:
 
 @dataclass(frozen=True)
 class FoundPassage:
-    """A passage of an item, with its place in the item's content.
-
-    Attributes:
-        text: The passage, as it is in the content.
-        start_line: Its first line, from 1.
-        end_line: Its last line.
-        start_char: Its first character, from 1.
-        end_char: Its last character.
-    """
+    """A passage of an item; lines and characters count from 1, ends inclusive."""
 
     text: str
     start_line: int
@@ -75,13 +66,12 @@ class FoundPassage:
 
 @dataclass(frozen=True)
 class SearchHit:
-    """An item that was found, with the passages that answer best.
+    """A found item with its best passages; lines and characters are those of the first.
 
     Attributes:
-        item: The item; its content is the best passage, its label says which lines that are.
-        passages: The best passage, and up to two more that rank high.
-        score: Why it ranks where it does.
-        is_relevant: Whether it has to do with the query at all: the best of a memory without an answer does not.
+        item: Its content is the best passage, its label names the lines.
+        passages: At most three, the best first.
+        is_relevant: Whether it relates to the query at all; the best hit of an unrelated memory does not.
     """
 
     item: MemoryItem
@@ -91,7 +81,6 @@ class SearchHit:
 
     @property
     def ref(self) -> MemoryRef:
-        """The item's reference."""
         return self.item.ref
 
     @property
@@ -101,22 +90,22 @@ class SearchHit:
 
     @property
     def start_line(self) -> int:
-        """First line of the best passage, from 1."""
+        """From 1."""
         return self.passages[0].start_line
 
     @property
     def end_line(self) -> int:
-        """Last line of the best passage."""
+        """Inclusive."""
         return self.passages[0].end_line
 
     @property
     def start_char(self) -> int:
-        """First character of the best passage, from 1."""
+        """From 1."""
         return self.passages[0].start_char
 
     @property
     def end_char(self) -> int:
-        """Last character of the best passage."""
+        """Inclusive."""
         return self.passages[0].end_char
 
     def __repr__(self) -> str:
@@ -124,14 +113,13 @@ class SearchHit:
         return f"<SearchHit {where}, score {self.score.total:.2f}{'' if self.is_relevant else ', not relevant'}>"
 
     def _repr_html_(self) -> str:
-        """Return its passages as a table, for notebooks."""
         rows = [(f"{one.start_line}-{one.end_line}", one.text) for one in self.passages]
         return html_table(f"{self.item.key}: {self.ref.description}", ("lines", "passage"), rows)
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """The passages of one item that rank highest, the best first."""
+    """The best passages of one item, in order."""
 
     ranked: tuple[Ranked, ...]
 
@@ -151,7 +139,7 @@ async def search_items(
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
-    # in this order: what is indexed between the two is found twice rather than not at all
+    # this order finds items indexed in between twice, not never
     fresh = await store.select_unindexed(
         user_id, criteria, _UNINDEXED_LIMIT, words=terms, written=query_words(query), scope=scope
     )
@@ -191,7 +179,7 @@ def _hits(
     profile: QueryProfile,
     middle: float,
 ) -> list[SearchHit]:
-    """Return the hits of these choices whose best passage says something else than those seen before."""
+    """Drop choices whose best passage nearly repeats an earlier one."""
     hits: list[SearchHit] = []
     for choice in choices:
         found = [passages[place] for place in choice.places if place in passages]
@@ -205,7 +193,7 @@ def _hits(
 
 
 def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
-    """Return what is not indexed yet and shares terms with the query, scored like what is."""
+    """Score unindexed passages that share terms with the query like indexed ones."""
     candidates: list[Candidate] = []
     for (content_id, number), passage in unindexed.items():
         item = passage.item
@@ -224,21 +212,20 @@ def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: Que
 
 
 def _are_alike(words: set[str], others: set[str]) -> bool:
-    """Whether two passages say nearly the same (Jaccard index of their terms); what says nothing is like nothing."""
+    """Compare by the Jaccard index of terms; empty passages are never alike."""
     return bool(words) and len(words & others) >= _ALIKE * len(words | others)
 
 
 def _middle(candidates: Sequence[Candidate]) -> float:
-    """Return the similarity of what has nothing to do with a query: the median, if there are enough."""
+    """Return the median similarity, that of unrelated passages."""
     known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
     return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
 
 
 def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> bool:
-    """Whether a passage shares a good part of the query, in its words or in its meaning.
+    """Whether a passage shares enough of the query, by words or meaning.
 
-    In a small memory about one thing its words are in every passage. So their weight is that in a memory of at least a
-    thousand passages, in which only these have them. Function words make nothing relevant.
+    Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage.
     """
     telling = telling_terms(profile.frequencies)
     if not telling:

@@ -1,9 +1,6 @@
-"""The jobs of the index: the text of an item first, so that it is found soon, then the embeddings of its passages.
+"""Index jobs: text first, so that an item is found soon, then embeddings. An embedder failure delays only embeddings.
 
-    index ──passages, terms and names are written──▶ embed ──embeddings are written──▶ done
-
-Promises: nothing is made twice; an embedder that fails or hangs delays embeddings only, and a text that it cannot take
-delays no other.
+index ──passages, terms, names──▶ embed ──embeddings──▶ done
 """
 
 import asyncio
@@ -30,10 +27,10 @@ _QUERIES = load_queries("index")
 _logger = logging.getLogger("memory_context")
 
 BATCH_ITEMS = 64
-BATCH_BYTES = 8_000_000  # of contents: some 8,000 passages, indexed within 20 s
+BATCH_BYTES = 8_000_000  # some 8,000 passages, indexed within 20 s
 _PROBE_SECONDS = 10.0
 _EMBEDDING = "embedding"  # topic of outages
-_EMBEDDER_ERROR = "embedder error"  # why the embedder is not asked again in this pass over a user's jobs
+_EMBEDDER_ERROR = "embedder error"  # stops embedding in this pass
 _KINDS = "index", "embed"
 
 _WRITE_TEXT = (
@@ -49,8 +46,8 @@ class IndexReport:
     """Items that the index still lacks.
 
     Attributes:
-        pending: Will be tried again.
-        failed: Failed too often; `index_failures` says why.
+        pending: Will be retried.
+        failed: Failed too often; see `index_failures`.
     """
 
     pending: int = 0
@@ -58,22 +55,12 @@ class IndexReport:
 
 
 def model_of(embedder: Embedder) -> str:
-    """Return the name under which an embedder's vectors are stored: with its dimensions, so that both may change."""
+    """Return the stored name of an embedder's model, which includes its dimensions."""
     return f"{embedder.name}/{embedder.dimensions}"
 
 
 class Indexer:
-    """Indexes the items of one database.
-
-    Args:
-        database: Where the items are.
-        jobs: Calls it; its kinds of jobs are registered there.
-        embedder: Makes their embeddings; None for none.
-
-    Attributes:
-        embedder: May be exchanged between two batches.
-        masks_credentials: Whether credentials are left out of terms and embeddings.
-    """
+    """Indexes the items of one database; `embedder` may change between batches."""
 
     def __init__(
         self, database: Database, jobs: Jobs, embedder: Embedder | None, *, masks_credentials: bool = True
@@ -88,18 +75,17 @@ class Indexer:
         jobs.register(JobKind("embed", self._embed, attempts_limit=None, batch_jobs=BATCH_ITEMS))
 
     async def flush(self, progress: Callable[[int], None] | None = None) -> IndexReport:
-        """Index everything that is due, of all users; see `Jobs.flush`."""
         report = await self._jobs.flush(_KINDS, progress)
         return IndexReport(report.pending, report.failed)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
-        """Return the keys of items that could not be indexed, and what went wrong."""
+        """Return keys of items that could not be indexed, with errors."""
         params = {"user_id": user_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_items"], params))
         return [(row["memory_key"], row["last_error"] or "") for row in rows]
 
     async def ensure_model(self, user_id: str, embedder: Embedder) -> str:
-        """Return the name of an embedder's model, once there is an index for it."""
+        """Return the name of an embedder's model, after creating its index."""
         model = model_of(embedder)
         if model not in self._models_ready:
             params = {"embedding_model": model, "dimensions": embedder.dimensions}
@@ -119,7 +105,7 @@ class Indexer:
             ready = [row["memory_id"] for row in rows]
         except StoreUnavailableError:
             raise
-        except Exception as error:  # one odd item must not keep the others from being found
+        except Exception as error:  # one odd item must not block the others
             _logger.debug("indexing %d items at once failed, trying one by one", len(rows), exc_info=error)
             for row in rows:
                 try:
@@ -153,7 +139,7 @@ class Indexer:
                 await self._write_embeddings(claim, self.embedder, these)
                 await claim.finish(these)
                 waiting = waiting[at_once:]
-            except EmbeddingError as error:  # is it one text, or the embedder?
+            except EmbeddingError as error:  # one text, or the embedder?
                 at_once = 1
                 await self._probe(claim, self.embedder, error)
                 if len(these) == 1 and _EMBEDDER_ERROR not in claim.shared:
@@ -168,7 +154,7 @@ class Indexer:
             await claim.finish(waiting)
 
     async def _probe(self, claim: Claim, embedder: Embedder, error: EmbeddingError) -> None:
-        """Ask the embedder for something easy; if that fails too, the error is its own and not that of a text."""
+        """Embed an easy text; failure blames the embedder, not the text."""
         try:
             await embed_checked(embedder, ["test"], "document", timeout_seconds=_PROBE_SECONDS)
         except EmbeddingError:
@@ -179,7 +165,7 @@ class Indexer:
             model = await self.ensure_model(claim.user_id, embedder)
         except StoreUnavailableError:
             raise
-        except StoreError as error:  # the database has no room for a further model: no other text fares better
+        except StoreError as error:  # no room for a further model: every text would fail
             claim.shared[_EMBEDDER_ERROR] = EmbeddingError(str(error))
             raise claim.shared[_EMBEDDER_ERROR] from error
         params = {**claim.params, "memory_ids": list(memory_ids), "embedding_model": model}
@@ -198,5 +184,5 @@ class Indexer:
 
 
 def _longest_call() -> float:
-    """Return the seconds until an embedder has answered, or was found to hang."""
+    """Return the seconds until an embedder answered or is considered hung."""
     return embed.EMBED_SECONDS + 2 * _PROBE_SECONDS

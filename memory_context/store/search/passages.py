@@ -1,7 +1,4 @@
-"""The reads of a search: what ranks high by terms and by meaning, its neighbours, scores of all, and their texts.
-
-How the scores come together is decided in `rank`.
-"""
+"""The reads of a search: candidates, neighbours, their scores by terms and meaning, and texts. See `rank`."""
 
 import re
 from collections import Counter, OrderedDict
@@ -29,23 +26,23 @@ __all__ = ["Candidate", "PassagePlace", "PassageSearch", "QueryProfile", "QueryV
 
 _QUERIES = load_queries("search")
 
-_REACHES = {  # what comes before a ranking, and which contents and items count in it
+_REACHES = {  # prefix of a ranking; its contents and items
     "user": ("", "{not_hidden_contents()}", "{not_hidden_items()}"),
     "narrow": ("{within_reach()}, ", "{readable_contents()}", "{readable_items()}"),
     "filtered": ("{readable()}, ", "{readable_contents()}", "{readable_items()}"),
 }
 CANDIDATES = 200
-PASSAGES_AN_ITEM = 20  # of which one item may provide so many, that a long log does not crowd out the notes on it
-NEAREST = 2 * CANDIDATES  # asked of the index, which cannot tell items apart
-EXACT_UP_TO_PASSAGES = 20_000  # comparing them all takes some 10 ms
-NEAREST_DIMENSIONS_LIMIT = 4000  # of pgvector's index on halfvec
+PASSAGES_AN_ITEM = 20  # so that a long log does not crowd out other items
+NEAREST = 2 * CANDIDATES  # the index cannot tell items apart
+EXACT_UP_TO_PASSAGES = 20_000  # compared in some 10 ms
+NEAREST_DIMENSIONS_LIMIT = 4000  # pgvector's limit for halfvec indexes
 EF_SEARCH = 400
 POSTINGS_LIMIT = 10_000
 _EMBED_QUERY_SECONDS = 5.0
 _SEARCHING = "searching by meaning"
 _USERS_REMEMBERED = 1000
 _UNINDEXED_CHARACTERS = 2000
-_UNINDEXED_BYTES = 8_000_000  # looked through for words, of the newest items
+_UNINDEXED_BYTES = 8_000_000  # searched for words
 _BEFORE_A_WORD = 500
 _SHORTEST_WORD = 2
 
@@ -54,21 +51,18 @@ _LIKE_SIGNS = re.compile(r"[\\%_]")
 
 
 PassagePlace = tuple[int, int]
-"""The content that a passage is of, and the number of the passage there."""
+"""Content id, and number of the passage there."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A passage that could answer a query, or stands beside one.
+    """A passage that could answer a query, or is adjacent to one.
 
     Attributes:
-        content_id: The content it is of.
-        chunk_number: Its number there.
-        lexical: BM25 of the query's terms; 0 if it has none of them.
-        semantic: Cosine similarity of its embedding to the query's; None without one.
-        length: Characters.
-        before: The passage before it in its content, or in the item before in its session; None if none is known.
-        after: The passage after it.
+        lexical: BM25 of the query's terms.
+        semantic: Cosine similarity to the query; None without an embedding.
+        length: In characters.
+        before: The passage before it in its content, or in the session's previous item, if known.
     """
 
     content_id: int
@@ -82,7 +76,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class QueryProfile:
-    """Number of passages that the reader may know of, and for each term of a query, in how many of them it occurs."""
+    """The number of passages that the reader may know, and in how many of them each term occurs."""
 
     passages: int
     frequencies: Mapping[str, int]
@@ -90,7 +84,7 @@ class QueryProfile:
 
 @dataclass(frozen=True)
 class QueryVector:
-    """A query's embedding, of unit length, and the model's name in the store."""
+    """A query's embedding, of unit length, and the stored name of its model."""
 
     model: str
     values: Sequence[float]
@@ -98,7 +92,7 @@ class QueryVector:
 
 @dataclass(frozen=True)
 class StoredPassage:
-    """A passage as it is in its content, and the item, without its content; characters count from 0, lines from 1."""
+    """A passage and its item, without content; characters count from 0, lines from 1."""
 
     item: MemoryItem
     text: str
@@ -109,12 +103,7 @@ class StoredPassage:
 
 
 class PassageSearch:
-    """Searches the passages of one database's users.
-
-    Args:
-        database: Where they are.
-        indexer: Has the embedder, and says whether credentials are masked.
-    """
+    """Searches the passages of one database's users."""
 
     def __init__(self, database: Database, indexer: Indexer) -> None:
         self._database = database
@@ -123,7 +112,7 @@ class PassageSearch:
         self._ann_quality = AnnQualityCheck(database, ranking_statement("rank_by_embedding", "user"))
 
     async def embed_query(self, query: str) -> QueryVector | None:
-        """Return a query's embedding; None if it has none, or the embedder fails, which is logged once an outage."""
+        """Return a query's embedding; None if the embedder fails, which is logged once per outage."""
         embedder, outages = self._indexer.embedder, outages_of(self._database)
         if embedder is None:
             return None
@@ -144,15 +133,7 @@ class PassageSearch:
         criteria: MemoryCriteria,
         scope: ReadScope,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return the passages that could answer a query, scored, and how rare its terms are.
-
-        Args:
-            user_id: Whose passages.
-            terms: The distinct terms of the query; may be empty.
-            vector: The query's embedding; None to rank by terms alone.
-            criteria: Which items count.
-            scope: Who reads, and how far.
-        """
+        """Return scored passages that could answer a query, and its term statistics."""
         filters = await self._filter_params(user_id, criteria, scope)
         is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
@@ -178,7 +159,7 @@ class PassageSearch:
             self._ann_quality.note(user_id, params, by_meaning)
             is_complete = len(by_meaning) >= CANDIDATES
             by_meaning = _few_of_each(by_meaning)
-            if not is_complete:  # the index gave up: most of what is near is other users'
+            if not is_complete:  # most near passages are other users'
                 (by_meaning,) = await self._database.read(user_id, by_meaning_exact)
         known = {row["term"]: row["document_frequency"] for row in frequencies}
         self._remember(user_id, statistics[0]["chunk_count"] if statistics else 0)
@@ -200,10 +181,7 @@ class PassageSearch:
         params: dict[str, Any],
         criteria: MemoryCriteria,
     ) -> list[Candidate]:
-        """Return passages and their neighbours with both scores, which count all terms.
-
-        With criteria, neighbours of other items only count if those meet them.
-        """
+        """Return passages and neighbours with both scores; neighbours must meet the criteria."""
         (rows,) = await self._database.read(user_id, _of_places("select_neighbours", found, params))
         beside = {
             (row["content_id"], row["chunk_number"]): (_place(row, "before"), _place(row, "after")) for row in rows
@@ -223,13 +201,12 @@ class PassageSearch:
         return [_candidate(row, by_place, beside) for row in semantic]
 
     async def stop(self) -> None:
-        """End what runs beside the searches of this event loop."""
         await self._ann_quality.stop()
 
     async def passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, scope: ReadScope
     ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by their places, each with the newest item that meets criteria; others are left out."""
+        """Return passages by place, each with its newest matching item; others are omitted."""
         if not places:
             return {}
         params = {"user_id": user_id, **await self._filter_params(user_id, criteria, scope)}
@@ -249,15 +226,9 @@ class PassageSearch:
         written: Sequence[str],
         scope: ReadScope,
     ) -> list[StoredPassage]:
-        """Return the beginnings of the newest items not indexed yet, and what stands around words farther behind.
+        """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first.
 
-        Args:
-            user_id: Whose items.
-            criteria: Which items count.
-            limit: Items at most.
-            words: Terms to look for, in names and contents; items named by one come first.
-            written: Words to look for in contents as they are written.
-            scope: Who reads, and how far.
+        `written` has words as contents spell them.
         """
         sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
         params = {
@@ -279,10 +250,10 @@ class PassageSearch:
         return {**criteria_params(criteria, related), **scope_params(scope)}
 
     async def _is_approximate(self, user_id: str, vector: QueryVector) -> bool:
-        """Whether comparing the query with all passages of the user takes too long."""
+        """Whether exact comparison with all the user's passages takes too long."""
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
-        if user_id not in self._passage_counts:  # the first search: later ones learn it on their way
+        if user_id not in self._passage_counts:  # the first search
             params = {"user_id": user_id, **scope_params(ReadScope())}
             statement = Statement(_QUERIES["fetch_statistics"], params)
             (rows,) = await self._database.read(user_id, statement)
@@ -297,7 +268,7 @@ class PassageSearch:
 
 
 async def related_keys(database: Database, user_id: str, criteria: MemoryCriteria, scope: ReadScope) -> list[str]:
-    """Return the keys that the item of `criteria.related_to` was linked to."""
+    """Return the keys linked to the item of `criteria.related_to`."""
     if criteria.related_to is None:
         return []
     params = {"user_id": user_id, "memory_key": criteria.related_to, **scope_params(scope)}
@@ -307,7 +278,7 @@ async def related_keys(database: Database, user_id: str, criteria: MemoryCriteri
 
 @cache
 def ranking_statement(name: str, reach: str) -> bytes:
-    """Return a statement over what a reader may know of: all, what is within a narrow reach, or what meets criteria."""
+    """Return a ranking statement for one of `_REACHES`."""
     text = _QUERIES[name].decode()
     for word, fragment in zip(("readable", "contents", "items"), _REACHES[reach], strict=True):
         text = text.replace(f"{{{word}}}", expanded(fragment))
@@ -315,7 +286,7 @@ def ranking_statement(name: str, reach: str) -> bytes:
 
 
 def nearest_statement(model: str, dimensions: int) -> bytes:
-    """Return the statement that a model's index serves: the planner must see the model and its dimensions."""
+    """Return the statement for a model's index: the planner must see model and dimensions as literals."""
     literal = "'" + model.replace("'", "''").replace("%", "%%") + "'"
     return (
         _QUERIES["rank_by_embedding_nearest"]
@@ -331,7 +302,7 @@ def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
 
 
 def _rarest(known: dict[str, int]) -> dict[str, int]:
-    """Return the terms that may find passages: the rarest, as many as can be read quickly."""
+    """Return the rarest terms, as many as can be read quickly."""
     rarest: dict[str, int] = {}
     postings = 0
     for term, frequency in sorted(known.items(), key=lambda item: item[1]):
@@ -363,7 +334,7 @@ def _of_places(name: str, places: Sequence[PassagePlace], params: dict[str, Any]
 
 def _place(row: dict[str, Any], name: str) -> PassagePlace | None:
     content_id, number = row[f"{name}_id"], row[f"{name}_number"]
-    return None if content_id is None or number is None else (content_id, number)  # no number: it is not indexed yet
+    return None if content_id is None or number is None else (content_id, number)  # no number: unindexed
 
 
 def _candidate(
@@ -390,7 +361,7 @@ def _shown(row: dict[str, Any]) -> bytes:
 
 def _unindexed(row: dict[str, Any]) -> StoredPassage:
     text, start, line = content_of(row), row["start_char"], row["lines_before"] + 1
-    if start:  # at the beginning of a line or word, if one is near
+    if start:  # begin with a near line or word
         cut = text.find("\n", 0, _BEFORE_A_WORD) + 1 or text.find(" ", 0, _BEFORE_A_WORD) + 1
         start, line, text = start + cut, line + text.count("\n", 0, cut), text[cut:]
     return StoredPassage(item_from_row(row), text, start, start + len(text), line, line + text.count("\n", 0, -1))

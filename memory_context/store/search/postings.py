@@ -21,16 +21,13 @@ _MOST_LENGTH_CODE = 255
 
 @dataclass(frozen=True)
 class IndexedItem:
-    """What the index holds of an item.
+    """The index entries of an item.
 
     Attributes:
-        memory_id: The item.
-        chunks: The passages of its content; empty if they are indexed already.
-        masked_texts: The text of each passage without credentials; "" if it has none.
-        postings: For each term of the content one number a passage, as the table says: digits and commas. Not lists:
-            the garbage collector looks at every list of the process, and holds all threads.
-        names: Terms of its names that the first passage does not hold.
-        name_posting: The posting of each of them.
+        chunks: Empty if its content is indexed already.
+        masked_texts: Passages without credentials; "" if unchanged.
+        postings: By term, one number per passage. Bytes: garbage collection of lists stops all threads.
+        names: Terms of its names that the first passage lacks.
     """
 
     memory_id: int
@@ -42,16 +39,9 @@ class IndexedItem:
 
 
 def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_credentials: bool = True) -> IndexedItem:
-    """Return the passages and terms of a content, and of the names of its item.
-
-    Args:
-        memory_id: The item.
-        content: Its content, or as much of it as is indexed.
-        names: Key, description, source, tags. Their terms count for the first passage, whose length stays.
-        masks_credentials: Whether credentials are no terms; the passages keep them.
-    """
-    chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # an empty content is found by its names
-    searched = masked_in_place(content) if masks_credentials else content  # the whole, as a passage may cut one
+    """Return the passages and terms of a content and of its item's names, which count for the first passage."""
+    chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # empty contents have names, too
+    searched = masked_in_place(content) if masks_credentials else content  # whole, as a passage may cut a credential
     postings: defaultdict[str, bytearray] = defaultdict(bytearray)
     masked_texts: list[str] = []
     for chunk in chunks:
@@ -68,18 +58,14 @@ def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_cred
 def index_names(
     memory_id: int, first_passage: str, names: Sequence[str], *, masks_credentials: bool = True
 ) -> IndexedItem:
-    """Return the names of an item whose content begins with this passage and is indexed already."""
+    """Return the names of an item whose content is indexed already."""
     terms = terms_of(masked_in_place(first_passage) if masks_credentials else first_passage)
     called = set(terms_of("\n".join(names))) - set(terms)
     return IndexedItem(memory_id, [], [], {}, sorted(called), (1 << 8) | _length_code(len(terms)))
 
 
 def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
-    """Return the parameters that index items: each content with its passages and terms once, each item with its names.
-
-    Raises:
-        ItemDamagedError: A content is not what was stored.
-    """
+    """Return the parameters that index items; `ItemDamagedError` if a content is not as stored."""
     items: list[tuple[int, IndexedItem]] = []
     first_passages = {row["content_id"]: row["first_text"] for row in rows if row["first_text"] is not None}
     for row in rows:
@@ -98,11 +84,7 @@ def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, A
 
 
 def _text_params(items: Sequence[tuple[int, IndexedItem]]) -> dict[str, Any]:
-    """Return the parameters of the statements that write passages, terms and names, of items and their content ids.
-
-    Passages and terms are spelled out as Postgres reads arrays: the driver would take longer for its lists than the
-    server for the rows. The server sorts the terms; one call that sorts them here holds all threads.
-    """
+    """Array literals: faster than the driver's lists. Sorting here would hold all threads."""
     indexed = [(content_id, item) for content_id, item in items if item.chunks]
     chunks = [(item.memory_id, content_id, chunk) for content_id, item in indexed for chunk in item.chunks]
     names = sorted(
@@ -141,10 +123,10 @@ def _integers(values: Iterable[int]) -> str:
 
 
 def strings_literal(values: Iterable[str]) -> str:
-    """Return an array of strings that Postgres `text` takes, each in quotation marks."""
+    """Return an array literal of Postgres, each string quoted."""
     return "{" + ",".join(['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]) + "}"
 
 
 def _length_code(length: int) -> int:
-    """Return a length in one byte, 4 % exact."""
+    """Return a length in one byte, to 4 %."""
     return min(round(16 * math.log2(1 + length)), _MOST_LENGTH_CODE)

@@ -1,7 +1,5 @@
-"""Ranking of passages by terms, by meaning, and by their neighbours. Pure: the scores come from the store.
-
-No fixed mixture is best everywhere: static embeddings say little about a line of chat and much about a page, and a
-neighbour supports a passage in a conversation but not in a list. So the candidates of each query weigh the signals.
+"""Ranking of passages by terms, meaning and neighbours. The candidates of each query weigh the signals, since no fixed
+mixture is best everywhere.
 """
 
 import math
@@ -23,19 +21,18 @@ __all__ = [
 ]
 
 BM25_K1 = 1.2
-"""How soon more occurrences of a term in a passage stop to tell more."""
+"""Saturation of repeated terms."""
 BM25_B = 0.75
-"""How much the length of a passage is held against it, compared with the typical length."""
+"""Strength of the length normalization."""
 BM25_TYPICAL_TERMS = 150
-"""The typical length: of a passage of 1,000 characters, in prose and in code. The average of the memory at hand is no
-better a measure: where all passages are short, as in a chat, it makes the shortest win for being short."""
+"""Of 1,000 characters. Not the memory's average, with which the shortest win among short passages."""
 
 SEMANTIC_WEIGHT = 0.5
-"""What nearness in meaning counts, beside 1 for the terms."""
+"""Weight of meaning; terms have 1."""
 TELLING_CHARACTERS = 200
-"""The length at which a passage's embedding is believed half: of a few words it is mostly chance."""
+"""Length at which an embedding counts half; that of a few words is mostly chance."""
 MOST_SUPPORT = 0.5
-"""What each neighbour counts at most, so that both together never count more than the passage itself."""
+"""Highest weight of a neighbour, so that two never outweigh the passage."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +40,9 @@ class Ranked:
     """A candidate and its score, comparable within one query only.
 
     Attributes:
-        candidate: The passage.
-        total: The sum of the others, by which is ordered.
-        lexical: The share of the query's information that its terms carry, 0 to 1.
-        semantic: Similarity above the median of the candidates; negative below it.
-        neighbours: Support by the passages beside it.
+        lexical: Share of the query's information, 0 to 1.
+        semantic: Similarity relative to the candidates' median.
+        neighbours: Support by adjacent passages.
     """
 
     candidate: Candidate
@@ -58,27 +53,17 @@ class Ranked:
 
 
 def inverse_frequency(document_frequency: int, passages: int) -> float:
-    """Return how much a term tells that occurs in so many passages: BM25's idf, always positive.
-
-    `ln(1 + (N - df + 0.5) / (df + 0.5))`, as Lucene has it, after Robertson and Zaragoza, "The Probabilistic Relevance
-    Framework" (2009). More occurrences in a passage raise it to less than `BM25_K1 + 1` times as much.
-    """
+    """Return BM25's idf as in Lucene (Robertson and Zaragoza, 2009), always positive."""
     passages = max(passages, document_frequency)
     return math.log1p((passages - document_frequency + 0.5) / (document_frequency + 0.5))
 
 
 def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
-    """Return the candidates, the best first; of equal ones the newer first.
+    """Return distinct candidates, the best first; of equal ones the newer first.
 
-    - By terms: BM25 as a share of the most it could be for this query, unknown terms included.
-    - By meaning: how far the cosine similarity lies above the median of the candidates, as a share of how far it could,
-      less for short passages.
-    - By neighbours: their own scores, times the slope of the regression between neighbours among these candidates,
-      from 0 to `MOST_SUPPORT`.
-
-    Args:
-        candidates: Distinct passages: those that ranked high, and their neighbours. A link in one direction is enough.
-        query: How rare its terms are.
+    - Terms: BM25 as a share of the query's maximum.
+    - Meaning: cosine similarity above the candidates' median, as a share of its maximum, less for short passages.
+    - Neighbours: their scores, times the regression slope between neighbours, from 0 to `MOST_SUPPORT`.
     """
     lexical = _by_terms(candidates, query)
     semantic = _by_meaning(candidates)
@@ -101,7 +86,7 @@ def _by_terms(candidates: Sequence[Candidate], query: QueryProfile) -> list[floa
 
 
 def _by_meaning(candidates: Sequence[Candidate]) -> list[float]:
-    """Return 0 where there is no embedding: neither near nor far. NaN is what a vector of zeros gives."""
+    """0 without an embedding; zero vectors yield NaN."""
     known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
     middle = median(known) if known else 1.0
     if middle >= 1.0:
@@ -130,7 +115,7 @@ def _by_neighbours(candidates: Sequence[Candidate], own: Mapping[PassagePlace, f
 
 
 def _slope(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the second on the first, by least squares; selection by the first does not bend it."""
+    """Return the least-squares slope, unbiased by selection on the first."""
     if not pairs:
         return 0.0
     mean_own = fmean(own for own, _ in pairs)

@@ -1,9 +1,9 @@
-"""Everything of a user, taken out of a store or into it.
+"""Export and import of a user's data.
 
-lines     the file that an export writes
-records   what its lines hold, by the table their row is of
-exporter  out of one snapshot, in bounded memory
-importer  checked whole before anything is stored
+lines     the file format
+records   models of its lines
+exporter  from one snapshot, in bounded memory
+importer  validated before anything is stored
 """
 
 import lazy_loader

@@ -1,8 +1,4 @@
-"""Writing the lines of a file (`lines`): all rows of a user, or of a session.
-
-Promises: the lines show one moment, since they are read in one transaction on a connection of its own. Memory is
-bounded: a page ends at a number of rows or bytes; a larger row comes alone, and its content in slices.
-"""
+"""Exports rows of a user or session from one snapshot, in bounded memory: limited pages, large contents in slices."""
 
 import base64
 import hashlib
@@ -31,18 +27,14 @@ _TRANSACTIONS = load_queries("transactions")
 
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
-PAGE_PACKED_BYTES = 500_000  # as stored: compressed, to a tenth and less
+PAGE_PACKED_BYTES = 500_000  # compressed, to a tenth and less
 SLICE_CHARACTERS = 1_000_000
 
 
 async def export_lines(
     database: Database, user_id: str, session_id: str | None, progress: Callable[[int, int | None], None] | None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the pieces of a file, which are lines or parts of long ones; nothing if there is nothing of this user.
-
-    Raises:
-        StoreError: The database failed; what was yielded until then is no whole file.
-    """
+    """Yield the pieces of a file; nothing if the user has no rows. After a `StoreError` the file is incomplete."""
     where = database.location.describe()
     _, login = await database.ready()
     with driver_errors(where):
@@ -96,7 +88,7 @@ async def _rows(
     query = table.statement("select_page", columns)
     while rows := await _execute(connection, query, params):
         params |= {name: value for name, value in rows[-1].items() if name in table.start}
-        while rows:  # let go of each before the next page comes
+        while rows:  # free each before the next page
             yield rows.pop(0)
 
 
@@ -115,7 +107,7 @@ def _header(scope: dict[str, Any]) -> bytes:
 
 
 def _pieces(table: Table, row: DictRow) -> Iterator[bytes]:
-    """Yield the line of a row; a long one in pieces."""
+    """Yield the line of a row, if long in pieces."""
     head = f'{{"record":"{table.record}",{ascii_json(row["record"])[1:]}'
     if table is not ITEMS:
         yield f"{head}\n".encode("ascii")
@@ -144,12 +136,12 @@ def _slices(content: str) -> Iterator[str]:
 
 
 def _escaped(content: str) -> Iterator[bytes]:
-    """Yield a content as the inside of a JSON string, up to ten times its bytes."""
+    """Yield the inside of a JSON string, up to ten times its bytes."""
     return (json.dumps(escape(piece))[1:-1].encode("ascii") for piece in _slices(content))
 
 
 def _base64(content: str) -> Iterator[bytes]:
-    """Yield the UTF-8 of a content in Base64, which bounds the length of any line."""
+    """Yield a content in Base64, which bounds the line's length."""
     rest = b""
     for piece in _slices(content):
         data = rest + to_utf8(piece)
@@ -164,7 +156,7 @@ def _line(fields: dict[str, Any]) -> bytes:
 
 
 def end_line(records: Mapping[str, Any], **more: str) -> bytes:
-    """Return the last line of a file; its signature is of the file that ends with the same line without it."""
+    """Return the last line; the signature covers the file that ends with this line unsigned."""
     return _line({"record": END, "records": records, **more})
 
 

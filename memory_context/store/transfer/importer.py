@@ -1,10 +1,7 @@
-"""Reading a file that `exporter` wrote: into the same store or another, for the same user or another.
+"""Imports an exported file, read twice: validated and compared with the store, then stored a page per transaction.
 
-The file is read twice: every line is checked and compared with the store, then rows are stored, a page a transaction.
-
-Promises: a file that is damaged, cut off or in conflict with the store changes nothing. Rows that are there are never
-changed, and what was forgotten or deleted here stays so; so an import can be repeated. Memory is bounded by a page, or
-by the longest line, whose limit any exported item fits.
+Invalid or conflicting files change nothing. Existing rows, tombstones included, are never changed, so imports are
+idempotent.
 """
 
 import asyncio
@@ -35,7 +32,7 @@ _QUERIES = load_queries("transfer")
 _ITEMS = load_queries("agent_memories")
 _THREADS = load_queries("threads")
 
-LINE_LIMIT_BYTES = 400_000_000  # an item of 256 MiB in Base64, and room for the rest of its line
+LINE_LIMIT_BYTES = 400_000_000  # fits an item of 256 MiB in Base64
 _PIECE_BYTES = 1_000_000
 PAGE_ROWS = 500
 PAGE_BYTES = 4_000_000
@@ -43,14 +40,14 @@ _CONFLICTS_SHOWN = 3
 _CONTENT_FIELDS = ("content", "content_base64")
 
 ReadLines = Callable[[], Iterable[bytes]]
-"""Reads a file from its beginning, line by line."""
+"""Reads a file from its beginning."""
 
 
 def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
-    """Yield the lines of a file, from the one with this number on; each is bounded while it is read.
+    """Yield the lines of a file; the number of the first is for errors.
 
     Raises:
-        TransferError: A line is longer.
+        TransferError: A line is too long.
     """
     number, pieces, octets = first, list[bytes](), 0
     while piece := file.readline(_PIECE_BYTES):
@@ -70,15 +67,12 @@ def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of the records of a file, by kind, such as item.
+    """Counts of imported records, by kind.
 
     Attributes:
-        user_id: Whose they are now.
-        stored: Were not there before.
-        known: Were there already.
-        kept: Are forgotten or deleted on one side, or belong to another user; the row here was kept.
-        origins: Whether items keep the origins in the file: "signed" by this installation for this user, "trusted" by
-            the caller; "lowered" if they do not.
+        known: Existed already.
+        kept: Deleted on one side, or another user's; the row here stays.
+        origins: Whether origins were kept: "signed" here for this user, "trusted" by the caller, or "lowered".
     """
 
     user_id: str
@@ -91,10 +85,10 @@ class ImportReport:
 async def import_lines(
     database: Database, read: ReadLines, user_id: str | None, *, only_check: bool, trust_origins: bool
 ) -> ImportReport:
-    """Import a file, or only report what importing it would do; see `StoreAdmin.import_lines`."""
+    """Import a file, or report the effect; see `StoreAdmin.import_lines`."""
     whose = unescape(read_header(next(iter(read()), b"")).user)
     user_id = user_id or whose
-    is_signed = user_id == whose and await _is_signed(database, user_id, read)  # another's words are not this user's
+    is_signed = user_id == whose and await _is_signed(database, user_id, read)  # another user's origins do not count
     keeps_origins = trust_origins or is_signed
     names = {"names": [table.name for table in TABLES]}
     columns = columns_of((await database.read(user_id, Statement(_QUERIES["select_columns"], names)))[0])
@@ -138,7 +132,7 @@ async def _is_signed(database: Database, user_id: str, read: ReadLines) -> bool:
 
 
 def _signature(read: ReadLines) -> tuple[bytes, str] | None:
-    """Return the hash of a file without its signature, and the signature; None if it has none."""
+    """Return the hash of the unsigned file and the signature, if any."""
     digest, last = hashlib.sha256(), b""
     for data in read():
         digest.update(last)
@@ -149,16 +143,12 @@ def _signature(read: ReadLines) -> tuple[bytes, str] | None:
             return None
         digest.update(end_line(end["records"]))
     except (ValueError, LookupError, TypeError, RecursionError):
-        return None  # reading it line by line says what is wrong
+        return None  # line validation reports it
     return digest.digest(), end["signature"]
 
 
 class _File:
-    """The lines of a file, in pages of one table each.
-
-    Raises:
-        TransferError: When it is made, of the header; while it is read, of a line, or because it is cut off.
-    """
+    """The lines of a file, in pages of one table each; raises `TransferError`."""
 
     def __init__(self, read: ReadLines, trust_origins: bool, models: Models) -> None:
         self._trust_origins = trust_origins
@@ -169,7 +159,6 @@ class _File:
         self._records = {table.name: table.record for table in TABLES}
 
     def pages(self) -> Iterator[tuple[Table, list[Line]]]:
-        """Yield the lines in pages."""
         page: list[Line] = []
         page_bytes = 0
         for line, octets in self._checked():
@@ -180,7 +169,7 @@ class _File:
                 page, page_bytes = [], 0
             page.append(line)
             page_bytes += octets
-            del line  # it may be large, and the next is read before this name is used again
+            del line  # free it before the next is read
         if page:
             yield cast(Table, page[0].table), page
 
@@ -223,7 +212,6 @@ class _File:
 
 
 async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
-    """Yield the pages of a file, each read and checked in a thread."""
     pages = file.pages()
     while (page := await asyncio.to_thread(next, pages, None)) is not None:
         yield page
@@ -236,7 +224,7 @@ async def _pages(file: _File) -> AsyncGenerator[tuple[Table, list[Line]], None]:
 async def _compare(
     database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
 ) -> dict[int, tuple[str, str]]:
-    """Return the outcome of lines that are there, by the place of the line, and another key if that is why."""
+    """Return the outcome of existing lines, by place, with a conflicting key."""
     given = [
         {"place": place, **{name: line.fields[name] for name in table.compared}} for place, line in enumerate(lines)
     ]
@@ -268,7 +256,7 @@ def _conflicts(lines: Sequence[Line], found: Mapping[int, tuple[str, str]]) -> l
 async def _store(
     database: Database, user_id: str, table: Table, columns: Sequence[Column], lines: Sequence[Line]
 ) -> int:
-    """Store rows that are not there, in one transaction; return their number."""
+    """Store missing rows in one transaction; return their number."""
     params = {"user_id": user_id} | await asyncio.to_thread(_params_of, table, lines)
     finish = Statement(_ITEMS["upsert_pending_user"], params)
     listed = Statement(_THREADS["insert_known_user"], params)
@@ -285,7 +273,6 @@ async def _store(
 
 
 def _params_of(table: Table, lines: Sequence[Line]) -> dict[str, Any]:
-    """Return the parameters of the statements; contents of items come beside their records."""
     if table is not ITEMS:
         return {"records": f"[{','.join(line.text for line in lines)}]"}
     contents: list[str | None] = []

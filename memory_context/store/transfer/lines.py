@@ -1,11 +1,10 @@
-"""The file of an export: JSON Lines, each a row of a table (`store/tables.py`), in ASCII.
+"""The export format: JSON Lines in ASCII, each a row of a table (`store/tables.py`), fields named like columns.
 
-    {"format":"memory-context","version":2,"user":"alice",…}       the header
-    {"record":"item","memory_key":"run_shell_k3f9x2",…}            a line a row
-    {"record":"end","records":{"item":1}}                          without it the file is cut off
+    {"format":"memory-context","version":2,"user":"alice",…}       header
+    {"record":"item","memory_key":"run_shell_k3f9x2",…}            row
+    {"record":"end","records":{"item":1}}                          missing if truncated
 
-A field is named like its column. NUL and lone surrogates are U+001A and four hexadecimal digits, as in the database:
-readers refuse or replace JSON's own escapes of them. Derived rows (passages, terms, embeddings) do not travel.
+NUL and lone surrogates are U+001A and four hexadecimal digits, since many readers refuse JSON's escapes of them.
 """
 
 import json
@@ -40,23 +39,22 @@ FORMAT_VERSION = 2  # 1 had no origins
 END = "end"
 _READ_VERSIONS = (1, FORMAT_VERSION)
 
-_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # NUL, or half of a pair: looked at closer
+_REFUSED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # candidates: NUL or surrogates
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 class TransferError(ValueError):
-    """A file cannot be imported; the text names the line and says why."""
+    """A file cannot be imported; the text names the line."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A checked line of a file.
+    """A validated line.
 
     Attributes:
-        number: Its number, from 1.
-        table: Its table; None for the last line.
-        fields: Its fields.
-        text: The line itself; "" for items.
+        number: From 1.
+        table: None for the last line.
+        text: The raw line; "" for items.
     """
 
     number: int
@@ -66,18 +64,14 @@ class Line:
 
 
 def ascii_json(text: str) -> str:
-    """Return JSON with escapes for all that is not ASCII."""
+    """Return JSON with escapes for non-ASCII characters."""
     if text.isascii():
         return text
-    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)  # only strings hold such
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)  # only in strings
 
 
 def read_header(data: bytes) -> Header:
-    """Return the first line of a file.
-
-    Raises:
-        TransferError: It is not that of such a file, or of a version that is not known here.
-    """
+    """Return the first line; `TransferError` if the format or version is unknown."""
     try:
         fields = _object(json.loads(data))
     except (ValueError, RecursionError):
@@ -96,11 +90,11 @@ def read_header(data: bytes) -> Header:
 
 
 def read_line(number: int, data: bytes, models: Models) -> Line:
-    """Return a line after the first, checked against the columns of its table.
+    """Return a later line, validated against the columns of its table.
 
     Raises:
-        TransferError: The table would not take it; says why.
-        SecretError: It is an item of the type of secrets.
+        TransferError: The table would refuse it.
+        SecretError: It is an item of the secret type.
     """
     try:
         text = data.decode().rstrip("\r\n")
@@ -152,7 +146,7 @@ def _finite(digits: str) -> float:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether Postgres takes every string in a JSON value."""
+    """Whether Postgres accepts every string in a value."""
     if isinstance(value, str):
         return is_plain(value)
     if isinstance(value, dict):
@@ -161,7 +155,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _said(error: ValidationError) -> str:
-    """Return the first thing that is wrong, in one line."""
+    """Return the first error, in one line."""
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]

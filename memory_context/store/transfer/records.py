@@ -1,7 +1,4 @@
-"""What a line of an export may hold: a model for each table, made from the columns that the database has.
-
-Promise: what was found good here, the table takes.
-"""
+"""Models of the lines of an export, derived from the database's columns: the tables accept validated lines."""
 
 import base64
 import hashlib
@@ -35,7 +32,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
 
 
 def unescape_long(text: str) -> str:
-    """As `unescape`, in slices: with many escapes its pieces take thirty times the memory of the text."""
+    """`unescape` in slices: many escapes take thirty times the memory."""
     if "\x1a" not in text:
         return text
     pieces: list[str] = []
@@ -43,7 +40,7 @@ def unescape_long(text: str) -> str:
     while start < len(text):
         end = min(start + _SLICE_CHARACTERS, len(text))
         begun = text.rfind("\x1a", end - 4, end) if end < len(text) else -1
-        if begun > start:  # an escape that the end would cut
+        if begun > start:  # do not cut an escape
             end = begun
         pieces.append(unescape(text[start:end]))
         start = end
@@ -51,18 +48,14 @@ def unescape_long(text: str) -> str:
 
 
 def item_content(escaped: str | None, in_base64: str | None) -> str:
-    """Return the content of an item's line, which has it in one of two forms.
-
-    Raises:
-        ValueError: It is neither Base64 nor text in it.
-    """
+    """Return the content of an item's line, in one of two forms; `ValueError` if malformed."""
     if escaped is not None:
         return unescape_long(escaped)
     return base64.b64decode(in_base64 or "", validate=True).decode("utf-8", "surrogatepass")
 
 
 class Record(BaseModel):
-    """A line after the first: its fields are those of its table."""
+    """A line after the first, with the fields of its table."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -70,16 +63,16 @@ class Record(BaseModel):
 
 
 Models = Mapping[str, tuple[Table, type[Record]]]
-"""The tables of the records that a line may hold, and their models."""
+"""Tables and models, by record."""
 
 
 def models_of(columns: Mapping[str, Sequence[Column]]) -> Models:
-    """Return the models of all tables that the database has, by what their rows are called."""
+    """Return the models of the database's tables, by record name."""
     return {table.record: (table, _model(table, columns[table.name])) for table in TABLES if table.name in columns}
 
 
 def check_record(table: Table, record: Record) -> None:
-    """Raise `ValueError` if the parts of a record contradict each other."""
+    """Raise `ValueError` if fields contradict each other."""
     if table.name in _CHECKS:
         _CHECKS[table.name](record)
 
@@ -97,7 +90,7 @@ def _at_most(octets: int) -> AfterValidator:
 
 
 def _checked_key(text: str) -> str:
-    if not KEY_PATTERN.fullmatch(text):  # no reference could be made of it, and a search that finds it would fail
+    if not KEY_PATTERN.fullmatch(text):  # else a search that finds it fails: it has no reference
         raise ValueError("not a memory key: 1-64 of A-Z a-z 0-9 _ . -, beginning with a letter or digit")
     return text
 
@@ -113,7 +106,7 @@ def _checked_base64(text: str) -> str:
 
 
 def _checked_time(value: object) -> object:
-    """Refuse what only pydantic reads as a time: seconds since 1970, as a number or in a string."""
+    """Refuse numbers, which pydantic reads as Unix time."""
     if not isinstance(value, str) or not _DAY.match(value):
         raise ValueError("not a time like 2026-01-31T12:00:00Z")
     return value
@@ -140,7 +133,7 @@ _TYPES: dict[str, Any] = {
     "uuid": Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")],
     "jsonb": dict[str, Any],
 }
-# Where a field says more than its column. Files of version 1 do not say the origin of an item.
+# Fields stricter than their columns; version 1 has no origin.
 _FIELDS: dict[str, dict[str, Any]] = {
     "agent_memories": {
         "memory_key": (Annotated[str, AfterValidator(_checked_key)], ...),
@@ -182,13 +175,11 @@ class Header(BaseModel):
     """The first line of a file.
 
     Attributes:
-        format: Always "memory-context".
-        version: Of the format.
-        library: The version of memory_context that wrote it.
-        schema_version: The last migration of the database it is from.
-        user: Whose data; escaped, as everything is.
-        session: The session it was limited to; None for all.
-        exported_at: The moment that it shows.
+        version: Version of the format.
+        library: Version of the writing memory_context.
+        schema_version: The last migration there.
+        user: Escaped.
+        session: None for all sessions.
     """
 
     model_config = ConfigDict(strict=True, frozen=True)
