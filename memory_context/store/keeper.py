@@ -43,6 +43,8 @@ _STOPS = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))  
 
 
 class Postmaster(NamedTuple):
+    """A running server."""
+
     pid: int
     socket_folder: str
     port: str
@@ -69,6 +71,7 @@ def running_postmaster(pgdata: str) -> Postmaster | None:
 
 
 def stop_server(pgdata: str, server: Postmaster | None) -> None:
+    """Stop a server and wait for its end."""
     for kind, seconds in _STOPS:
         if server is None:
             return

@@ -109,6 +109,7 @@ def most_seconds() -> float:
 
 
 def extend(seconds: float) -> None:
+    """Extend the running calls."""
     call = _call.get()
     while call is not None:
         call.ends_at += seconds

@@ -27,6 +27,8 @@ _TRANSACTIONS = load_queries("transactions")
 
 @dataclass(frozen=True)
 class Login:
+    """Rights of a login."""
+
     name: str
     database: str
     is_superuser: bool
@@ -45,6 +47,7 @@ class Login:
 
 
 async def fetch_login(connection: Connection) -> Login:
+    """Return the rights of this connection's login."""
     row = await (await connection.execute(_QUERIES["fetch_login"])).fetchone()
     assert row is not None  # everyone is in pg_roles
     return Login(**row)

@@ -42,6 +42,8 @@ _QUERIES = load_queries("transactions")
 
 
 class Statement(NamedTuple):
+    """SQL with its parameters."""
+
     query: bytes
     params: Mapping[str, Any] | None = None
 

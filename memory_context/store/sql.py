@@ -43,6 +43,7 @@ class Migration:
 
 
 def sql_folder() -> Path:
+    """Return the folder of the SQL files."""
     package = Path(__file__).parents[1]
     return next(folder for folder in (package / "sql", package.parent / "sql") if (folder / "migrations").is_dir())
 
@@ -78,6 +79,7 @@ def expanded(text: str) -> str:
 
 @cache
 def load_migrations() -> tuple[Migration, ...]:
+    """Return all migrations in order."""
     return tuple(_migration(path) for path in sorted((sql_folder() / "migrations").glob("[0-9]*.sql")))
 
 
