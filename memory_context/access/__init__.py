@@ -1,7 +1,4 @@
-"""Access control of the servers: host and origin checks, body limits, trusted proxies, and bearer tokens.
-
-Plain ASGI, so that the chat server, the MCP server and a Chainlit application share one implementation.
-"""
+"""Access control of all servers, as plain ASGI: host and origin checks, body limits, trusted proxies, bearer tokens."""
 
 from .authentication import ProxyRefusal, Tokens, TrustedProxy, UsageError, is_loopback
 from .bodies import BodyLimits, BodyRefusal, BoundedJson, ClientGone, check_json, off_the_loop, read_body, replayed

@@ -1,7 +1,4 @@
-"""Authentication of users: by bearer token, or by the header of a reverse proxy known by address or shared secret.
-
-Tokens and secrets are compared in constant time and never shown.
-"""
+"""Authentication by bearer token or trusted proxy; secrets are compared in constant time and never shown."""
 
 import hmac
 import os
@@ -18,11 +15,11 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 class UsageError(ValueError):
-    """Unusable options of a command; the text says what to give instead."""
+    """Unusable options of a command; the text is the remedy."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host, such as `127.0.0.1`, `::1`, `[::1]` or `localhost`."""
+    """Whether only this machine reaches a host, such as `[::1]`."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -37,11 +34,7 @@ class Tokens:
 
     @classmethod
     def from_environment(cls, variable: str) -> "Tokens":
-        """Return the `user:token` pairs of an environment variable, separated by spaces or commas.
-
-        Raises:
-            UsageError: It is not set, a pair or a user id is malformed, or two users have one token.
-        """
+        """Read the `user:token` pairs of a variable, separated by spaces or commas; raise UsageError."""
         remedy = f"--token-env {variable}: set it to user:token pairs with spaces or commas between them"
         users: dict[str, str] = {}
         for pair in os.environ.get(variable, "").replace(",", " ").split():
@@ -60,20 +53,19 @@ class Tokens:
 
     @property
     def users(self) -> frozenset[str]:
-        """The users with a token."""
         return frozenset(self.users_by_token.values())
 
     def user_of(self, authorization: str) -> str | None:
-        """Return the user of an Authorization header, decoded as latin-1; None for an unknown token."""
+        """Return the user of an Authorization header in latin-1; None for an unknown token."""
         scheme, _, given = authorization.partition(" ")
         data = given.strip().encode("latin-1", "replace")
-        # all are compared, so that the time tells nothing about any of them
+        # all are compared: the time reveals nothing
         found = [user for token, user in self.users_by_token.items() if hmac.compare_digest(os.fsencode(token), data)]
         return found[0] if found and scheme.lower() == "bearer" else None
 
 
 class ProxyRefusal(Exception):
-    """A user header cannot be believed; answer with `status` and the text, which says what is missing."""
+    """A user header cannot be believed; the text is the remedy."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -82,7 +74,7 @@ class ProxyRefusal(Exception):
 
 @dataclass(frozen=True)
 class TrustedProxy:
-    """A reverse proxy that sends the user's id in `user_header`, from one of `networks` if there are any."""
+    """A reverse proxy that sends the user's id; with `networks`, only from there."""
 
     user_header: str
     networks: tuple[IPv4Network | IPv6Network, ...]
@@ -93,7 +85,7 @@ class TrustedProxy:
     def from_options(
         cls, user_header: str, host: str, addresses: Sequence[str], secret_env: str | None, secret_header: str
     ) -> "TrustedProxy":
-        """Return the proxy of a command's options; without addresses and a secret, loopback if that is the `host`.
+        """Return the proxy of a command's options; without addresses and secret, loopback on a loopback `host`.
 
         Raises:
             UsageError: Anybody who connects would be believed, or an option is malformed.
@@ -114,10 +106,10 @@ class TrustedProxy:
         return cls(user_header, found, secret_header, secret.encode() if secret else None)
 
     def user_of(self, scope: Mapping[str, Any]) -> str:
-        """Return the user of a request, by its ASGI scope.
+        """Return the user of an ASGI scope.
 
         Raises:
-            ProxyRefusal: The proxy did not send it (403), the header is missing (401), or it came twice (400).
+            ProxyRefusal: Not from the proxy (403), without the header (401), or with two (400).
         """
         if self.networks and not self._is_from_proxy((scope.get("client") or ("",))[0]):
             raise ProxyRefusal(403, f"{self.user_header} is believed from the reverse proxy only; ask through it")
@@ -127,7 +119,7 @@ class TrustedProxy:
             if len(given) != 1 or not hmac.compare_digest(given[0], self.secret):
                 raise ProxyRefusal(403, f"the reverse proxy has to send its secret once, in {self.secret_header}")
         users = _values(headers, self.user_header)
-        if len(users) > 1:  # a proxy that adds a header may leave a client's in place
+        if len(users) > 1:  # a proxy that adds one may keep a client's
             raise ProxyRefusal(400, f"{self.user_header} came {len(users)} times; have the proxy replace it")
         if not users or not users[0]:
             raise ProxyRefusal(401, f"the reverse proxy has to say who asks, in the header {self.user_header}")

@@ -1,7 +1,4 @@
-"""Limits of request bodies: bytes, time, and the values and nesting of JSON, counted before it is parsed.
-
-A parser turns one byte into up to a hundred of memory. Counting takes a millisecond a megabyte.
-"""
+"""Limits of request bodies. JSON values are counted before parsing, which takes up to a hundred times the memory."""
 
 import asyncio
 import json
@@ -46,8 +43,7 @@ class BodyLimits:
     """Limits of one request body, above zero.
 
     Attributes:
-        values: Most elements of arrays and members of objects, at all depths together.
-        depth: Most levels of nested arrays and objects.
+        values: Array elements and object members at all depths.
         seconds: Time to arrive.
     """
 
@@ -63,7 +59,7 @@ class BodyLimits:
 
 
 class BodyRefusal(Exception):
-    """A body over a limit, or too deep for JSON; the text says what to send instead."""
+    """A body over a limit, or no JSON; the text is the remedy."""
 
     def __init__(self, kind: Literal["too-large", "too-slow", "not-json"], detail: str) -> None:
         super().__init__(detail)
@@ -71,22 +67,22 @@ class BodyRefusal(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status: 413, 408 or 400."""
+        """The HTTP status."""
         return {"too-large": 413, "too-slow": 408, "not-json": 400}[self.kind]
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its body was complete."""
+    """The client disconnected too early."""
 
 
 async def read_body(
     receive: Callable[[], Awaitable[Mapping[str, Any]]], limits: BodyLimits, announced: bytes | str = ""
 ) -> bytes:
-    """Return the body of a request; one over a limit, or with such a Content-Length in `announced`, is not read on.
+    """Return a body within limits; `announced` is its Content-Length.
 
     Raises:
         BodyRefusal: It is too large or too slow.
-        ClientGone: The client closed the connection.
+        ClientGone: The client disconnected.
     """
     length = announced.decode("latin-1") if isinstance(announced, bytes) else announced
     if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limits.size_bytes):
@@ -111,14 +107,13 @@ def _too_large(limits: BodyLimits) -> BodyRefusal:
 
 
 def check_json(body: bytes, limits: BodyLimits) -> None:
-    """Count commas and brackets of JSON outside of its strings; a parser of other text fails within the limits.
+    """Count commas and brackets outside of strings; raise BodyRefusal over the limits.
 
-    Raises:
-        BodyRefusal: There are more values (`too-large`), or they are nested deeper (`not-json`).
+    Parsers of text that is not JSON fail within the limits.
     """
     if b"\0" in body:  # UTF-16 and UTF-32, which some parsers accept
         raise BodyRefusal("not-json", "send JSON in UTF-8")
-    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # every quote left begins or ends a string
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # remaining quotes delimit strings
     most_quotes = 4 * limits.values + 4  # a member has two strings at most
     pieces = bare.split(b'"', most_quotes + 1)
     has_all = len(pieces) <= most_quotes + 1
@@ -135,12 +130,12 @@ def check_json(body: bytes, limits: BodyLimits) -> None:
 
 
 async def off_the_loop(function: Callable[[bytes], _Result], body: bytes) -> _Result:
-    """Call a function with a body, in a thread if that is large."""
+    """Call a function, for a large body in a thread."""
     return await in_thread_if_large(len(body) / 3, function, body)
 
 
 def replayed(body: bytes, receive: _Receive) -> _Receive:
-    """Return an ASGI channel that gives a body again, then goes on."""
+    """Return an ASGI channel that repeats a body, then goes on."""
     whole: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> _Message:
@@ -150,14 +145,13 @@ def replayed(body: bytes, receive: _Receive) -> _Receive:
 
 
 class BoundedJson:
-    """ASGI middleware that refuses JSON over limits with a problem (RFC 9457)."""
+    """ASGI middleware that refuses JSON over limits."""
 
     def __init__(self, app: Callable[[Any, _Receive, _Send], Awaitable[None]], limits: BodyLimits) -> None:
         self._app = app
         self._limits = limits
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
-        """Serve a request."""
         headers: dict[bytes, bytes] = dict(scope.get("headers", ()))
         if scope["type"] == "http" and b"json" in headers.get(b"content-type", b"").lower():
             try:
@@ -175,7 +169,7 @@ class BoundedJson:
 
 
 async def send_json(send: _Send, status: int, value: Mapping[str, Any], media_type: bytes = PROBLEM) -> None:
-    """Send a response of JSON."""
+    """Send a JSON response."""
     body = json.dumps(value).encode()
     headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

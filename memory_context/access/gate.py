@@ -1,8 +1,4 @@
-"""The gate: Host, Origin and Sec-Fetch-Site are checked against DNS rebinding and cross-site requests.
-
-A browser sends requests of any page, with the server's cookies and to addresses that only this machine reaches. No page
-can set or drop these headers. Requests and WebSockets pass under listed names only, writes from own pages and programs.
-"""
+"""Checks of Host, Origin and Sec-Fetch-Site, which no page can change, against DNS rebinding and CSRF."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -21,7 +17,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _READS = ("GET", "HEAD", "OPTIONS", "TRACE")
-_OWN_SITES = ("same-origin", "none")  # none: the person typed the address or opened a bookmark
+_OWN_SITES = ("same-origin", "none")  # none: a typed address or a bookmark
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _POLICY_VIOLATION = 1008
 _SHOWN_CHARACTERS = 100
@@ -29,23 +25,21 @@ _SHOWN_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Refusal:
-    """A forbidden request; the detail names the setting that allows it."""
+    """A forbidden request; the detail names the setting to change."""
 
     kind: Literal["foreign-host", "foreign-page"]
     detail: str
 
     @property
     def status(self) -> int:
-        """The HTTP status: 421 for a foreign host, 403 for a foreign page."""
         return 421 if self.kind == "foreign-host" else 403
 
     @property
     def title(self) -> str:
-        """The kind in words."""
         return "Not a name of this server" if self.kind == "foreign-host" else "Pages of other origins may not do this"
 
     def problem(self) -> Mapping[str, Any]:
-        """Return the refusal as a problem (RFC 9457)."""
+        """Return a problem (RFC 9457)."""
         type_ = f"urn:problem-type:memory-context:{self.kind}"
         return {"type": type_, "title": self.title, "status": self.status, "detail": self.detail}
 
@@ -55,10 +49,9 @@ class GateRules:
     """Names and origins of a server; loopback names and the connection's own address are always allowed.
 
     Attributes:
-        hosts: Public names, with or without a port; `*` for any.
-        origins: Origins of other pages that may write; `*` for any. May grow.
+        hosts: Public names, with or without port; `*` for any.
+        origins: Other origins that may write; `*` for any.
         loopback_pages: Whether pages of this machine's other ports may write.
-        host_setting: Setting to name in refusals, like `origin_setting`.
     """
 
     hosts: Collection[str] = ()
@@ -68,7 +61,7 @@ class GateRules:
     origin_setting: str = "origins"
 
     def refusal(self, scope: Mapping[str, Any]) -> Refusal | None:
-        """Return the refusal of a request or WebSocket, by its ASGI scope; None if it may pass."""
+        """Check the ASGI scope of a request or WebSocket; None if it may pass."""
         given = _Headers(scope["headers"])
         return self._host_refusal(given, scope) or self._page_refusal(given, scope)
 
@@ -117,13 +110,13 @@ class GateRules:
         name, port = _split(origin)
         if default is None or not name or "://" not in origin:
             return False
-        named = (host, *(one for one in self.hosts if one != "*"))  # a proxy may send the host it asks itself
+        named = (host, *(one for one in self.hosts if one != "*"))  # a proxy may send its own Host
         split = (_split(f"//{one}") for one in named)
         return any((name, port or default) == (its_name, its_port or default) for its_name, its_port in split)
 
 
 class Gate:
-    """ASGI middleware that applies rules; `body_of` makes a refusal's JSON, by default a problem (RFC 9457)."""
+    """ASGI middleware that applies rules; `body_of` makes a refusal's JSON, by default a problem."""
 
     def __init__(
         self, app: App, rules: GateRules, body_of: Callable[[Refusal], Mapping[str, Any]] | None = None
@@ -133,7 +126,6 @@ class Gate:
         self._body_of = body_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request or connection, or refuse it."""
         refusal = self._rules.refusal(scope) if scope["type"] in ("http", "websocket") else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -152,7 +144,6 @@ class _Headers:
             self._values.setdefault(name.lower(), []).append(value.decode("latin-1").strip())
 
     def one(self, name: str) -> str | None:
-        """Return the value of a header; None if it is missing or repeated."""
         values = self._values.get(name.encode(), [])
         return values[0] if len(values) == 1 else None
 
@@ -164,7 +155,7 @@ class _Headers:
 
 
 def _split(address: str) -> tuple[str, int | None]:
-    """Return host and port of an address, empty for a malformed one."""
+    """Return host and port, empty for a malformed address."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
@@ -184,11 +175,10 @@ def _is_listed(host: str, listed: Collection[str]) -> bool:
 
 
 def _same_address(name: str, address: str | None) -> bool:
-    """Whether a name is the connection's own address, which no foreign name can be."""
     try:
         return _plain_address(name) == _plain_address(address or "")
     except ValueError:
-        return name == (address or "").lower()  # clients in the same process have no address
+        return name == (address or "").lower()  # in-process clients have no address
 
 
 def _plain_address(text: str) -> Any:

@@ -1,7 +1,6 @@
-"""Credentials in text: found by their published formats and by the names beside them, and masked.
+"""Credentials in text, found by format or name, and masked.
 
-Contents stay as they are; everything derived from them (names, facts, titles, summaries, search terms) is masked, and
-before it is cut, so no cut leaves half a credential.
+Contents stay as they are; derived texts (titles, facts, search terms) are masked before any cut.
 """
 
 import re
@@ -28,7 +27,7 @@ class Credential:
 
 
 def credentials_in(text: str) -> list[Credential]:
-    """Return the credentials in a text, in order and disjoint, in linear time."""
+    """Return a text's credentials, in order and disjoint, in linear time."""
     data = to_utf8(text)
     found = sorted([*formatted_credentials(data), *named_credentials(data)], key=lambda one: (one[0], -one[1]))
     distinct: list[tuple[int, int, str]] = []
@@ -50,17 +49,17 @@ def credentials_in(text: str) -> list[Credential]:
 
 
 def masked(text: str) -> str:
-    """Return a text with `MASK` in place of each credential."""
+    """Replace each credential by `MASK`."""
     return _replaced(text, lambda length: MASK)
 
 
 def masked_in_place(text: str) -> str:
-    """Return a text of the same length and lines with each credential masked, short ones by asterisks."""
+    """Mask credentials without changing length or lines."""
     return _replaced(text, _padded)
 
 
 def without_padding(text: str) -> str:
-    """Return a part of a text masked in place, with `MASK` for each mask of another length."""
+    """Replace the masks of `masked_in_place` by `MASK`."""
     return _PADDED.sub(MASK, text) if "[credential*" in text else text
 
 

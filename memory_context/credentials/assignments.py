@@ -1,8 +1,4 @@
-"""Credentials recognised by the name beside them: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`.
-
-RE2 finds key words in linear time. A password counts unless it is a word or code; a key, token or secret only if it
-looks random, since most such names stand for names (a cache key).
-"""
+"""Credentials recognised by a name: `DB_PASSWORD=…`, `"api_key": "…"`, `Authorization: …`; RE2 keeps this linear."""
 
 import base64
 import binascii
@@ -26,7 +22,7 @@ _ASSIGNED = LinePattern(
     r"|\\*[\"'][ \t]+(?:value|content))",
     ignore_case=True,
 )
-"""A name's last word, and what may stand between a name and its value."""
+"""The last word of a name, and the separator before its value."""
 _WORD = re.compile(_KEY_WORD.encode() + rb"(?![A-Za-z0-9_])", re.IGNORECASE)
 _HEADER = LinePattern(
     r"\b(?:(?:proxy-)?authorization\b.{1,8}?\b(?:basic|bearer|token|apikey|bot|digest)|bearer)[ \t]+[^\s\"']"
@@ -71,7 +67,7 @@ _BARE = re.compile(rb"[^\s\"'`,;&<>(){}\[\]\\]{1,4096}")
 _TEXT_OF_XML = re.compile(rb"[^\s<>]{1,4096}(?=</)")
 _CODE = re.compile(rb"\|\||&&|=>|\(|^[=!\])},;|]")
 _BEHIND_A_QUOTE = (b"]", b")", b"}", b",", b";", b"|")
-"""How text begins whose opening quotation mark was a closing one."""
+"""Beginnings of text after a closing quotation mark."""
 _LOGIN = re.compile(
     rb"\blogin[ \t]+\S+[ \t]+password$|\bmachine[ \t]+\S+.{0,100}password$|--?[a-z][a-z-]*$", re.IGNORECASE
 )
@@ -85,8 +81,8 @@ _LEAST_PASSWORD = 5
 
 
 _LEAST_RANDOM_BYTES = 12
-_LEAST_ENTROPY = 3.0  # bits a character; 16 random hexadecimal digits have 3.3, English words about 2.8
-_LONG_RUN_BYTES, _HIGH_ENTROPY = 20, 3.5  # without separators, as no name is that long
+_LEAST_ENTROPY = 3.0  # bits a character; 16 random hex digits have 3.3, English words 2.8
+_LONG_RUN_BYTES, _HIGH_ENTROPY = 20, 3.5  # no name is that long without separators
 _LEAST_CHANGES = 0.2  # share of neighbours of different classes
 
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -115,7 +111,7 @@ _FILE = re.compile(
 
 
 def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and kind of named credentials in UTF-8 text, not in order."""
+    """Yield start, end and kind in UTF-8 text, not in order."""
     done = 0
     for start, _ in _ASSIGNED.spans(data, 0, len(data), deadline=math.inf):
         span = _assigned(data, start) if start >= done else None
@@ -136,7 +132,7 @@ def named_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return the value assigned to the name whose last word begins here; None if it is not a credential."""
+    """Return the credential assigned to the name whose last word begins here."""
     word = _WORD.match(data, start)
     if word is None:
         return None
@@ -157,7 +153,7 @@ def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
     if not sign and name.lower() in _VERBS:
         return None
     if not sign and not quote and not _LOGIN.search(data, max(start - _NAME_REACH, 0), word_end):
-        return None  # `password hunter2` counts in .netrc and behind --password, not in prose
+        return None  # `password hunter2` counts in .netrc and options, not in prose
     value = (_QUOTED[quote[-1:]] if quote else _BARE).match(data, opening.end())
     if value is None or b" " in value[0] or data[value.end() : value.end() + 1] in (b"(", b"["):
         return None
@@ -167,7 +163,7 @@ def _assigned(data: bytes, start: int) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=1024)
 def _sort_of(name: bytes) -> str | None:
-    """Return "password" or "key" for the name of one; None for any other."""
+    """Return "password" or "key" for a credential's name."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdigit()):
         words.pop()
@@ -190,7 +186,7 @@ def _sort_of(name: bytes) -> str | None:
 
 
 def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = False) -> bool:
-    """Whether the value of a "password" or "key" is a credential; with `is_env`, as in `NAME=value`, it is not code."""
+    """Whether it is a credential; keys must look random, `NAME=value` is never code."""
     if not is_quoted:
         value = value.rstrip(b".:!?")
     is_code = value.startswith(_BEHIND_A_QUOTE) if is_quoted else _CODE.search(value) is not None
@@ -204,14 +200,12 @@ def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = 
 
 
 def _cookies(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the values of cookies that authenticate."""
     for cookie in _COOKIE.finditer(data, start, end):
         if _COOKIE_NAME.search(cookie[1]) and is_random(cookie[2]):
             yield *cookie.span(2), "cookie"
 
 
 def _of_header(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Return the credential of an authorization header, or of curl's option for a user."""
     value = _BARE_HEADER.match(data, end - 1)
     if value is None or is_placeholder(value[0]):
         return None
@@ -242,7 +236,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_word_or_code(value: bytes) -> bool:
-    """Whether a value is a word, a number, a name such as `settings.db_password`, a path or a URL."""
+    """Whether a value is a word, number, name such as `settings.password`, path or URL."""
     if _WORDS.fullmatch(value) or b"://" in value or (_FILE.fullmatch(value) and not _is_base64(value)):
         return True
     pieces = [piece for piece in re.split(rb"[_-]", value) if piece]
@@ -254,14 +248,13 @@ def is_word_or_code(value: bytes) -> bool:
 
 
 def _is_base64(value: bytes) -> bool:
-    """Whether a value with slashes is base64 instead of a path."""
     if not _BASE64.fullmatch(value):
         return False
     return b"+" in value or value.endswith(b"=") or any(map(is_random, value.split(b"/")))
 
 
 def is_random(value: bytes) -> bool:
-    """Whether a value looks random: long, of letters and digits, mixed as no names are."""
+    """Whether a value is long and mixes letters and digits as no name does."""
     if len(value) < _LEAST_RANDOM_BYTES:
         return False
     if _UUID.fullmatch(value):
@@ -278,7 +271,6 @@ def is_random(value: bytes) -> bool:
 
 
 def _entropy(value: bytes) -> float:
-    """Return Shannon's entropy in bits a character."""
     length = len(value)
     return (
         math.log2(length) - sum([count * math.log2(count) for count in Counter(value).values() if count > 1]) / length
@@ -286,5 +278,5 @@ def _entropy(value: bytes) -> float:
 
 
 def _changes(classes: bytes) -> float:
-    """Return the share of neighbours of different classes; a capital that begins a word is not a change."""
+    """Return the share of class changes; an initial capital is not one."""
     return len(_CHANGE.findall(classes)) / max(len(classes) - 1, 1)

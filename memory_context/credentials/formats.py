@@ -1,7 +1,4 @@
-"""Credentials recognised by their form: published formats of tokens, keys and password hashes.
-
-RE2 finds prefixes in linear time; the exact form is then matched at each. A comment names the page of each format.
-"""
+"""Credentials recognised by published formats: RE2 finds prefixes in linear time, then the exact form is matched."""
 
 import math
 import re
@@ -14,9 +11,9 @@ __all__ = ["formatted_credentials"]
 
 _WORD = r"[A-Za-z0-9_-]"
 
-# kind: (prefix for RE2, exact form, which ends where a longer run of its characters cannot follow)
+# kind: (prefix for RE2, exact form, not followed by its characters)
 _FORMATS: Mapping[str, tuple[str, str]] = {
-    # docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html: unique ids of keys, temporary keys, bearers
+    # docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
     "aws_access_key_id": (r"A[KSBC][IC]A[A-Z2-7]{4}", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])"),
     # docs.github.com/en/authentication: "GitHub's token formats"
     "github": (
@@ -54,9 +51,9 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     ),
     # github.blog: "Behind GitHub's new authentication token formats" (npm has taken them over)
     "npm": (r"npm_", r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    # an API token of the Python Package Index: a macaroon
+    # an API token of PyPI: a macaroon
     "pypi": (r"pypi-AgE", rf"pypi-AgE(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw){_WORD}{{40,1000}}"),
-    # RFC 7519 and RFC 7515: a JSON object, a JSON object, a signature (none for unsecured ones)
+    # RFC 7519 and RFC 7515: two JSON objects and a signature
     "jwt": (r"eyJ", rf"eyJ{_WORD}{{8,8000}}\.eyJ{_WORD}{{2,8000}}\.{_WORD}{{16,4000}}"),
     # docs.sendgrid.com/ui/account-and-settings/api-keys, mailgun and mailchimp: their API references
     "mail": (
@@ -101,10 +98,10 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
 }
 _PREFIX = LinePattern(
     r"(?:\b(?:" + "|".join(prefix for prefix, _ in _FORMATS.values()) + r")|\$(?:2[abxy]|5|6|y|argon2(?:id?|d))\$)"
-    r"[A-Za-z0-9_-]*"  # to the end of its word, which bounds the visits of a byte
+    r"[A-Za-z0-9_-]*"  # to the word's end, which bounds visits of a byte
 )
 _HASH = (
-    # crypt(5) and the PHC string format: hashes of passwords, which lists of words can break
+    # crypt(5) and the PHC string format: crackable by dictionaries
     r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|[56]\$(?:rounds=\d{1,9}\$)?[^$\s:\"']{1,16}\$[./A-Za-z0-9]{43,86}"
     r"|y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
     r"|argon2(?:id?|d)\$v=\d{1,3}\$[a-z0-9=,]{1,60}\$[A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{16,90})"
@@ -126,7 +123,7 @@ _USER_INFO = LinePattern(r"://[^\s/:@\"'<>]{0,64}:[^\s/\"'<>]{1,256}@")
 
 
 def formatted_credentials(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and kind of credentials of known formats in UTF-8 text, not in order."""
+    """Yield start, end and kind in UTF-8 text, not in order."""
     yield from _tokens(data)
     yield from _private_keys(data)
     yield from _passwords_of_urls(data)
@@ -145,7 +142,7 @@ def _tokens(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _private_keys(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield the lines between the markers of private keys; without an end marker, as far as it looks like a key."""
+    """Yield lines; without an end marker, as far as they resemble a key."""
     if b"PRIVATE KEY" not in data:
         return
     done = 0

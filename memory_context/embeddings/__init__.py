@@ -1,4 +1,4 @@
-"""Embedders of texts; numpy, tokenizers, openai and fastembed are imported on first use."""
+"""Embedders of texts; their libraries are imported on first use."""
 
 from ..errors import EmbeddingError
 from .embedder import Embedder, Purpose, check_embedder, embed_checked

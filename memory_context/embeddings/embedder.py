@@ -1,4 +1,4 @@
-"""The protocol of embedders, the check of their answers, and the preparation of texts for models."""
+"""The protocol of embedders, checks of answers, preparation of texts."""
 
 import asyncio
 import math
@@ -31,11 +31,11 @@ _QUOTED_LIMIT_CHARACTERS = 200
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors with the texts' likeness as cosine similarity."""
+    """Turns texts into vectors; likeness is cosine similarity."""
 
     @property
     def name(self) -> str:
-        """Name of the vectors, 1 to 100 printable characters; those of different names are never compared."""
+        """1 to 100 printable characters; vectors of different names are never compared."""
         ...
 
     @property
@@ -46,13 +46,13 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Sequence[Sequence[float]]:
         """Return a vector of any scale for each text, in order; all zeros for a text without meaning.
 
-        Texts are valid Unicode without NUL, may be empty or long (cut them). Do long work in a thread.
+        Texts are valid Unicode without NUL, may be empty or long (cut them). Work in a thread.
         """
         ...
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Raise TypeError or ValueError for an object without the protocol, or an unusable name or dimension."""
+    """Raise TypeError or ValueError for an unusable embedder."""
     if not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{embedder!r} is no embedder: it needs `name`, `dimensions` and `async def embed`")
     check_name(embedder.name)
@@ -62,7 +62,7 @@ def check_embedder(embedder: Embedder) -> None:
 
 
 def check_name(name: str) -> str:
-    """Return a name of 1 to 100 printable characters; raise ValueError for another."""
+    """Return the name, or raise ValueError."""
     if not isinstance(cast(Any, name), str) or not 0 < len(name) <= _NAME_LIMIT_CHARACTERS or not name.isprintable():
         raise ValueError(f"the name of an embedder is 1 to {_NAME_LIMIT_CHARACTERS} printable characters, not {name!r}")
     return name
@@ -71,13 +71,11 @@ def check_name(name: str) -> str:
 async def embed_checked(
     embedder: Embedder, texts: Sequence[str], purpose: Purpose, *, timeout_seconds: float | None = None
 ) -> list[list[float] | None]:
-    """Return a vector of length 1 for each text; None for a vector of zeros, which has no direction.
-
-    A late embedder is cancelled and not waited for.
+    """Return unit vectors; None for a vector of zeros. A late embedder is cancelled, not awaited.
 
     Raises:
         EmbeddingError: The embedder failed, took too long, or gave an unusable answer.
-        ValueError: `texts` is a single str.
+        ValueError: `texts` is a str.
     """
     if isinstance(texts, str):
         raise ValueError(f"embed_checked takes a list of texts, not the str {texts[:40]!r}; put it into a list")
@@ -91,13 +89,13 @@ async def _ask(embedder: Embedder, texts: list[str], purpose: Purpose, timeout_s
     async def embed() -> Any:
         return await embedder.embed(texts, purpose)
 
-    # a task of its own, so that an embedder may ignore or raise a cancellation
+    # embedders may ignore or raise a cancellation
     task = await attempt(embed(), timeout_seconds)
     if task is None:
         raise EmbeddingError(f"embedder {embedder.name!r} gave no answer within {timeout_seconds:g} seconds")
     try:
         return task.result()
-    except BaseException as error:  # panics of native libraries are not an Exception
+    except BaseException as error:  # panics of native libraries
         reason = " ".join(str(error).split())[:_QUOTED_LIMIT_CHARACTERS]
         what = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
         raise EmbeddingError(f"embedder {embedder.name!r} failed: {what}") from error
@@ -127,7 +125,7 @@ def _unit_vector(embedder: Embedder, vector: Any, number: int) -> list[float] | 
 
 def _normalised(numbers: list[float]) -> list[float] | None:
     length = math.hypot(*numbers)
-    if not 1e-150 < length < 1e150:  # near the ends of a float's range the length is inexact or infinite
+    if not 1e-150 < length < 1e150:  # near the limits of float the length is inexact
         largest = max(map(abs, numbers))
         if largest == 0:
             return None
@@ -144,7 +142,7 @@ def _defect(embedder: Embedder, what: str) -> EmbeddingError:
 
 
 class Batching(NamedTuple):
-    """Most characters of a text, and most texts and characters of a batch."""
+    """Limits of a text and of a batch."""
 
     text_characters: int
     texts: int
@@ -154,7 +152,7 @@ class Batching(NamedTuple):
 async def embed_in_threads(
     embed: Callable[[list[str]], list[list[float]]], texts: Sequence[str], batching: Batching
 ) -> list[list[float]]:
-    """Embed the beginnings of texts batch by batch."""
+    """Embed texts batch by batch."""
     beginnings = [well_formed(text[: batching.text_characters]) for text in texts]
     vectors: list[list[float]] = []
     for batch in batches(beginnings, batching.texts, batching.characters):
@@ -163,7 +161,7 @@ async def embed_in_threads(
 
 
 def well_formed(text: str) -> str:
-    """Return a text with surrogate pairs joined, lone ones as U+FFFD, and NUL as a space."""
+    """Replace lone surrogates by U+FFFD, NUL by a space."""
     if "\x00" in text:
         text = text.replace("\x00", " ")
     if text.isascii():
@@ -176,7 +174,7 @@ def well_formed(text: str) -> str:
 
 
 def cut_to_bytes(text: str, limit_bytes: int) -> str:
-    """Return the longest start of a well-formed text within `limit_bytes` bytes of UTF-8."""
+    """Return the longest start within a limit."""
     start = text[:limit_bytes]
     if start.isascii():
         return start
@@ -184,7 +182,7 @@ def cut_to_bytes(text: str, limit_bytes: int) -> str:
 
 
 def batches(texts: Sequence[str], most_texts: int, most_characters: int) -> Iterator[list[str]]:
-    """Yield batches within both limits; a longer text comes alone."""
+    """Yield batches within both limits; longer texts come alone."""
     batch: list[str] = []
     characters = 0
     for text in texts:

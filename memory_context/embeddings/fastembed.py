@@ -1,4 +1,4 @@
-"""ONNX models on this machine, through Qdrant's fastembed, which downloads a model on its first use."""
+"""Embeddings by Qdrant's fastembed on this machine."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ __all__ = ["FastEmbedEmbedder"]
 _DEFAULT_MODEL = "BAAI/bge-small-en-v1.5"
 _DEFAULT_DIMENSIONS = 384
 
-# models cut at 512 to 8,192 tokens, but tokenize all of a text before; a batch is padded to its longest text
+# models tokenize a whole text before cutting; batches are padded to the longest
 _BATCHING = Batching(text_characters=32_768, texts=32, characters=131_072)
 
 
@@ -27,18 +27,17 @@ class _TextEmbedding(Protocol):
 
 
 class FastEmbedEmbedder:
-    """Embeds with a model of fastembed, loaded on first use. Needs the extra `memory-context[fastembed]`.
+    """Embeds with a model of fastembed, downloaded on first use. Needs `memory-context[fastembed]`.
 
     Args:
         model: One of `fastembed.TextEmbedding.list_supported_models()`.
-        dimensions: Length of its vectors; None imports fastembed to ask it, except for the default model.
+        dimensions: None asks fastembed, which imports it unless the model is the default.
         name: None for `fastembed-<model>`; give one if `options` change the vectors.
-        **options: Further arguments of `fastembed.TextEmbedding`, such as `cache_dir`, `threads`,
-            `local_files_only=True` or `specific_model_path`.
+        **options: Arguments of `fastembed.TextEmbedding`.
 
     Raises:
         ImportError: The fastembed package is not installed.
-        ValueError: fastembed does not know the model, or the name is too long.
+        ValueError: The model is unknown, or the name too long.
     """
 
     def __init__(
@@ -55,16 +54,14 @@ class FastEmbedEmbedder:
 
     @property
     def name(self) -> str:
-        """`fastembed-<model>`, or as given."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """As given, or as fastembed knows the model."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return a vector for each text, cut at 32,768 characters or the model's limit; raises fastembed's errors."""
+        """Texts are cut at 32,768 characters or the model's limit."""
         return await embed_in_threads(lambda batch: self._embed(batch, purpose), texts, _BATCHING)
 
     def __repr__(self) -> str:

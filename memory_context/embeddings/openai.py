@@ -1,7 +1,4 @@
-"""Embeddings from OpenAI, or another server of its `/embeddings` protocol (vLLM, Ollama, LiteLLM, Azure).
-
-Answers are parsed in a thread: the openai library blocked the event loop for 0.33 s.
-"""
+"""Embeddings of OpenAI's protocol (vLLM, Ollama, LiteLLM, Azure)."""
 
 import array
 import asyncio
@@ -23,9 +20,9 @@ __all__ = ["OpenAIEmbedder"]
 _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _CAN_SHORTEN = "text-embedding-3-"
 
-_LIMIT_BYTES = 8_191  # OpenAI's limit is 8,192 tokens a text; a token is at least a byte
+_LIMIT_BYTES = 8_191  # OpenAI's limit is 8,192 tokens, each at least a byte
 _REQUEST_TEXTS = 128
-_REQUEST_CHARACTERS = 100_000  # OpenAI's limit is 300,000 tokens; a character has seldom more than three
+_REQUEST_CHARACTERS = 100_000  # OpenAI's limit is 300,000 tokens, seldom over three a character
 
 
 class _OwnClient(NamedTuple):
@@ -34,22 +31,19 @@ class _OwnClient(NamedTuple):
 
 
 class OpenAIEmbedder:
-    """Embeds through an `openai.AsyncOpenAI` client. Needs the extra `memory-context[openai]`.
+    """Embeds through an `openai.AsyncOpenAI` client. Needs `memory-context[openai]`.
 
     Args:
-        model: Model as the endpoint names it.
-        dimensions: Length of the vectors; required for models that are not OpenAI's.
-        client: Client of one event loop, such as Azure's, which stays open. None makes one for each event loop, until
-            `close` or the end of `asyncio.run`.
-        base_url: Endpoint of such a client; None for OPENAI_BASE_URL, else OpenAI.
-        api_key_env: Environment variable with its key.
-        shorten: Whether to ask the endpoint for `dimensions`; None if OpenAI's model can give fewer than it has.
-        limit_bytes: Bytes of UTF-8 that texts are cut to, an upper bound of their tokens.
-        name: None for `openai-<model>-<dimensions>`; give one if the endpoint's vectors differ.
+        dimensions: Required for models that are not OpenAI's.
+        client: Client of one event loop, which stays open; None makes one for each loop.
+        base_url: None for OPENAI_BASE_URL, else OpenAI.
+        shorten: Whether to request `dimensions`; None if OpenAI's model can give fewer.
+        limit_bytes: UTF-8 bytes to keep, an upper bound of tokens.
+        name: None for `openai-<model>-<dimensions>`; give one if the vectors differ.
 
     Raises:
         ImportError: The openai package is not installed.
-        ValueError: `dimensions` is missing, the name is too long, or `base_url` was given with a client.
+        ValueError: `dimensions` is missing, the name is too long, or `base_url` came with a client.
     """
 
     def __init__(
@@ -86,16 +80,14 @@ class OpenAIEmbedder:
 
     @property
     def name(self) -> str:
-        """`openai-<model>-<dimensions>`, or as given."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """As given, or those of OpenAI's model."""
         return self._dimensions
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return a vector for each text, all zeros for a blank one, which OpenAI refuses; ignores the purpose."""
+        """Ignores the purpose; blank texts, which OpenAI refuses, become zeros."""
         vectors = [[0.0] * self._dimensions for _ in texts]
         inputs = [cut_to_bytes(well_formed(text[: self._limit_bytes]), self._limit_bytes) for text in texts]
         places = [place for place, text in enumerate(inputs) if not text.isspace() and text]
@@ -105,13 +97,14 @@ class OpenAIEmbedder:
         found: list[list[float]] = []
         for batch in batches([inputs[place] for place in places], _REQUEST_TEXTS, _REQUEST_CHARACTERS):
             response = await client.embeddings.with_raw_response.create(input=batch, model=self._model, **self._further)
+            # the library blocked the loop for 0.33 s
             found += await asyncio.to_thread(_vectors_of, response.content, len(batch))
         for place, vector in zip(places, found, strict=True):
             vectors[place] = vector
         return vectors
 
     async def close(self) -> None:
-        """Close the client made for the running event loop, as the end of `asyncio.run` would."""
+        """Close this loop's own client, as `asyncio.run` does."""
         own = self._own.pop(asyncio.get_running_loop(), None)
         if own is not None:
             await own.lifetime.aclose()
@@ -123,7 +116,7 @@ class OpenAIEmbedder:
         loop = asyncio.get_running_loop()
         own = self._own.get(loop)
         if own is None:
-            client = await asyncio.to_thread(self._make_client)  # 0.1 s, or 0.7 s with the import of openai
+            client = await asyncio.to_thread(self._make_client)  # up to 0.7 s
             own = self._own.get(loop)
             if own is not None:  # another task was faster
                 await client.close()
@@ -133,7 +126,7 @@ class OpenAIEmbedder:
         return own.client
 
     async def _lifetime(self, loop: asyncio.AbstractEventLoop, client: "AsyncOpenAI") -> AsyncGenerator[None, None]:
-        # asyncio closes all generators at a loop's end, after which the client could not be closed
+        # asyncio closes generators at a loop's end, the last chance
         try:
             yield
         finally:
@@ -160,11 +153,10 @@ def _vectors_of(content: bytes, expected: int) -> list[list[float]]:
         raise EmbeddingError(f"the endpoint answered with {len(vectors)} vectors for {expected} texts")
     if all(number in numbered for number in range(expected)):
         return [numbered[number] for number in range(expected)]
-    return vectors  # some endpoints number every vector 0 and keep the order
+    return vectors  # some endpoints number all 0
 
 
 def _vector_of(value: str | list[float]) -> list[float]:
-    """Return a vector sent as base64, which the openai library asks for, or as JSON numbers."""
     if not isinstance(value, str):
         return value
     numbers = array.array("f", base64.b64decode(value))

@@ -1,14 +1,6 @@
-"""The default embedder: WordLlama's static vectors, the mean of those of a text's tokens.
+"""The default embedder: WordLlama's static vectors, averaged over a text's tokens.
 
-Only the model files of the wordllama package are used: importing it configures the root logger, and it pads a batch to
-its longest text. Texts per second, of 256 on two cores:
-
-| | about 1,000 characters each | 20 to 10,000 characters |
-|---|---|---|
-| `WordLlamaInference.embed`, all at once | 1,951 | 441 |
-| the same, sorted by length, 16 at a time | 2,837 | 1,347 |
-| `Tokenizer.encode`, which holds the GIL | 2,869 | 1,669 |
-| here: `Tokenizer.encode_batch_fast`, 64 at a time | 4,927 | 2,871 |
+The package is not imported: it configures the root logger, and pads batches (2.5 to 6 times slower).
 """
 
 import hashlib
@@ -39,28 +31,26 @@ _DIMENSIONS = 256
 _VECTOR = struct.Struct(f"<{_DIMENSIONS}e")
 _SHORT_TOKENS = 32  # 0.3 ms without numpy, which takes 90 ms to import
 
-# 14 ms a text, and a mean over more words says little; the tokenizer keeps some 150 bytes a token
+# a mean over more says little; the tokenizer keeps 150 bytes a token
 _BATCHING = Batching(text_characters=16_384, texts=64, characters=65_536)
 
 
 class WordLlamaEmbedder:
-    """Embeds with WordLlama's `l2_supercat` model, loaded on first use (0.15 s, 16 MB a process).
+    """Embeds with WordLlama's `l2_supercat` model, loaded on first use (0.15 s, 16 MB).
 
-    tokenizers up to 0.22 warns on stderr when the process forks afterwards, unless TOKENIZERS_PARALLELISM is set.
+    tokenizers up to 0.22 warns at a later fork, unless TOKENIZERS_PARALLELISM is set.
     """
 
     @property
     def name(self) -> str:
-        """`wordllama-l2-supercat-256`; other model files are refused."""
         return "wordllama-l2-supercat-256"
 
     @property
     def dimensions(self) -> int:
-        """256."""
         return _DIMENSIONS
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[list[float]]:
-        """Return a vector for each text, cut at 16,384 characters; ignores the purpose.
+        """Texts are cut at 16,384 characters; the purpose is ignored.
 
         Raises:
             ImportError: The wordllama package is not installed.
@@ -74,7 +64,7 @@ class WordLlamaEmbedder:
 
 @cache
 def default_embedder() -> WordLlamaEmbedder | None:
-    """Return the embedder of a store without one; None, logged once, where WordLlama is not installed."""
+    """Return a store's default embedder; None, logged once, without WordLlama."""
     if all(map(find_spec, ("wordllama", "tokenizers", "numpy"))):
         return WordLlamaEmbedder()
     _logger.warning(
@@ -122,7 +112,7 @@ def _read(file: Path, sha256: str) -> bytes:
         data = file.read_bytes()
     except OSError as error:
         raise RuntimeError(f"{file} cannot be read ({error}); reinstall wordllama") from error
-    # other weights would change the vectors behind one name; releases differ in the tokenizer's last line end
+    # other weights would change vectors; releases differ in the last newline
     if hashlib.sha256(data.rstrip(b"\n")).hexdigest() != sha256:
         raise RuntimeError(f"{file} is not the known model; install a wordllama version that memory-context allows")
     return data
@@ -130,7 +120,7 @@ def _read(file: Path, sha256: str) -> bytes:
 
 def _embed(texts: list[str]) -> list[list[float]]:
     model = _load()
-    encodings = model.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    encodings = model.tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # encode would hold the GIL
     return [_mean(one.ids, model.weights) for one in encodings]
 
 
@@ -141,7 +131,7 @@ def _mean(tokens: list[int], weights: bytes) -> list[float]:
     import numpy
 
     vectors = numpy.frombuffer(weights, "<f2", offset=_WEIGHTS_OFFSET_BYTES).reshape(-1, _DIMENSIONS)
-    # weighing each distinct token by its count needs less memory and time than a row for each token
+    # counts of distinct tokens need less memory
     unique, counts = numpy.unique(numpy.array(tokens, dtype=numpy.int32), return_counts=True)
     shares = counts.astype(numpy.float32) / numpy.float32(len(tokens))
     return (shares @ vectors[unique].astype(numpy.float32)).tolist()
