@@ -1,4 +1,4 @@
-"""Decides which references a request needs and what to search for, fetches them and renders them as data."""
+"""Decides which references a request needs, fetches them and renders them as data."""
 
 import lazy_loader
 

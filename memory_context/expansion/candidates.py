@@ -1,8 +1,4 @@
-"""The references and keys that a message can refer to.
-
-Only words of people and agents are searched for keys, never a tool's result: text that imitates a reference opens
-nothing.
-"""
+"""References and keys that a message can refer to. Tool results never open keys: their text may imitate references."""
 
 import re
 import string
@@ -46,10 +42,9 @@ class CandidateReference:
     """A stored content that a request may need.
 
     Attributes:
-        source: The tool or speaker it came from.
+        source: A tool or speaker.
         kept_text: Status, placeholder and kept lines in the view.
-        messages_ago: Messages since it came.
-        is_visible: The view shows the whole of it, so it needs no expansion.
+        is_visible: Shown in full, so it needs no expansion.
     """
 
     ref: MemoryRef
@@ -64,9 +59,7 @@ class ExpansionRequest:
     """A request and its visible context.
 
     Attributes:
-        request: The user's unanswered words, of any length.
-        last_answer: The agent's last answer; "" for none.
-        visible_text: The other texts the view shows in full; a function is called only when somebody looks.
+        visible_text: The other texts shown in full; a function is called lazily.
     """
 
     request: str
@@ -75,13 +68,12 @@ class ExpansionRequest:
     visible_text: Callable[[], Iterable[str]] | Sequence[str] = ()
 
     def visible_texts(self) -> Iterable[str]:
-        """Return the texts that the view shows in full."""
         return self.visible_text() if callable(self.visible_text) else self.visible_text
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """An item to bring back into the view, with the reason in a few words, such as "rare word 'E1234'"."""
+    """An item to expand; `why` is a short reason, such as "rare word 'E1234'"."""
 
     key: str
     reason: Literal["named", "matched", "model"]
@@ -94,8 +86,8 @@ class ExpansionAnswer:
 
     Attributes:
         expansions: Most certain first.
-        is_ambiguous: The request refers to something that is not visible: the user's memories are searched.
-        search_query: One line; "" for no search.
+        is_ambiguous: Refers to something not visible, so memories are searched.
+        search_query: "" for no search.
     """
 
     expansions: tuple[Expansion, ...] = ()
@@ -105,11 +97,8 @@ class ExpansionAnswer:
     why: str = ""
 
 
-# --- a transcript's references
-
-
 def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> ExpansionRequest:
-    """Return the request of these unanswered entries; results that came with them are no candidates."""
+    """Return the request of unanswered entries; their own results are no candidates."""
     first = min(entry.position for entry in asked)
     before = transcript.entries(end=first)
     answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
@@ -122,7 +111,7 @@ def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: Co
 
 
 def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy) -> Iterator[CandidateReference]:
-    """Yield the references of the messages before a position, newest first, each once; the fold's last."""
+    """Yield each reference before a position once, newest first; the fold's last."""
     seen: set[str] = set()
     for entry in reversed(transcript.entries(end=end)):
         if entry.position in transcript.state.redelivered:
@@ -143,7 +132,7 @@ def candidate_references(transcript: Transcript, end: int, policy: ContextPolicy
 
 
 def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: ContextPolicy) -> Iterator[str]:
-    """Yield the texts of these entries that the view shows in full, and all expansions."""
+    """Yield the texts shown in full, and all expansions."""
     for entry in entries:
         for part in entry.measured:
             if part.address.kind != "image" and _is_visible(transcript, entry, part, policy):
@@ -153,7 +142,7 @@ def visible_texts(transcript: Transcript, entries: Iterable[Entry], policy: Cont
 
 
 def text_of(entry: Entry) -> str:
-    """Return the words of a message, without calls and results."""
+    """Return the words, without calls and results."""
     return "\n".join(text for address, text in texts_of(entry.message) if address.kind == "text")
 
 
@@ -167,14 +156,8 @@ def _is_visible(transcript: Transcript, entry: Entry, part: Part, policy: Contex
     return not is_cut and not is_gone
 
 
-# --- keys in words
-
-
 def named_keys(text: str, known: Collection[str]) -> list[str]:
-    """Return the known keys that stand in a text as whole words, in order, each once; linear in the text.
-
-    `log_k3f7x2` stands in `"log_k3f7x2".` but not in `my_log_k3f7x2`.
-    """
+    """Return the known keys in a text in order: `log_k3f7x2` is in `"log_k3f7x2".` but not in `my_log_k3f7x2`."""
     wanted = frozenset(known)
     runs = _RUN.finditer(text) if wanted else ()
     found = (next((key for key in _keys_in(run[0]) if key in wanted), None) for run in runs)
@@ -182,10 +165,9 @@ def named_keys(text: str, known: Collection[str]) -> list[str]:
 
 
 def unknown_keys(text: str, known: Collection[str] = ()) -> list[str]:
-    """Return up to five words with the shape of a key that are not known; another session may have them.
+    """Return up to five unknown words in the shape of a key; look them up before use.
 
-    The shape: the key of `[MemoryRef: key …`, or a stem, `_` and 6 to 20 characters of a-z and 2-7 with a digit. Look a
-    key up before relying on it.
+    Shape: the key of `[MemoryRef: key …`, or a stem, `_` and 6 to 20 of a-z and 2-7 with a digit.
     """
     known = frozenset(known)
     found = {match[1]: None for match in _KEY_IN_PLACEHOLDER.finditer(text) if match[1] not in known}
@@ -197,7 +179,7 @@ def unknown_keys(text: str, known: Collection[str] = ()) -> list[str]:
 
 
 def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> set[str]:
-    """Return which of these keys the agent was given: in an expansion, by a fold, or by a user or a hand-off."""
+    """Return the keys given to the agent by an expansion, a fold, a user or a hand-off."""
     given = {key for _, decision in transcript.log for key in decision.keys_shown()}
     for entry in transcript.entries(end=end):
         if isinstance(entry.message, UserMessage) and not entry.carries_result:
@@ -206,14 +188,14 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
 
 
 def head_and_tail(text: str, characters: int = _SEARCHED_CHARACTERS) -> str:
-    """Return a text, or both its ends without the words cut through, whose pieces may look like keys."""
+    """Return a text or both its ends, without words cut through, which may look like keys."""
     if len(text) <= 2 * characters:
         return text
     return f"{text[:characters].rstrip(_KEY_CHARACTERS)}\n{text[-characters:].lstrip(_KEY_CHARACTERS)}"
 
 
 def without_keys(text: str, keys: Iterable[str]) -> str:
-    """Return a text without placeholders and keys, whose parts would count as words."""
+    """Remove placeholders and keys, whose parts would count as words."""
     words = _PLACEHOLDER.sub(" ", text)
     for key in keys:
         words = words.replace(key, " ")
@@ -221,8 +203,8 @@ def without_keys(text: str, keys: Iterable[str]) -> str:
 
 
 def _keys_in(run: str) -> list[str]:
-    """Return the keys a run of key characters can stand for, longest first."""
-    run = run.lstrip("._-")  # no key begins with these
+    """Return the keys in a run, longest first."""
+    run = run.lstrip("._-")
     core = len(run.rstrip("._-"))
     ends = range(min(len(run), _LONGEST_KEY), core - 1, -1) if core <= _LONGEST_KEY else ()
     return [run[:end] for end in ends if end]

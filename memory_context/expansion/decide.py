@@ -1,7 +1,4 @@
-"""Decides which candidates a request needs, and whether to search the user's memories.
-
-The rules always run: they are cheap, named keys are expanded in any case, and they stand in for the light model.
-"""
+"""Decides which candidates a request needs, and whether to search memories. Rules replace a failing light model."""
 
 import asyncio
 import re
@@ -19,7 +16,7 @@ from .prompt import ExpansionPrompt, LightAnswer
 __all__ = ["EXPANSIONS_LIMIT", "decide", "decide_by_rules"]
 
 EXPANSIONS_LIMIT = 8
-"""The most items one decision brings back; how much of them is shown is a matter of their token limit."""
+"""Most items of one decision; the token limit decides how much of each is shown."""
 
 _QUERY_LIMIT_CHARACTERS = 300
 _QUERY_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -27,10 +24,7 @@ _WORD = re.compile(r"[^\W_](?:[\w./:@+'’-]*\w)?")
 
 
 def decide_by_rules(asked: ExpansionRequest) -> ExpansionAnswer:
-    """Return the decision as far as rules can tell: deterministic, in milliseconds, never raising.
-
-    Reads the first and last few thousand characters of a long request.
-    """
+    """Return the rules' decision; deterministic, in milliseconds."""
     request, last_answer = head_and_tail(asked.request), head_and_tail(asked.last_answer)
     candidates = {reference.ref.key: reference for reference in asked.references}
     named = [key for key in named_keys(request, candidates) if not candidates[key].is_visible]
@@ -56,23 +50,15 @@ async def decide(
     prompt_limit_tokens: int = 2000,
     masks_credentials: bool = True,
 ) -> ExpansionAnswer:
-    """Return the decision; it never raises because of the model.
+    """Return the decision; only an unusable template or limit raises (ValueError).
 
-    The model is asked if there is something to expand or the rules find the request ambiguous. Only its keys of
-    candidates count.
-
-    Args:
-        light_model: None to decide by rules.
-        prompt_template: See `ExpansionPrompt`; None for the default.
-
-    Raises:
-        ValueError: The template or the limit is unusable.
+    The model is asked if there is something to expand or the rules find the request ambiguous.
     """
     by_rules = decide_by_rules(asked)
     has_candidates = any(not reference.is_visible for reference in asked.references)
     if light_model is None or not (has_candidates or by_rules.is_ambiguous) or not light_model.is_available:
         return by_rules
-    # in a thread, since counting 2,000 tokens of hard text takes milliseconds, and the counter may have to load
+    # in a thread: counting takes milliseconds, loading the counter longer
     messages = await asyncio.to_thread(
         lambda: ExpansionPrompt(
             counter, prompt_template, prompt_limit_tokens, masks_credentials=masks_credentials
@@ -86,7 +72,7 @@ async def decide(
 
 
 def _merge(asked: ExpansionRequest, by_rules: ExpansionAnswer, answer: LightAnswer) -> ExpansionAnswer:
-    """Return the model's answer, held to the candidates, behind the keys that the user named."""
+    """Restrict the model's answer to candidates, after user-named keys."""
     named = [expansion for expansion in by_rules.expansions if expansion.reason == "named"]
     open_keys = {reference.ref.key for reference in asked.references if not reference.is_visible}
     open_keys -= {expansion.key for expansion in named}

@@ -1,16 +1,13 @@
 """Brings stored content back into the view: decided when a message comes, shown with the next view.
 
-The words since the last view are one round; `Background` runs its two tasks, the decision and the expansion:
-
     idle ──observe──▶ waiting ──start──▶ deciding ──▶ fetching ──▶ composed ──apply_decision──▶ idle
                          ▲                   │            │
-                         └─────observe───────┴────────────┘      further words restart the expansion; those of the user
-                                                                 also the decision, and the light model is asked again
-                                                                 only if it was not asked since the last view
+                         └─────observe───────┴────────────┘      restarts the expansion, and after a user's
+                                                                 message the decision
     any ──cancel──▶ idle
 
-Promises: at most one light call for each view. A view waits no longer than the timeouts of the light model and the
-store, and a second for passages to be chosen. Whatever fails, the view comes, with the items finished by then.
+At most one light call per view. The view waits for the timeouts of light model and store plus a second, and
+comes with the items finished by then.
 """
 
 import asyncio
@@ -51,23 +48,22 @@ __all__ = ["Expander", "memory_decisions"]
 
 _logger = logging.getLogger("memory_context")
 
-_MOST_READS = 2 * EXPANSIONS_LIMIT  # of named and chosen keys; more would not be shown anyway
-_TOKENS_OF_AN_ITEM = 200  # more items than the limit has room for at this size are not read
-_KEYS_CHARACTERS = 20_000  # at each end of a message that are searched for keys: a few milliseconds
-_COMPOSE_SECONDS = 1.0  # that a view waits beyond the light model and the store, for passages to be chosen
+_MOST_READS = 2 * EXPANSIONS_LIMIT  # of named and chosen keys
+_TOKENS_OF_AN_ITEM = 200
+_KEYS_CHARACTERS = 20_000  # searched for keys at both message ends
+_COMPOSE_SECONDS = 1.0  # extra wait of a view to choose passages
 
 _DECISION, _EXPANSION = "decision", "expansion"
 
 
 @dataclass
 class _Round:
-    """The words since the last view, and the work for them.
+    """The messages since the last view, and their tasks.
 
     Attributes:
-        asked: Messages of the user, which `decision` is about.
+        asked: Messages of the user, the input of `decision`.
         said: Messages of agents that name keys.
-        expansion: Waits for the decision, then fetches and composes.
-        model_answer: Still counts when rules decide about further words.
+        model_answer: Stays valid when rules decide about further messages.
     """
 
     asked: list[Entry] = field(default_factory=list[Entry])
@@ -83,18 +79,14 @@ class _Round:
 
 
 class Expander:
-    """Opens references of one transcript when the user, the agent or the request needs them.
+    """Expands references of one transcript.
 
     Args:
-        light_model: None to decide by rules.
-        open_fold: Returns the text behind a fold's key of this session, None for any other key.
-        is_store_away: The store failed a moment ago; a step waits for it once.
-
-    Raises:
-        ValueError: The policy's prompt cannot be used.
+        open_fold: Returns the text behind a fold's key of this session, None for other keys.
+        is_store_away: The store just failed; each step waits for it only once.
 
     Attributes:
-        agent_has_tools: The agent can open references itself, so its own words open nothing.
+        agent_has_tools: The agent opens references itself, so its words expand nothing.
     """
 
     def __init__(
@@ -121,7 +113,7 @@ class Expander:
         self._calls_before_view = self._calls
 
     def observe(self, entry: Entry) -> None:
-        """Record a message; cancel a decision that has not called the model, so consecutive ones share a call."""
+        """Record a message; cancel an unasked decision, so consecutive messages share a call."""
         if self._round.expansion is not None and not self._has_asked_model:
             self._stop()
         if self._is_request(entry):
@@ -129,21 +121,17 @@ class Expander:
             self._stop()
         elif self._may_name(entry) and self._names_key(entry):
             self._round.said.append(entry)
-            self._stop_expansion()  # the decision is about the user's words and goes on
+            self._stop_expansion()  # the decision is about the user's words
 
     def start(self) -> None:
-        """Start to decide what the messages since the last view need."""
+        """Start deciding about new messages."""
         if self._round.expansion is None and not self._round.is_idle:
             self._begin()
 
     async def apply_decision(self, *, for_view: bool = True) -> None:
-        """Wait for the decision, no longer than the policy says, and record it.
-
-        Args:
-            for_view: A view follows, after which the light model may be asked again.
-        """
+        """Await the decision, within its timeout, and record it. Only `for_view` allows another light call."""
         if not self._round.is_idle and _usable(self._round.expansion) is None:
-            self._begin()  # before a view waits, so that its deadline begins now
+            self._begin()  # before waiting: the deadline begins now
         self._views_waiting += 1
         try:
             while not self._round.is_idle:
@@ -151,7 +139,7 @@ class Expander:
                 if not task.done():
                     left = self._fetcher.deadline + _COMPOSE_SECONDS - time.monotonic()
                     await asyncio.wait([task], timeout=max(left, 0.0))
-                if task is self._round.expansion:  # else further words came, or another view has recorded it
+                if task is self._round.expansion:  # else restarted, or recorded by another view
                     self._record(task)
         finally:
             self._views_waiting -= 1
@@ -159,14 +147,13 @@ class Expander:
             self._calls_before_view = self._calls
 
     def cancel(self) -> None:
-        """Drop the words since the last view and the work for them."""
         self._stop()
         self._round = _Round()
 
     def _begin(self) -> "asyncio.Task[Any]":
         self._stop_expansion()
         self._round.composed = None
-        if not self._views_waiting:  # a view does not wait the longer for words that come while it waits
+        if not self._views_waiting:  # a waiting view keeps its deadline
             waits = self._policy.expansion.timeout_seconds + self._policy.store_timeout_seconds
             self._fetcher.deadline = time.monotonic() + waits
         current = self._round
@@ -193,7 +180,7 @@ class Expander:
         elif task.cancelled():
             composed = None
         self.cancel()
-        # not into what the agent has answered: that would move all that follows
+        # never into answered messages: all that follows would move
         if composed is not None and composed.position >= self._transcript.state.consumed:
             self._transcript.decide(composed)
 
@@ -203,13 +190,11 @@ class Expander:
 
     @property
     def _has_asked_model(self) -> bool:
-        """Whether the light model was asked since the last view."""
+        """True if asked since the last view."""
         return self._calls > self._calls_before_view
 
-    # --- the decision and the expansion
-
     async def _decide(self, current: _Round, asked: Sequence[Entry]) -> ExpansionAnswer:
-        """Return the decision: by the light model if it was not asked since the last view, else by rules."""
+        """Use the light model once per view, else rules."""
         request = expansion_request(self._transcript, asked, self._policy)
         may_ask = not self._has_asked_model and self._fetcher.is_open
         if not self._policy.recall.enabled:
@@ -237,7 +222,7 @@ class Expander:
     async def _expand_safely(self, current: _Round) -> None:
         try:
             await self._expand(current, tuple(current.asked), tuple(current.said))
-        except Exception:  # whatever it is, the agent goes on
+        except Exception:
             _logger.exception("nothing more is brought back for this message")
 
     async def _expand(self, current: _Round, asked: Sequence[Entry], said: Sequence[Entry]) -> None:
@@ -263,7 +248,7 @@ class Expander:
     async def _compose(
         self, current: _Round, position: int, found: Sequence[FetchedItem], request: str, limit_tokens: int
     ) -> list[FetchedItem]:
-        """Add the items that fit to the composed text; return them."""
+        """Return the items that fit."""
         if not found:
             return []
         before = current.composed
@@ -282,11 +267,9 @@ class Expander:
         return shown
 
     def _limit(self, limit_tokens: int) -> int:
-        """Return a limit, at most a quarter of the budget, so that no fold makes room for expansions."""
+        """Cap at a quarter of the budget, so expansions cause no fold."""
         view_limit = self._policy.view_limit_tokens
         return limit_tokens if view_limit is None else min(limit_tokens, view_limit // 4)
-
-    # --- whose words count
 
     def _is_request(self, entry: Entry) -> bool:
         if not (self._policy.expansion.enabled or self._policy.recall.enabled):
@@ -295,7 +278,7 @@ class Expander:
         return is_user and not entry.carries_result
 
     def _may_name(self, entry: Entry) -> bool:
-        """Whether keys in these words count: those of a hand-off or of an agent without tools, never a tool's."""
+        """Keys count in hand-offs and agents without tools, never in results."""
         if not self._policy.expansion.enabled:
             return False
         if isinstance(entry.message, AssistantMessage):
@@ -304,12 +287,11 @@ class Expander:
 
     def _names_key(self, entry: Entry) -> bool:
         text = text_of(entry)
-        if "_" not in text and "MemoryRef" not in text:  # the cheap question before the exact one
+        if "_" not in text and "MemoryRef" not in text:  # cheap check first
             return False
         return bool(self._keys_in(entry, self._candidates(entry.position)))
 
     def _named(self, entries: Sequence[Entry], known: set[str]) -> list[Expansion]:
-        """Return the keys that these words name."""
         candidates = self._candidates(entries[-1].position + 1)
         named: dict[str, Expansion] = {}
         for entry in entries:
@@ -324,10 +306,7 @@ class Expander:
         return {one.ref.key: one for one in candidate_references(self._transcript, end, self._policy)}
 
     def _keys_in(self, entry: Entry, candidates: Collection[str]) -> list[str]:
-        """Return the keys in the words of an entry: of candidates, and such as another session may have made.
-
-        An agent may have read a key in a page, so its words count for unknown keys only if it was given them.
-        """
+        """An agent's unknown keys count only if it was given them."""
         text = head_and_tail(text_of(entry), _KEYS_CHARACTERS)
         unknown = unknown_keys(text, candidates)
         if isinstance(entry.message, AssistantMessage) and unknown:
@@ -337,16 +316,16 @@ class Expander:
 
 
 def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
-    """Return the task unless its event loop ended before it did."""
+    """Return None if the task's event loop ended."""
     if task is None or task.cancelled() or not (task.done() or task.get_loop() is asyncio.get_running_loop()):
         return None
     return task
 
 
 def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:
-    """Return the decisions that replace the text a memory shows by one after the newest message; "" shows none.
+    """Return decisions that move a memory's text after the newest message; "" shows none.
 
-    An unchanged text stays where it is, so that no byte of the view moves.
+    An unchanged text stays in place, so the view's bytes do not move.
     """
     shown = transcript.state.expanded.values()
     before = [expanded for expanded in shown if expanded.origin == "memory" and expanded.owner == owner]

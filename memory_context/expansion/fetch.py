@@ -1,4 +1,4 @@
-"""Fetches items from the store before a deadline, and not again at once after the store failed."""
+"""Fetches items from the store before a deadline, with a pause after failures."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ __all__ = ["FetchedItem", "Fetcher"]
 
 _logger = logging.getLogger("memory_context")
 
-_MORE_HITS = 50  # asked for beyond what is shown, since some may be in sight
+_MORE_HITS = 50  # extra hits, since some may be visible
 
 _READING = "reading what messages ask for"
 
@@ -30,19 +30,14 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class FetchedItem:
-    """An item to show, and the reason."""
+    """An item and its reason."""
 
     retrieved: RetrievedText
     opened: OpenedItem
 
 
 class Fetcher:
-    """Fetches items of one user for one transcript; see `Expander` for the arguments.
-
-    Attributes:
-        deadline: When nobody waits for the store any longer, by the monotonic clock.
-        is_waiting: A call of the store is under way.
-    """
+    """Fetches items of one user; `deadline` uses the monotonic clock."""
 
     def __init__(
         self,
@@ -63,18 +58,18 @@ class Fetcher:
 
     @property
     def is_open(self) -> bool:
-        """The store may be asked: it has not just failed, here or in an offload."""
+        """False just after a store failure, here or in an offload."""
         return not self._breaker.is_open and not self._is_store_away()
 
     def fail(self, why: str) -> None:
-        """Ask the store for nothing for a while."""
+        """Pause store calls."""
         self._breaker.failed()
         outages_of(self._memory.memory_store).failed(
             _READING, "what this message asks for is not all brought back: %s", why
         )
 
     async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[FetchedItem]:
-        """Return the items of these keys that exist and are not visible, at most `most_found`."""
+        """Return the items of these keys that are not visible."""
         found: list[FetchedItem] = []
         for expansion in wanted:
             if len(found) >= most_found:
@@ -95,7 +90,7 @@ class Fetcher:
         return found
 
     async def recall(self, query: str, shown: set[str], entries: Iterable[Entry]) -> list[FetchedItem]:
-        """Return the best passages of the user's memory that are not visible."""
+        """Return the best hidden passages of the user's memory."""
         transcript, most = self._transcript, self._policy.recall.passages
         offered = candidate_references(transcript, transcript.end, self._policy)
         in_sight = {one.ref.key for one in offered if one.is_visible}
@@ -115,7 +110,6 @@ class Fetcher:
         return masked(query) if self._policy.mask_credentials else query
 
     def _shown(self, key: str) -> tuple[str, ...]:
-        """Return the visible expansions that hold a part of an item."""
         shown = self._transcript.state.expanded.values()
         return tuple(one.text for one in shown if any(opened.key == key for opened in one.opened))
 
@@ -123,10 +117,10 @@ class Fetcher:
         return await self._answered(self._memory.retrieve(key, reader=None))
 
     async def _answered(self, call: Coroutine[Any, Any, _Answer]) -> _Answer | None:
-        """Return the store's answer; None if there is none in time."""
+        """Return None if the store is late."""
         try:
             answer = await self._in_time(call)
-        except ItemDamagedError as error:  # not the store's fault: what else is asked of it comes
+        except ItemDamagedError as error:  # not a store failure
             _logger.error("an item is not brought back: %s", error)
             return None
         except MemoryContextError as error:
@@ -140,7 +134,7 @@ class Fetcher:
         left = self.deadline - time.monotonic()
         if left <= 0 or not self.is_open:
             call.close()
-            if self.is_open:  # not the store's fault
+            if self.is_open:
                 _logger.warning("what this message asks for is not all brought back: deciding took too long")
             return None
         with at_most(self._policy.store_timeout_seconds):

@@ -1,4 +1,4 @@
-"""The words and phrases behind the rules, each a property of a language and not of any one request."""
+"""Words and phrases of the rules: properties of a language, never of one request."""
 
 import re
 
@@ -24,18 +24,16 @@ def _terms(words: str) -> frozenset[str]:
 
 
 def _phrases(phrases: str) -> re.Pattern[str]:
-    """Return a pattern of phrases, one a line, that begin at the beginning of a word."""
+    """Compile phrases, one a line, that begin at a word's start."""
     lines = (line.strip() for line in phrases.splitlines())
     return re.compile("|".join(rf"(?<![\w'])(?:{line})" for line in lines if line), re.IGNORECASE)
 
-
-# --- nouns and their determiners
 
 DETERMINERS = _words("the teh this that these those my our")
 DEMONSTRATIVES = _words("this that these those")
 OWN = _words("my our")
 INDEFINITE = _words("a an any each every all some two three four five six seven eight nine ten")
-DUMMIES = _words("it this that")  # stand for nothing in "is it safe"
+DUMMIES = _words("it this that")
 PRONOUNS = _words("it them this that these those him her they he she")
 KIN = _words("mom mum mommy mummy dad daddy grandma grandpa granny")  # used without "my"
 PREPOSITIONS = _words("of in from for on at about by with")
@@ -48,7 +46,7 @@ GENERIC = _words("""
     beginning start middle top bottom left right basics idea concept meaning reason cause steps latest oldest newest
     current largest smallest biggest highest lowest longest shortest fastest slowest cheapest nearest only main pros
     cons advantage advantages same news president universe planet ocean language terminal command line cloud last
-""")  # unique for everybody, or meant in general
+""")
 OWN_GENERIC = _words("""
     name question opinion mind understanding goal problem case own apologies mistake bad part turn life knowledge behalf
     code codebase guess thought point view request message first second
@@ -58,17 +56,16 @@ KINDS = _words(
 )
 AROUND_US = _words("machine computer system host directory folder repo repository conversation chat session week month")
 
-# --- sentences
 
 LEAD_INS = _words("""
     please pls plz u kindly now then also and so ok okay hey hi hello well just can could would will you i we want need
     like to let lets go ahead try quickly again thanks great first next finally help me
-""")  # before the verb of an order
+""")
 FUNCTION_WORDS = text.ENGLISH_STOP_WORDS | _words("""
     anything around asap back behind below didn doesn don done down every everything get gets got instead isn let might
     must near nothing now ok one onto per please since someone something soon still thanks till today tomorrow toward us
     via within without won yes yet
-""")  # stop words, and words of requests that say as little
+""")  # stop words and request fillers
 QUESTION_WORDS = _words("what wat whats when where which who whom whose why how")
 YES_OR_NO = _words("is are was were does do did has have any")
 WISHES = _words("need want like let just can could would")
@@ -80,7 +77,7 @@ ACTIONS = _words("""
     schedule call cancel pay reply respond fix continue proceed resume finish complete undo revert rollback retry redo
     update delete remove submit sync import export invite remind notify ping renew switch enable disable install
     configure rename move open close post print rerun repeat clean archive assign approve reject
-""")  # their object has to exist
+""")  # need an existing object
 CREATIONS = _words("write create generate make draft build add design implement compose invent plan play translate")
 REPLIES = _words("""
     the yes yeah yep yup sure ok okay no nope again more next continue proceed go on ahead do it that this so please
@@ -92,7 +89,7 @@ COURTESIES = _words("ok okay please thanks thx so now then")
 TEXT_ORDER = (
     r"(?:(?:can|could|would|will) you )?(?:please )?(?:translate|proofread|rewrite|rephrase|paraphrase|correct"
     r"|summari[sz]e|classify|spell|convert|format|sort|parse|anal[yi][sz]e|shorten|improve|polish|explain|count)"
-)  # the text behind its colon is what it is about
+)  # its object follows the colon
 STATEMENT = re.compile(
     r"^\W*(?:please )?(?:remember|note|keep in mind|be aware|fyi|for your information|for future reference"
     r"|for the record|from now on|save|store|memori[sz]e)\b(?! (?:when|what|how|where|who|which|me|the|our)\b)"
@@ -100,7 +97,7 @@ STATEMENT = re.compile(
     r"|^\W*(?:my|our)\b[^?.]*\b(?:is|are|was|were)\b[^?]*$"
     r"|^\W*i (?:prefer|like|live|work|use|am|always|never|don't)\b[^?]*$",
     re.IGNORECASE,
-)  # gives something to remember instead of asking
+)  # tells instead of asking
 GENERAL_QUESTION = re.compile(
     r"^\W*(?:(?:can|could|would|will) you |please )*(?:wh?at|how|why|who|when|where|which|explain|describe|define)\b",
     re.IGNORECASE,
@@ -108,7 +105,6 @@ GENERAL_QUESTION = re.compile(
 PERSONAL = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours|you|your)\b", re.IGNORECASE)
 ENGLISH = re.compile(r"\b(?:the|is|to|of|and|for|you|my|please)\b", re.IGNORECASE)
 
-# --- the past
 
 _THEN = r"(?:time|session|conversation|chat|discussion|trip|visit|call|meeting)\b"
 _WHEN = r"(?:week|month|year|quarter|sprint|night|weekend|spring|summer|autumn|fall|winter|season|christmas|\w+day)\b"
@@ -145,11 +141,10 @@ POINTS_BACK = _phrases(rf"""
     you(?:'d|'ve| had| have)? (?:\w+ )?{_PAST_VERB}
     any (?:news|updates?|progress|luck)\b(?! (?:about|on|from|in|of)\b)
     the (?:same|other|old|first|second|third|last) (?:one|thing|way|approach|version)s?\b|the same \w+
-""")  # perhaps only within this conversation
+""")  # perhaps within this conversation
 
-# --- other languages
 
-LINKS = _words("and und et y e ed i de di von")  # a determiner holds beyond these
+LINKS = _words("and und et y e ed i de di von")  # continue a determiner's scope
 FOREIGN_DETERMINERS = frozenset[str]().union(*text.FOREIGN_DETERMINERS.values())
 FOREIGN_ORDER = re.compile(
     r"^\W*(?!(?:explique|erklär|beschreib|décri|describ|trad[ui]|übersetz|explica|écri|escrib|schreib|compar))"
@@ -180,7 +175,6 @@ FOREIGN_PAST = re.compile(
     re.IGNORECASE,
 )
 
-# --- terms that tell no stored thing from another
 
 WEAK = _terms("""
     add answer back big call change check code command complete content copy count create current data describe

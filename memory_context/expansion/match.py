@@ -1,6 +1,6 @@
-"""Finds the candidates a request speaks of without naming their keys, by terms that few of them have.
+"""Finds candidates by rare terms of a request that names no keys.
 
-Conservative: a wrong expansion costs some thousand tokens, a missed one a look-up by the agent.
+Conservative: a wrong expansion costs thousands of tokens, a missed one a look-up by the agent.
 """
 
 import re
@@ -18,11 +18,11 @@ _MATCHES_LIMIT, _TERMS_LIMIT = 3, 24
 _KEPT_CHARACTERS, _OPENING_CHARACTERS = 600, 200
 _SHOWN_WORDS, _SHOWN_CHARACTERS = 3, 40
 _EXACT_WEIGHT, _PLAIN_WEIGHT, _DEFINITE_WEIGHT = 2.0, 0.8, 1.6
-_PLACE_FACTOR = 0.5  # what stands behind "into" or "beside" is where something goes, seldom what is to be read
+_PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
 _LEAST_SCORE = 1.6
-_LEAST_SCORE_TO_ACT = 3.2  # "restart docker" needs to know less of docker's logs than "what do the logs say"
-_LEAD = 1.25  # the best must be so far ahead; those nearer match too, and so does the only one with an exact name
-_RARE_SHARE = 0.34  # of the candidates may have a term that tells one from another
+_LEAST_SCORE_TO_ACT = 3.2  # "restart docker" hardly needs docker's logs
+_LEAD = 1.25  # others this near match too
+_RARE_SHARE = 0.34  # of the candidates may share a rare term
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
@@ -35,8 +35,8 @@ _DETAIL = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 
 class _Term(NamedTuple):
     weight: float
-    word: str  # as the request spells it
-    is_exact: bool = False  # a file, path, number or identifier
+    word: str
+    is_exact: bool = False  # file, path, number, identifier
 
 
 def match_references(
@@ -45,12 +45,12 @@ def match_references(
     visible_texts: Callable[[], Iterable[str]],
     last_answer: str = "",
 ) -> list[Expansion]:
-    """Return up to three expansions of candidates that the request speaks of, best first.
+    """Return up to three matching expansions, best first.
 
     Args:
-        references: Visible ones count for the frequency of terms and are not expanded.
-        visible_texts: Called only for a match; a term found there needs no expansion.
-        last_answer: Its details, behind a colon or in a list, count as visible too.
+        references: Visible ones count only for term frequency.
+        visible_texts: Called only after a match; a term found there needs no expansion.
+        last_answer: Details after a colon or in a list count as visible.
     """
     weighed = _weigh(request)
     terms = sorted(weighed, key=lambda term: -weighed[term].weight)[:_TERMS_LIMIT]
@@ -87,10 +87,9 @@ def match_references(
 
 
 def _weigh(request: str) -> dict[str, _Term]:
-    """Return the terms of a request that can tell one candidate from another."""
     weighed: dict[str, _Term] = {}
     is_definite = is_place = False
-    request = _FENCE_TAG.sub(r"\1 ", request)  # the language of pasted code is no word of the request
+    request = _FENCE_TAG.sub(r"\1 ", request)  # drops code languages
     is_english = lexicon.ENGLISH.search(request) is not None
     for match in _WORD.finditer(request):
         word = folded(match[0])
@@ -109,7 +108,6 @@ def _weigh(request: str) -> dict[str, _Term]:
 
 
 def _detail_of(answer: str) -> str:
-    """Return an answer from its first sentence with a colon or a list on."""
     match = _DETAIL.search(answer)
     return answer[max(answer.rfind(mark, 0, match.start()) for mark in (". ", "! ", "? ", "\n")) + 1 :] if match else ""
 
@@ -120,7 +118,7 @@ def _words_of(terms: Sequence[str], weighed: dict[str, _Term]) -> str:
 
 
 def _is_to_act(request: str) -> bool:
-    """Whether a request is to do or make something rather than to read."""
+    """True for a request to act rather than read."""
     words = (match[0].lower() for match in _WORD.finditer(request[:_OPENING_CHARACTERS]))
     return next((word for word in words if word not in lexicon.LEAD_INS), "") in lexicon.ACTIONS | lexicon.CREATIONS
 
@@ -132,16 +130,15 @@ def _tells(term: str) -> bool:
 
 def _is_exact(term: str) -> bool:
     if term.isdigit():
-        return len(term) > 4  # longer than a year
+        return len(term) > 4  # excludes years
     return any(char.isdigit() or char in "_./:-@" for char in term)
 
 
 def _terms_in(reference: CandidateReference, terms: Sequence[str]) -> set[str]:
-    """Return which terms stand in a candidate's description, key, source and kept text."""
     kept = reference.kept_text[:_KEPT_CHARACTERS].replace(QUOTATION, "")
     text = " ".join((reference.ref.description, reference.ref.key, reference.source, kept))
     lower = folded(text)
-    # splitting a text into terms takes a hundred times as long as a look for the beginnings of a few words
+    # 100 times faster than splitting into terms
     if lower.isascii() and not any(term[: max(3, len(term) - 2)] in lower for term in terms if term.isascii()):
         return set()
     return set(terms).intersection(terms_of(text))
