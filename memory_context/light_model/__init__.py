@@ -1,4 +1,4 @@
-"""Guarded calls of a small model, for decisions that have a stand-in, and the bill of those calls."""
+"""Guarded calls of a small model for decisions with a fallback."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The form of a light model's answers: how one is asked for, and how it is read from text or from a client's error."""
+"""The response format and the parser of light model answers."""
 
 from typing import Any, TypeVar, cast
 
@@ -12,15 +12,15 @@ __all__ = ["ANSWER_LIMIT_CHARACTERS", "content_at_limit", "response_format", "va
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 ANSWER_LIMIT_CHARACTERS = 100_000
-"""A longer answer is refused unread: it is no decision."""
+"""Longer answers are refused unread."""
 
 _THOUGHT_END = "</think>"
 
 
 def response_format(answer_type: type[BaseModel]) -> dict[str, Any]:
-    """Return the `response_format` of OpenAI's protocol for a flat answer type.
+    """Return OpenAI's `response_format` for a flat answer type.
 
-    AutoGen's client takes a type too, but then parses the answer: it raises at the token limit, and pydantic warns.
+    AutoGen's client, given the type, would parse the answer and raise at the token limit.
     """
     fields = {
         name: {key: value for key, value in one.items() if key not in ("default", "title")}
@@ -31,7 +31,7 @@ def response_format(answer_type: type[BaseModel]) -> dict[str, Any]:
 
 
 def content_at_limit(error: BaseException) -> str | None:
-    """Return the text of an answer that reached its token limit, where a client raises that; None for other errors."""
+    """Return an answer cut at its token limit, from a client's error; None for others."""
     choices = getattr(getattr(error, "completion", None), "choices", None)
     first = cast(object, choices[0]) if isinstance(choices, list) and choices else None
     content = getattr(getattr(first, "message", None), "content", None)
@@ -39,11 +39,7 @@ def content_at_limit(error: BaseException) -> str | None:
 
 
 def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT:
-    """Return the one answer in a text; `is_cut` also reads an object that breaks off.
-
-    Raises:
-        LightModelError: There is none, or there are two that differ.
-    """
+    """Return the one answer in a text, or raise LightModelError; `is_cut` reads incomplete objects."""
     if len(text) > ANSWER_LIMIT_CHARACTERS:
         raise LightModelError(f"the answer has {len(text):,} characters")
     text = text.rpartition(_THOUGHT_END)[2]  # of a reasoning model
@@ -51,7 +47,7 @@ def validated(text: str, answer_type: type[AnswerT], *, is_cut: bool) -> AnswerT
     for value in json_objects(text, is_cut=is_cut):
         try:
             answer = answer_type.model_validate(value)
-        except Exception:  # ValidationError, or an error that a validator of the type did not expect
+        except Exception:  # validators may raise anything
             continue
         if answer not in answers:
             answers.append(answer)

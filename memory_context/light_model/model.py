@@ -1,8 +1,6 @@
-"""Guarded calls of a small model, for decisions that have a stand-in.
+"""Guarded calls of a small model. Its client may raise, hang, ignore cancellation or answer nonsense.
 
-The caller gets a validated answer within the timeout, or `LightModelError`, and goes on by rules. Any client is taken,
-so none is trusted: it may raise, hang, ignore cancellation, refuse arguments, or answer with prose, megabytes or tool
-calls. Prompts and errors are never logged: they may hold private words or a secret.
+Prompts and errors are never logged: they may hold secrets.
 """
 
 import asyncio
@@ -29,7 +27,7 @@ _logger = logging.getLogger("memory_context")
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 BACKGROUND_ATTEMPTS = 5
-"""How often a background question is asked that decisions cancel."""
+"""Attempts of a background question that decisions cancel."""
 
 _CAP_ARGUMENTS = ("max_tokens", "max_completion_tokens", "extra_create_args")
 _OPENAI_CLIENTS = "autogen_ext.models.openai"
@@ -37,19 +35,18 @@ _JSON_OVERHEAD_TOKENS = 100
 
 
 class LightModel:
-    """Asks a small model and takes no longer than the timeout, whatever the client does.
+    """Asks a small model within a timeout, behind a circuit breaker.
 
-    A timeout opens the circuit breaker at once, other failures when `failures_allowed` came in a row. While it is open
-    nothing is asked; the first question after `retry_seconds` is a trial.
+    A timeout opens the breaker at once, other failures after `failures_allowed` in a row.
 
     Args:
-        client: Any AutoGen client; `model_info` chooses structured output, JSON mode or plain text.
-        timeout_seconds: Limit of one question, a repetition included.
-        answer_limit_tokens: Sent as `max_tokens`; a client that refuses the argument is asked without.
-        is_background: Nobody waits for the answers; each question waits for the decisions asked of the same client.
+        client: `model_info` chooses structured output, JSON mode or plain text.
+        timeout_seconds: Limit of one question with its repetition.
+        answer_limit_tokens: Sent as `max_tokens`, unless the client refuses that.
+        is_background: Questions wait for decisions at the same client.
 
     Attributes:
-        on_use: A method called after each question, answered or not.
+        on_use: Called after each question.
     """
 
     def __init__(
@@ -84,25 +81,20 @@ class LightModel:
 
     @property
     def usage(self) -> LightModelUsage:
-        """Calls, failures and tokens so far."""
         return self._usage
 
     @property
     def is_available(self) -> bool:
-        """Whether a question would reach the client now."""
+        """False while the breaker is open."""
         return not self._breaker.is_open
 
     async def ask(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        """Return the model's answer: the only JSON object in its text that validates.
+        """Return the only JSON object in the answer that validates.
 
-        Args:
-            messages: The prompt, already cut to size. It should mention JSON and describe the answer, as not every
-                client takes a schema.
-            answer_type: The type to validate as.
+        The prompt should describe the JSON, as not every client takes a schema.
 
         Raises:
-            LightModelError: No usable answer in time, the breaker is open, or decisions left a background question no
-                time.
+            LightModelError: No usable answer in time, an open breaker, or decisions crowded out this question.
         """
         if not self.is_available:
             raise LightModelError(f"not asked: the light model failed less than {self._retry_seconds:g} s ago")
@@ -127,7 +119,7 @@ class LightModel:
             return await self._call(messages, answer_type)
 
     async def _ask_behind(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        """Ask when no decision and no other background question is at the client, anew if a decision cancels it."""
+        """Ask without concurrent questions; repeat if a decision cancels it."""
         queue = self._queue_here()
         for _ in range(BACKGROUND_ATTEMPTS):
             async with queue.background:
@@ -143,7 +135,6 @@ class LightModel:
         raise _CrowdedOutError(f"given up for decisions {BACKGROUND_ATTEMPTS} times")
 
     def _queue_here(self) -> "_Queue":
-        """Return the queue at this client in the running event loop."""
         loop = asyncio.get_running_loop()
         if self._queue is None or self._queue.loop is not loop:
             key = id(self._client), id(loop)
@@ -152,7 +143,6 @@ class LightModel:
         return self._queue
 
     async def _call(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        """Return the client's answer; raise LightModelError if there is no usable one in time."""
         token = CancellationToken()
         task = None
         try:
@@ -184,7 +174,7 @@ class LightModel:
     async def _create(
         self, messages: Sequence[LLMMessage], answer_type: type[BaseModel], token: CancellationToken
     ) -> CreateResult:
-        """Call the client with the token cap, or once more without if it refuses that argument."""
+        """Call with the token cap; retry without if the client refuses it."""
         json_output = self._json_output(answer_type)
         arguments: dict[str, Any] = {}
         if isinstance(json_output, type) and _is_openai(self._client):
@@ -202,7 +192,7 @@ class LightModel:
         self._usage += LightModelUsage(calls=1, unreported_calls=1)
         others: dict[str, Any] = {"extra_create_args": arguments} if arguments else {}
         result = await self._client.create(messages, json_output=json_output, cancellation_token=token, **others)
-        self._takes_cap = False  # only now: the error may have spoken of max_tokens and meant something else
+        self._takes_cap = False  # only now: the error may have had another cause
         return result
 
     def _json_output(self, answer_type: type[BaseModel]) -> type[BaseModel] | Literal[True] | None:
@@ -212,7 +202,7 @@ class LightModel:
         return True if info.get("json_output") else None
 
     def _count(self, result: object) -> None:
-        """Count the tokens of a call; some clients report zeros when they were told none."""
+        """Some clients report zeros for unknown counts."""
         usage = cast(object, getattr(result, "usage", None))
         prompt, completion = getattr(usage, "prompt_tokens", 0), getattr(usage, "completion_tokens", 0)
         if isinstance(prompt, int) and isinstance(completion, int) and prompt + completion > 0:
@@ -227,10 +217,9 @@ class LightModel:
 
 
 class LightModelGuards:
-    """Asks one client decisions, summaries and titles, each behind its own breaker; each guard is None without a
-    client.
+    """Guards of one client for decisions, summaries and titles; None without a client.
 
-    A client that is too slow for a long summary may still decide in time.
+    A client too slow for summaries may still decide in time.
     """
 
     def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
@@ -256,14 +245,13 @@ class LightModelGuards:
         )
 
     def notify(self, note: Callable[[], None] | None) -> None:
-        """Have a method called after each question, as long as its object lives; None for none."""
+        """Call a weakly held method after each question."""
         for guard in (self.decisions, self.summaries, self.titles):
             if guard is not None:
                 guard.on_use = None if note is None else WeakMethod(note)
 
     @property
     def used(self) -> LightModelBill:
-        """Everything since the context was made."""
         decisions, summaries, titles = (
             LightModelUsage() if guard is None else guard.usage
             for guard in (self.decisions, self.summaries, self.titles)
@@ -271,18 +259,18 @@ class LightModelGuards:
         return LightModelBill(decisions, summaries, titles)
 
     def bill(self, recorded: LightModelBill) -> LightModelBill:
-        """Return a recorded bill with the usage since `take_recorded`."""
+        """Return a recorded bill plus usage since `take_recorded`."""
         return recorded + (self.used - self._recorded)
 
     def take_recorded(self) -> None:
-        """Note that everything so far is recorded."""
+        """Mark all usage as recorded."""
         self._recorded = self.used
 
 
 class _Queue:
-    """The questions at one client in one event loop: decisions at once, background ones one at a time behind them.
+    """Questions at one client in one event loop: background ones singly, after decisions.
 
-    A small server often has one slot, and an agent waits for its decision.
+    Small servers often have one slot, and an agent waits for its decision.
     """
 
     def __init__(self, client: ChatCompletionClient, loop: asyncio.AbstractEventLoop) -> None:
@@ -295,7 +283,7 @@ class _Queue:
 
     @contextmanager
     def decision(self) -> Generator[None, None, None]:
-        """Keep background questions from the client, and cancel the one that is asked."""
+        """Hold back background questions; cancel a running one."""
         self._decisions += 1
         self.is_idle.clear()
         self.call.cancel()
@@ -307,7 +295,7 @@ class _Queue:
                 self.is_idle.set()
 
 
-_queues: "WeakValueDictionary[tuple[int, int], _Queue]" = WeakValueDictionary()  # a queue keeps its ids in use
+_queues: "WeakValueDictionary[tuple[int, int], _Queue]" = WeakValueDictionary()  # a queue keeps its ids unique
 
 
 class _TimeoutExceededError(LightModelError):
@@ -330,9 +318,8 @@ def _is_openai(client: ChatCompletionClient) -> bool:
 
 
 def _is_about_the_cap(error: Exception) -> bool:
-    """Whether a client's error speaks of the argument for the token cap."""
     try:
         text = str(error)
-    except Exception:  # an error whose text cannot be made
+    except Exception:  # str() itself failed
         return False
     return any(name in text for name in _CAP_ARGUMENTS)

@@ -1,4 +1,4 @@
-"""Calls and tokens of a light model, by the kind of question."""
+"""Calls and tokens of a light model."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["LightModelBill", "LightModelUsage"]
 
 
 class _Sum:
-    """A dataclass whose fields, except `kind`, are added and subtracted one by one."""
+    """Adds and subtracts all fields except `kind`."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*(one + other_one for one, other_one in zip(_values(self), _values(other), strict=True)))
@@ -20,14 +20,12 @@ class _Sum:
 
 @dataclass(frozen=True)
 class LightModelUsage(_Sum):
-    """Calls of a light model.
+    """Calls of a light model, with tokens as its client reports them.
 
     Attributes:
-        calls: Calls of the client; one repeated without the token cap counts twice.
-        failures: Questions without a usable answer, except those that the open breaker refused.
-        prompt_tokens: As the client reports them.
-        completion_tokens: As the client reports them.
-        unreported_calls: Calls whose tokens are unknown: failed, cancelled, under way, or not reported.
+        calls: One repeated without the token cap counts twice.
+        failures: Questions without a usable answer, unless refused by the breaker.
+        unreported_calls: Calls with unknown tokens.
     """
 
     calls: int = 0
@@ -38,7 +36,7 @@ class LightModelUsage(_Sum):
 
     @property
     def tokens(self) -> int:
-        """Tokens read and written, as far as they are known."""
+        """Known tokens read and written."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -47,13 +45,7 @@ _NONE = LightModelUsage()
 
 @dataclass(frozen=True)
 class LightModelBill(_Sum):
-    """The light model's calls in a session so far. Tokens and costs of the agent's own model do not include them.
-
-    Attributes:
-        decisions: Questions which references a request needs.
-        summaries: Summaries of large results.
-        titles: Titles of sessions.
-    """
+    """The light model's calls in a session, excluding the agent's own model."""
 
     decisions: LightModelUsage = _NONE
     summaries: LightModelUsage = _NONE
@@ -61,11 +53,9 @@ class LightModelBill(_Sum):
 
     @property
     def total(self) -> LightModelUsage:
-        """Calls of all kinds."""
         return self.decisions + self.summaries + self.titles
 
     def __str__(self) -> str:
-        """Return the calls by kind and their tokens, for people."""
         total = self.total
         if not total.calls:
             return "no calls"
