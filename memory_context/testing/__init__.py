@@ -1,6 +1,6 @@
-"""For tests of applications: a store on the embedded server, a scripted model, and checks for your own plug-ins.
+"""Test support for applications: a temporary store, a scripted model, and checks for plug-ins.
 
-`memory_context.testing.fixtures` has the pytest fixtures; nothing else here needs pytest.
+Only `memory_context.testing.fixtures` needs pytest.
 """
 
 from .conformance import CLAIMS_CHECKS, COMPACTOR_CHECKS, EMBEDDER_CHECKS

@@ -1,4 +1,4 @@
-"""Checks that every embedder, compactor and implementation of claims passes; parametrise your tests with them.
+"""Checks for every embedder, compactor and implementation of claims; parametrise your tests with them.
 
 @pytest.mark.parametrize("check", EMBEDDER_CHECKS, ids=lambda check: check.__name__)
 async def test_my_embedder(check):
@@ -30,19 +30,19 @@ _RESULTS = (
 
 
 async def embedder_has_usable_name_and_dimensions(embedder: Embedder) -> None:
-    """The name is printable, the dimensions are a length that Postgres can store."""
+    """The name is printable; Postgres can store the dimensions."""
     check_embedder(embedder)
 
 
 async def embedder_gives_finite_vector_of_its_dimensions_for_hard_texts(embedder: Embedder) -> None:
-    """Empty, blank, long, non-Latin."""
+    """Empty, blank, long and non-Latin texts."""
     for purpose in _PURPOSES:
         vectors = await embed_checked(embedder, _HARD_TEXTS, purpose)
         assert len(vectors) == len(_HARD_TEXTS), f"{len(vectors)} vectors for {len(_HARD_TEXTS)} texts"
 
 
 async def embedder_keeps_order_of_texts(embedder: Embedder) -> None:
-    """A text has the same vector alone and among others, also in concurrent calls."""
+    """A text's vector is independent of other texts and concurrent calls."""
     texts = [f"{word} number {number}" for number, word in enumerate(("owls", "invoices", "trains", "granite") * 8)]
     together, *alone = await asyncio.gather(
         embed_checked(embedder, texts, "document"), *(embed_checked(embedder, [text], "document") for text in texts)
@@ -52,21 +52,21 @@ async def embedder_keeps_order_of_texts(embedder: Embedder) -> None:
 
 
 async def compactor_answers_within_limits(compactor: Compactor) -> None:
-    """Status, description and facts are str; facts and excerpt fit the hint; passages stand in order in the content."""
+    """Status, description and facts are str; facts and excerpt fit the hint; passages follow the content's order."""
     for result, hint in _cases():
         problem = contract_violation(compactor.compact(result, hint), result, hint)
         assert problem is None, f"{problem} (content {result.content[:40]!r}, {hint!r})"
 
 
 async def compactor_is_deterministic(compactor: Compactor) -> None:
-    """The same result and hint give the same answer: views are compared by their bytes."""
+    """Equal input gives equal answers: views are compared by bytes."""
     for result, hint in _cases():
         first, second = compactor.compact(result, hint), compactor.compact(result, hint)
         assert first == second, f"two answers for one result: {first!r} and {second!r}"
 
 
 async def claim_belongs_to_one_holder(claims: Claims, others: Claims) -> None:
-    """Another holder gets it only after the release; other sessions are free."""
+    """A second holder gets it after release."""
     key = _key("one-holder")
     await claims.claim(key, 0)
     await others.claim(_key("another"), _WAIT_SECONDS)
@@ -79,7 +79,7 @@ async def claim_belongs_to_one_holder(claims: Claims, others: Claims) -> None:
 
 
 async def claim_is_refused_to_its_own_holder(claims: Claims, others: Claims) -> None:
-    """A second claim of one holder is an error of the program; one release frees the session."""
+    """A second claim of one holder raises; one release frees the session."""
     key = _key("own-holder")
     await claims.claim(key, 0)
     try:
@@ -93,7 +93,7 @@ async def claim_is_refused_to_its_own_holder(claims: Claims, others: Claims) -> 
 
 
 async def holder_is_asked_for_claim_that_another_waits_for(claims: Claims, others: Claims) -> None:
-    """`wanted` is called with the key, so that the holder can let go."""
+    """`wanted` receives the key, so the holder can release."""
     key, asked = _key("asked"), asyncio.Event()
     claims.watch(lambda wanted: asked.set() if wanted == key else None, lambda _: None)
     await claims.claim(key, 0)
@@ -104,7 +104,7 @@ async def holder_is_asked_for_claim_that_another_waits_for(claims: Claims, other
 
 
 async def release_of_claim_not_held_does_nothing(claims: Claims, others: Claims) -> None:
-    """It neither raises nor takes another holder's claim."""
+    """It neither raises nor takes another's claim."""
     key = _key("not-held")
     await claims.release(key)
     await others.claim(key, 0)
@@ -113,7 +113,7 @@ async def release_of_claim_not_held_does_nothing(claims: Claims, others: Claims)
 
 
 async def cancelled_claim_leaves_nothing_behind(claims: Claims, others: Claims) -> None:
-    """Wherever it is cancelled, the session is free for another holder."""
+    """Cancelled anywhere, it leaves the session free."""
     key = _key("cancelled")
     for steps in range(12):
         claim = begin(claims.claim(key, _WAIT_SECONDS))
@@ -158,7 +158,7 @@ CLAIMS_CHECKS: Sequence[Callable[[Claims, Claims], Awaitable[None]]] = (
     cancelled_claim_leaves_nothing_behind,
     closing_releases_all_claims,
 )
-"""Each takes two claims on one service, as two processes would have them; make new ones for each."""
+"""Each takes two new claims on one service, as of two processes."""
 
 
 def _cases() -> list[tuple[Result, Hint]]:

@@ -1,6 +1,6 @@
 """Fixtures for pytest: put `pytest_plugins = ["memory_context.testing.fixtures"]` into your top `conftest.py`.
 
-They are plain functions, so they serve tests under any asyncio plugin, and under none.
+Plain functions, so they work with any asyncio plugin or none.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ __all__ = ["memory_store", "memory_url"]
 
 @pytest.fixture
 def memory_url() -> str:
-    """The URL of a new, empty database on an embedded server."""
+    """URL of a new, empty database on an embedded server."""
     return temporary_database()
 
 
 @pytest.fixture
 def memory_store(memory_url: str) -> Iterator[MemoryStore]:
-    """A store of a new, empty database; its first operation opens it, the end of the test closes it."""
+    """A store of a new, empty database, opened at first use and closed after the test."""
     store = MemoryStore(memory_url)
     yield store
     asyncio.run(store.close())

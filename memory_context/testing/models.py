@@ -1,4 +1,4 @@
-"""A model without a network: it makes the decisions it was given, and sees exactly what a live model would see."""
+"""A model without a network, which makes scripted decisions and records its views."""
 
 import json
 import re
@@ -43,12 +43,12 @@ Decision = str | Call | list[Call]
 
 
 def call(tool: str, **arguments: Any) -> Call:
-    """Return a decision to call a tool: `call("read_file", path="context.py")`."""
+    """Return a tool call: `call("read_file", path="context.py")`."""
     return Call(tool=tool, arguments=arguments)
 
 
 def tool_calls(*wanted: Call, thought: str | None = None, id_prefix: str = "call") -> CreateResult:
-    """Return a model's answer that calls tools, for any replaying client; ids are `call_0`, `call_1`, …"""
+    """Return a model's answer that calls tools, with ids `call_0`, `call_1`, …"""
     content = [
         FunctionCall(id=f"{id_prefix}_{i}", name=one.tool, arguments=json.dumps(one.arguments))
         for i, one in enumerate(wanted)
@@ -57,23 +57,22 @@ def tool_calls(*wanted: Call, thought: str | None = None, id_prefix: str = "call
 
 
 class ScriptedModelConfig(BaseModel):
-    """A scripted model as component data; its decisions can be written by hand."""
+    """A scripted model as component data."""
 
     decisions: list[Decision]
 
 
 class ScriptedModel(ChatCompletionClient, Component[ScriptedModelConfig]):
-    """Makes the given decisions, one for each answer of the agent in the view; afterwards the last one again.
+    """Makes one decision per assistant message in the view; the last one repeats.
 
-    The view says how many it made, so a conversation goes on with another object or in another process. In texts and
-    arguments `{key}` stands for the newest reference in the view, and `{result}` for the last tool result.
+    In texts and arguments `{key}` becomes the newest reference in the view, `{result}` the last tool result.
 
     Args:
-        *decisions: A text, a `Call`, several of them, or a function of the view that returns one of these.
-        model_info: For agents that look at it; None for a model that can call tools.
+        *decisions: A text, a `Call`, a list of them, or a function of the view that returns one of these.
+        model_info: None for a model that can call tools.
 
     Attributes:
-        views: The messages of each call so far.
+        views: The messages of each call.
     """
 
     component_type = "model"
@@ -93,7 +92,7 @@ class ScriptedModel(ChatCompletionClient, Component[ScriptedModelConfig]):
         self.views: list[list[LLMMessage]] = []
 
     async def create(self, messages: Sequence[LLMMessage], **_: Any) -> CreateResult:
-        """Return the decision that comes next in this conversation."""
+        """Return the next decision."""
         self.views.append(list(messages))
         made = sum(isinstance(message, AssistantMessage) for message in messages)
         decision = self._decisions[min(made, len(self._decisions) - 1)]
@@ -105,7 +104,7 @@ class ScriptedModel(ChatCompletionClient, Component[ScriptedModelConfig]):
         return tool_calls(*(_filled_call(one, messages) for one in wanted), id_prefix=f"call_{made}")
 
     async def create_stream(self, messages: Sequence[LLMMessage], **_: Any) -> AsyncGenerator[str | CreateResult, None]:
-        """Yield the words of a text one by one, then the whole decision."""
+        """Yield a text's words, then the decision."""
         result = await self.create(messages)
         for word in re.findall(r"\S+\s*", result.content) if isinstance(result.content, str) else ():
             yield word
@@ -123,7 +122,7 @@ class ScriptedModel(ChatCompletionClient, Component[ScriptedModelConfig]):
         return self._usage
 
     def count_tokens(self, messages: Sequence[LLMMessage], **_: Any) -> int:
-        """Return the tokens of the texts, by the library's own counter."""
+        """Return the tokens of texts only."""
         return sum(default_token_counter().count(text) for text in _texts(messages))
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], **_: Any) -> int:
@@ -132,12 +131,10 @@ class ScriptedModel(ChatCompletionClient, Component[ScriptedModelConfig]):
 
     @property
     def capabilities(self) -> ModelCapabilities:  # type: ignore[deprecated]  # the base class asks for it
-        """The model info, under its old name."""
         return self._info  # type: ignore[return-value]
 
     @property
     def model_info(self) -> ModelInfo:
-        """What agents ask about the model."""
         return self._info
 
     def _to_config(self) -> ScriptedModelConfig:
@@ -165,7 +162,7 @@ def _filled_call(one: Call, view: Sequence[LLMMessage]) -> Call:
 
 
 def _filled(text: str, view: Sequence[LLMMessage]) -> str:
-    """Put in the view's newest key and result; the system message, which explains references, has none."""
+    """The system message is ignored: its references are examples."""
     results = [result for one in view if isinstance(one, FunctionExecutionResultMessage) for result in one.content]
     keys = _REFERENCE.findall("\n".join(_texts(view)))
     return text.replace("{key}", keys[-1] if keys else "").replace("{result}", results[-1].content if results else "")

@@ -1,4 +1,4 @@
-"""Stores of empty databases on one embedded server, which lasts as long as the process and leaves nothing behind."""
+"""Stores of empty databases on one embedded server, which is removed at process exit."""
 
 import asyncio
 import atexit
@@ -19,21 +19,17 @@ _numbers = count(1)
 
 
 def temporary_database() -> str:
-    """Return the URL of a new, empty database; the first call in a process takes seconds, the others do not.
+    """Return the URL of a new, empty database; the first call starts the server, which takes seconds.
 
     Raises:
-        StoreUnavailableError: The embedded server could not be started; `pip install 'memory-context[local]'`.
+        StoreUnavailableError: The server could not start; `pip install 'memory-context[local]'`.
     """
     return embedded.url_of(embedded.start(_folder(), f"test_{next(_numbers)}"))
 
 
 @asynccontextmanager
 async def temporary_store(**settings: Any) -> AsyncGenerator[MemoryStore, None]:
-    """Open a store of a new, empty database, and close it at the end.
-
-    Args:
-        **settings: Arguments of `MemoryStore`, such as `embedder`.
-    """
+    """Open a store of a new, empty database; `settings` are arguments of `MemoryStore`."""
     url = await asyncio.to_thread(temporary_database)
     async with MemoryStore(url, **settings) as store:
         yield store
