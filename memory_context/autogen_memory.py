@@ -1,4 +1,4 @@
-"""PostgresMemory: the user's memory behind AutoGen's Memory protocol, for agents with any model context."""
+"""The user's memory behind AutoGen's Memory protocol, for any model context."""
 
 import asyncio
 import json
@@ -30,22 +30,22 @@ _logger = logging.getLogger("memory_context")
 
 _QUERY_CHARACTERS = 2000
 _SEARCH_SECONDS = 5.0
-_STEP_SECONDS = 1.0  # of one transaction: a store that answers is waited for longer than one that does not
+_STEP_SECONDS = 1.0  # per transaction
 _RETRY_SECONDS = 30.0
 _SEARCHING = "searching for memories"
 
 
 @runtime_checkable
 class ShowsMemories(Protocol):
-    """A context that shows memories itself, in a slot of their own."""
+    """A context with its own slots for memories."""
 
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
-        """Show this in place of the owner's earlier memories; "" shows none."""
+        """Replace the owner's earlier memories; "" shows none."""
         ...
 
 
 class PostgresMemoryConfig(BaseModel):
-    """A memory as component data, without secrets: a database with a password is named by an environment variable."""
+    """Component data without secrets: `memory_store` may name an environment variable."""
 
     user_id: str
     agent_id: str | None = None
@@ -60,13 +60,12 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
     """The memory of one user, in Postgres: `AssistantAgent(…, memory=[PostgresMemory("alice")])`.
 
     Args:
-        user_id: The owner; no other user's items are ever seen.
-        agent_id: The agent that stores; None for none. Queries search all items of the user.
-        memory_store: The store; None for the default store.
-        name: Its name among an agent's memories; of two with one name only the last one's findings are shown.
-        limit: The most items that a query returns.
+        user_id: The owner; other users' items are never seen.
+        agent_id: The agent that stores; queries search all items of the user.
+        memory_store: None for the default store.
+        name: Unique among an agent's memories, else only the last one's findings are shown.
+        limit: The most items of a query.
         limit_tokens: The most tokens that `update_context` adds.
-        type: The memory type of added contents.
 
     Raises:
         SecretError: The type is `user_secret`.
@@ -106,7 +105,6 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
     @property
     def agent_memory(self) -> AgentMemory:
-        """The items of this memory."""
         return self._memory
 
     async def add(
@@ -116,17 +114,16 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         *,
         origin: CallerOrigin = "application",
     ) -> None:
-        """Store a content: text, Markdown or JSON.
+        """Store text, Markdown or JSON.
 
         Args:
-            content: The content. Its metadata may name a `description`, `source`, `type` and `tags`; all of it stays
-                with the item.
+            content: Its metadata stays with the item and may name `description`, `source`, `type` and `tags`.
             cancellation_token: Not used; cancel the task.
-            origin: Source of the words, if not the application.
+            origin: Source of the words.
 
         Raises:
             SecretError: The type is `user_secret`.
-            ValueError: The content is binary, an image or JSON that is no object, or the metadata is not JSON-native.
+            ValueError: The content is binary or JSON that is no object, or the metadata is not JSON-native.
             StoreError: The store failed.
         """
         metadata = dict(content.metadata or {})
@@ -157,12 +154,12 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         criteria: MemoryCriteria | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """Return the best passages for a query, the best first; their metadata names item, lines and score.
+        """Return the best passages first; their metadata names item, lines and score.
 
         Args:
             query: The text to search for.
             cancellation_token: Not used; cancel the task.
-            limit: The most passages; None for the limit of this memory.
+            limit: None for the limit of this memory.
             criteria: Restricts the items.
             **kwargs: Ignored, as other memories take other arguments.
 
@@ -176,9 +173,9 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Show the model what this memory has for the newest message, in place of what it showed for the one before.
+        """Replace the memories shown to the model by those for the newest message.
 
-        Never raises because of the store: the conversation goes on without memories.
+        A failing store raises nothing: the conversation goes on without memories.
         """
         messages = await model_context.get_messages()
         own = [message for message in messages if self._is_own(source_of(message), message.content)]
@@ -217,10 +214,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return source == MEMORY_SOURCE and isinstance(content, str) and content.startswith(self._lead)
 
     async def _replace(self, model_context: ChatCompletionContext, text: str, *, has_own: bool) -> None:
-        """Replace the message of the turn before, through the state that AutoGen's contexts save.
-
-        A context that saves its messages in another way keeps its first one, rather than get one more each turn.
-        """
+        """Replace the previous message through the saved state; without `messages` there, keep it."""
         if has_own:
             state = dict(await model_context.save_state())
             saved = cast(Sequence[Mapping[str, Any]], state.get("messages", ()))
@@ -236,15 +230,11 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
 
     async def clear(self) -> None:
-        """Erase the contents added for this user and agent; items of sessions stay.
-
-        Raises:
-            StoreError: The store failed.
-        """
+        """Erase contents added for this user and agent, except those of sessions."""
         await self._memory.clear()
 
     async def close(self) -> None:
-        """Leave the default store; a store that was passed in stays open."""
+        """Leave the default store; others stay open."""
         if self._uses_default_store:
             await self._store.leave(self)
 
@@ -302,7 +292,7 @@ def _content_of(hit: SearchHit) -> MemoryContent:
             "start_line": hit.start_line,
             "end_line": hit.end_line,
             "score": hit.score.total,
-            **item.metadata,  # what the application gave stays as it was
+            **item.metadata,  # the application's metadata wins
         },
     )
 

@@ -1,20 +1,18 @@
-"""Every error this library raises on purpose.
+"""Errors of this library. Bad arguments raise ValueError with value and remedy.
 
 MemoryContextError
-├ StoreError                 the driver's error is its __cause__; never a password in its text
-│ ├ StoreUnavailableError    retryable: the database is down, starting, or too slow
-│ ├ SchemaError              the schema is missing, too old or too new; says which command mends it
-│ ├ ConflictError            a conditional write lost
-│ ├ ItemDamagedError         the content of an item is not what was stored; names the item
-│ └ SessionGoneError         the session was deleted; says when
-├ SessionBusyError           somebody else is at work on the session; try again
-├ ItemNotFoundError          no such item in this scope, or it was forgotten
-├ SecretError                a secret that would be stored, or shown to a model, in clear; says what to do instead
-├ TransformError             the transform, pattern or range is unusable; says what to send instead
-├ EmbeddingError             the embedder failed, or answered with something that is no vector
-└ LightModelError            never leaves the library: logged, the stand-in takes over
-
-Bad arguments raise ValueError (or pydantic's error) with the value shown and the remedy.
+├ StoreError
+│ ├ StoreUnavailableError
+│ ├ SchemaError
+│ ├ ConflictError
+│ ├ ItemDamagedError
+│ └ SessionGoneError
+├ SessionBusyError
+├ ItemNotFoundError
+├ SecretError
+├ TransformError
+├ EmbeddingError
+└ LightModelError
 """
 
 __all__ = [
@@ -35,27 +33,27 @@ __all__ = [
 
 
 class MemoryContextError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base of all errors of this library."""
 
 
 class StoreError(MemoryContextError):
-    """The store refused or failed; the driver's error is the `__cause__`."""
+    """The store failed. `__cause__` is the driver's error; no text has a password."""
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached or does not answer in time; the same call may succeed later."""
+    """The database is unreachable or too slow; retryable."""
 
 
 class SchemaError(StoreError):
-    """The database schema is missing, too old or too new for this version; the text says what mends it."""
+    """The database schema is missing, too old or too new; the text names the remedy."""
 
 
 class ConflictError(StoreError):
-    """A conditional write lost: the key is taken by something else."""
+    """A conditional write lost: the key is taken."""
 
 
 class ItemDamagedError(StoreError):
-    """The content of an item in the database is not what was stored; the text names the item, never the content."""
+    """The stored content is damaged; the text names the item, never the content."""
 
 
 class SessionGoneError(StoreError):
@@ -63,30 +61,27 @@ class SessionGoneError(StoreError):
 
 
 class SessionBusyError(MemoryContextError):
-    """Another request, or another process, is at work on the session; try again."""
+    """Another request or process uses the session; try again."""
 
 
 class ItemNotFoundError(MemoryContextError):
-    """No such item in this scope; the text offers the nearest keys."""
+    """The item does not exist or was forgotten; the text offers the nearest keys."""
 
 
 class SecretError(MemoryContextError):
-    """A secret would be stored, or shown to a model, in clear; the text says what to do instead."""
+    """A secret would be stored or shown to a model in clear."""
 
 
 class TransformError(MemoryContextError):
-    """The transform cannot be applied; the text says what to send instead."""
+    """The transform, pattern or range is unusable; the text gives an alternative."""
 
 
 class EmbeddingError(MemoryContextError):
-    """The embedder failed, took too long, or answered with something that is no vector; the text says which.
-
-    What the embedder itself raised is the `__cause__`.
-    """
+    """The embedder failed, took too long, or returned invalid vectors."""
 
 
 class LightModelError(MemoryContextError):
-    """The light model gave no usable answer in time; never leaves the library, as the stand-in takes over."""
+    """The light model gave no usable answer; handled inside the library by fallback rules."""
 
 
 for _name in __all__:  # tracebacks name the public module

@@ -1,4 +1,4 @@
-"""Optional dependencies: an error names the extra that installs a missing library."""
+"""Import errors that name the extra of a missing library."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(extra: str, what: str) -> Generator[None, None, None]:
-    """Import libraries of an extra in this context; the ImportError for `what` says how to install them."""
+    """Context for imports of an extra; the ImportError for `what` tells how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

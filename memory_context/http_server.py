@@ -1,7 +1,6 @@
-"""The HTTP server of a command: uvicorn with bounded connections, stopped by signals within seconds.
+"""HTTP server of commands: uvicorn with bounded connections.
 
-A connection without a complete header in time is closed, and a surplus one takes the place of the one idle longest. No
-connection is closed during its request.
+Connections without a complete header in time are closed; a surplus one replaces the longest idle.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from .runtime import Timer
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as HttpProtocol
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
-else:  # of h11 or httptools, whichever is installed; they have the same members
+else:  # h11 or httptools, with the same members
     from uvicorn.protocols.http.auto import AutoHTTPProtocol as HttpProtocol
 
 __all__ = ["ConnectionLimits", "bounded_config", "check_port", "serve_until_stopped"]
@@ -28,7 +27,7 @@ _STOP_SECONDS = 5
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Most connections at a time, and the time for a header to arrive, both above zero."""
+    """The most connections, and the time for a header to arrive."""
 
     connections: int = 512
     header_seconds: float = 10
@@ -40,16 +39,16 @@ class ConnectionLimits:
 
 
 def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings: Any) -> uvicorn.Config:
-    """Return a configuration of uvicorn with bounded connections; `settings` are further ones of `uvicorn.Config`."""
+    """Return a uvicorn configuration with bounded connections."""
     limits = limits or ConnectionLimits()
-    # uvicorn answers 503 beyond its own limit, when no connection is idle
+    # beyond its own limit uvicorn answers 503
     settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}
     settings.setdefault("timeout_graceful_shutdown", _STOP_SECONDS)
     return uvicorn.Config(app, http=_bounded_protocol(limits), **settings)
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise OSError, with the remedy, if a port is taken or an address is not this machine's."""
+    """Raise OSError if a port is taken or the address is not local."""
     if not port:
         return
     try:
@@ -65,7 +64,7 @@ def check_port(host: str, port: int) -> None:
 async def serve_until_stopped(server: uvicorn.Server) -> None:
     """Serve until SIGTERM or SIGINT."""
 
-    # uvicorn raises the signal again when it has stopped: without a handler the process would end before the store
+    # uvicorn re-raises the signal: without a handler the process ends before the store
     def stop(*_: object) -> None:
         server.should_exit = True
 

@@ -18,18 +18,14 @@ class SessionKey(NamedTuple):
 
 
 def checked_identifier(name: str, value: Any) -> str:
-    """Return a valid id.
-
-    Raises:
-        ValueError: It is not a str, or empty, longer than 128 characters or not printable.
-    """
+    """Return a printable id of 1 to 128 characters; else raise ValueError."""
     if not isinstance(value, str) or not value or len(value) > _CHARACTERS or not value.isprintable():
         raise ValueError(f"{name}={value!r}: use 1 to {_CHARACTERS} printable characters")
     return value
 
 
 def subagent_session(session_id: str, agent_id: str) -> str:
-    """Return the session of a sub-agent: `<session>/<agent>`, shortened by a hash beyond 128 characters."""
+    """Return `<session>/<agent>`; a hash shortens it to 128 characters."""
     name = f"{session_id}/{agent_id}"
     if len(name) <= _CHARACTERS:
         return name

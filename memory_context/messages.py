@@ -1,8 +1,4 @@
-"""The parts of AutoGen's messages: found by address, replaced, copied, paired, written as JSON.
-
-A *part* is one text that can be stored and shown shorter: a tool result, a text, a thought, the arguments of a call. An
-image is a part that can only be left out.
-"""
+"""Parts of AutoGen's messages: tool results, texts, thoughts, arguments of calls, and images."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,14 +46,14 @@ _ADAPTER: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
 @dataclass(frozen=True, order=True)
 class Address:
-    """Place of a part in its message: its kind, and the number of the result, text block or call (from 0)."""
+    """Place of a part: kind, and number of the result, block or call (from 0)."""
 
     kind: PartKind
     index: int = 0
 
 
 def texts_of(message: LLMMessage) -> list[tuple[Address, str]]:
-    """Return every part of a message with its text, in reading order."""
+    """Return every part with its text, in reading order."""
     if isinstance(message, FunctionExecutionResultMessage):
         return [(Address("result", i), result.content) for i, result in enumerate(message.content)]
     texts: list[tuple[Address, str]] = []
@@ -88,16 +84,16 @@ def text_at(message: LLMMessage, address: Address) -> str:
 
 
 def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
-    """Return the names and ids beside each part, which are never shortened."""
+    """Return names and ids beside each part, which are never shortened."""
     if isinstance(message, FunctionExecutionResultMessage):
         return {Address("result", i): (r.name, r.call_id) for i, r in enumerate(message.content)}
-    if isinstance(message, UserMessage):  # clients may send the source as the name of the speaker
+    if isinstance(message, UserMessage):  # clients may send the source
         return {address: (message.source,) for address, _ in texts_of(message)[:1]}
     return {Address("arguments", i): (call.name, call.id) for i, call in enumerate(calls_of(message))}
 
 
 def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
-    """Return a deep copy of a message with other texts at these addresses."""
+    """Return a deep copy with other texts at these addresses."""
     if not texts:
         return copy_message(message)
     if isinstance(message, FunctionExecutionResultMessage):
@@ -116,7 +112,7 @@ def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
 
 
 def copy_message(message: LLMMessage) -> LLMMessage:
-    """Return a copy that shares nothing mutable with the message but its images."""
+    """Return a deep copy that shares only images."""
     content = message.content
     if isinstance(content, str):
         return _fast_copy(message)
@@ -134,11 +130,11 @@ def _copy_block(block: str | Image | FunctionCall, index: int, texts: Mapping[Ad
     return texts.get(Address("text" if isinstance(block, str) else "image", index), block)
 
 
-_new, _set = object.__new__, object.__setattr__  # models refuse to have their own attributes set in the ordinary way
+_new, _set = object.__new__, object.__setattr__  # pydantic models refuse setting their internals
 
 
 def _fast_copy(model: _Model, **changes: Any) -> _Model:
-    """Return `model.model_copy(update=changes)` in a third of the time: a view is hundreds of copies."""
+    """Do `model.model_copy(update=changes)` in a third of the time."""
     copy = _new(model.__class__)
     fields, names = model.__dict__.copy(), model.__pydantic_fields_set__.copy()
     if changes:
@@ -152,7 +148,7 @@ def _fast_copy(model: _Model, **changes: Any) -> _Model:
 
 
 def calls_of(message: LLMMessage) -> Sequence[FunctionCall]:
-    """Return the calls of an assistant's message."""
+    """Return the calls of a message."""
     if isinstance(message, AssistantMessage) and not isinstance(message.content, str):
         return message.content
     return ()
@@ -164,19 +160,19 @@ def results_of(message: LLMMessage) -> Sequence[FunctionExecutionResult]:
 
 
 def source_of(message: LLMMessage) -> str | None:
-    """Return the source of a user's or assistant's message."""
+    """Return the source of a message."""
     return message.source if isinstance(message, (UserMessage, AssistantMessage)) else None
 
 
 def images_of(message: LLMMessage) -> list[Address]:
-    """Return the addresses of a message's images."""
+    """Return the addresses of images."""
     if not isinstance(message, UserMessage) or isinstance(message.content, str):
         return []
     return [Address("image", i) for i, block in enumerate(message.content) if isinstance(block, Image)]
 
 
 def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
-    """Return the synthetic error that replaces a missing result."""
+    """Return the synthetic error for a missing result."""
     return FunctionExecutionResult(
         content="No result: the run was interrupted before this call returned.",
         name=call.name,
@@ -185,12 +181,8 @@ def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
     )
 
 
-# --- arguments ---------------------------------------------------------------------------------------------------
-
-
 def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]:
-    """Return JSON pointers (RFC 6901) and values of the long strings in a call's arguments, none if they are no JSON
-    object."""
+    """Return JSON pointers (RFC 6901) and values of long strings in arguments."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -202,7 +194,7 @@ def long_strings(arguments: str, least_characters: int) -> list[tuple[str, str]]
 
 
 def replace_strings(arguments: str, replacements: Mapping[str, str]) -> str:
-    """Return the arguments with the values at these JSON pointers replaced."""
+    """Replace the values at these JSON pointers."""
     parsed = json.loads(arguments)
     for pointer, text in replacements.items():
         *path, last = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
@@ -218,7 +210,7 @@ def _index(container: Any, step: str) -> Any:
 
 
 def _strings_in(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each string with its pointer; not recursive, since models choose the depth."""
+    """Yield strings with pointers; not recursive, since models choose the depth."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         pointer, value = waiting.pop()
@@ -236,21 +228,17 @@ def _escaped_step(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-# --- pairing -----------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Pairing:
-    """Calls and their results, kept up to date as messages come.
+    """Calls and their results, by positions of messages.
 
-    Call ids may be empty or used again, so a result answers the newest open call with its id; among calls of one
-    message the first of its name comes first.
+    Call ids may be empty or reused: a result answers the newest open call with its id, preferring its name.
 
     Attributes:
-        answers: For each message with calls (by position): (position, index) of each call's result, or None.
-        callers: The reverse: place of the call of each result.
-        orphans: Indexes of results without a call, by position.
-        asking: Positions of the messages with calls, ascending.
+        answers: (position, index) of each call's result, or None.
+        callers: Place of each result's call.
+        orphans: Indexes of results without a call.
+        asking: Positions of messages with calls, ascending.
     """
 
     answers: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict[int, list[tuple[int, int] | None]])
@@ -260,7 +248,6 @@ class Pairing:
     _open: list[tuple[int, int, FunctionCall]] = field(default_factory=list[tuple[int, int, FunctionCall]])
 
     def add(self, position: int, message: LLMMessage) -> None:
-        """Add the message at `position`."""
         calls = calls_of(message)
         if calls:
             self.answers[position] = [None] * len(calls)
@@ -275,7 +262,7 @@ class Pairing:
                 self.callers[position, index] = slot
 
     def forget_open_calls(self, before: int) -> None:
-        """Let no later result answer a call before this position."""
+        """Let no later result answer earlier calls."""
         self._open = [slot for slot in self._open if slot[0] >= before]
 
     def _take_open_call(self, result: FunctionExecutionResult) -> tuple[int, int] | None:
@@ -289,15 +276,12 @@ class Pairing:
         return slot[0], slot[1]
 
     def last_answer(self, position: int) -> int:
-        """Return the position of the last result of the calls at `position`, or `position` itself."""
+        """Return the last result's position, or `position` itself."""
         return max((answer[0] for answer in self.answers.get(position, ()) if answer), default=position)
 
 
-# --- JSON --------------------------------------------------------------------------------------------------------
-
-
 def message_to_json(message: LLMMessage) -> dict[str, Any]:
-    """Return a message as JSON-native data for any JSON library and `jsonb`."""
+    """Return a message as JSON-native data."""
     return escape_json(message.model_dump(mode="json" if images_of(message) else "python"))
 
 

@@ -1,4 +1,4 @@
-"""Values of this package as HTML, which notebooks show in place of their repr."""
+"""Values as HTML for notebooks."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,13 +9,7 @@ __all__ = ["html_table"]
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as HTML in which no text is markup; numbers have thousands separators.
-
-    Args:
-        title: The caption.
-        columns: Headings; empty for none.
-        rows: As many values a row as there are columns; None is an empty cell.
-    """
+    """Return an HTML table with escaped text; None is an empty cell."""
     head = f"<tr>{''.join(f'<th>{_text(column)}</th>' for column in columns)}</tr>" if columns else ""
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table><caption>{_text(title)}</caption>{head}{body}</table>"

@@ -1,4 +1,4 @@
-"""Warnings about outages: logged once, and again only after a success in between."""
+"""Warnings about outages, logged once per outage."""
 
 import logging
 import math
@@ -12,22 +12,17 @@ _logger = logging.getLogger("memory_context")
 
 
 class OutageLog:
-    """The failing operations, by topic."""
+    """Failing operations by topic."""
 
     def __init__(self) -> None:
-        self._failed_at: dict[str, float] = {}  # the last failure, by the monotonic clock
+        self._failed_at: dict[str, float] = {}  # monotonic
 
     def failed(
         self, topic: str, message: str, *args: object, level: int = logging.WARNING, quiet_seconds: float = math.inf
     ) -> None:
-        """Log the first failure of an outage; further ones only for debugging.
+        """Log the first failure of an outage at `level`, others for debugging.
 
-        Args:
-            topic: The operation that fails.
-            message: Format of the log line.
-            *args: Its arguments.
-            level: Level of the first failure.
-            quiet_seconds: The outage ends after so long without a failure, for callers that see no success.
+        `quiet_seconds` without a failure end the outage, for callers that see no success.
         """
         now = time.monotonic()
         is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
@@ -35,7 +30,6 @@ class OutageLog:
         _logger.log(level if is_new else logging.DEBUG, message, *args, stacklevel=2)
 
     def worked(self, topic: str) -> None:
-        """Log that a failing topic works again."""
         if topic in self._failed_at and self._failed_at.pop(topic, None) is not None:
             _logger.info("%s again", topic)
 
@@ -45,7 +39,7 @@ _lock = threading.Lock()
 
 
 def outages_of(owner: object) -> OutageLog:
-    """Return the outage log that all users of a store, or a part of one, share."""
+    """Return the outage log of a store."""
     with _lock:
         log = _logs.get(owner)
         if log is None:

@@ -1,14 +1,10 @@
-"""Regular expressions in linear time, for patterns and texts that others send.
-
-Python's `re` needs exponential time for patterns such as `(a+)+$`; RE2 does not, at the price of look-around and
-back-references. This is the only module that knows RE2, which has no type information of its own.
-"""
+"""Linear-time regular expressions for untrusted patterns: RE2, without look-around and back-references."""
 
 import time
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
-import re2  # pyright: ignore[reportMissingTypeStubs] - google-re2 ships none; the protocols below say what is used
+import re2  # pyright: ignore[reportMissingTypeStubs] - see the protocols below
 
 from .errors import TransformError
 from .utf8 import to_utf8
@@ -17,7 +13,7 @@ __all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPat
 
 PATTERN_LIMIT_CHARACTERS = 1000
 
-# What models send from habit and RE2 lacks: how its error message begins, and what to do instead.
+# RE2 lacks these: beginning of its error message, and alternative.
 _LACKS = (
     ("invalid perl operator: (?=", "look-around", "match the words themselves and read the context lines"),
     ("invalid perl operator: (?!", "look-around", "match the wanted lines only, or read the context lines"),
@@ -38,7 +34,7 @@ _LACKED_ESCAPES = {"Z": r"use \z", "h": r"use [ \t]", "R": r"use \n", "u": r"use
 
 
 class OutOfTimeError(Exception):
-    """A search passed its deadline; what was found until then is good."""
+    """A search passed its deadline; earlier matches are valid."""
 
 
 class _Match(Protocol):
@@ -54,14 +50,10 @@ class _Regex(Protocol):
 
 
 class LinePattern:
-    """A pattern that matches within one line, as grep's do; `^` and `$` are the ends of a line.
-
-    Args:
-        pattern: An RE2 pattern.
-        ignore_case: Whether upper and lower case are the same.
+    """A pattern that matches within one line; `^` and `$` are its ends.
 
     Raises:
-        TransformError: The pattern is unusable; says what this engine lacks and what to send instead.
+        TransformError: RE2 does not support it; the text gives an alternative.
     """
 
     def __init__(self, pattern: str, ignore_case: bool = False) -> None:
@@ -70,11 +62,11 @@ class LinePattern:
 
     @property
     def size(self) -> int:
-        """Instructions of the compiled pattern: the most steps a byte may cost."""
+        """The most steps per byte."""
         return self._regex.programsize
 
     def spans(self, data: bytes, start: int, end: int, deadline: float) -> Iterator[tuple[int, int]]:
-        """Yield the byte offsets of the matches, leaving out empty ones.
+        """Yield byte offsets of non-empty matches.
 
         Raises:
             OutOfTimeError: `time.monotonic()` passed `deadline`.
@@ -88,17 +80,15 @@ class LinePattern:
 
 
 class TextPattern:
-    """A pattern for whole strings, as the JSON path functions `match` and `search` need it."""
+    """A pattern for whole strings, for `match` and `search` of JSON path."""
 
     def __init__(self, pattern: str) -> None:
         self._regex = _compile(pattern, b"")
 
     def is_in(self, text: str) -> bool:
-        """Whether the pattern matches somewhere in `text`."""
         return self._regex.search(to_utf8(text)) is not None
 
     def is_whole(self, text: str) -> bool:
-        """Whether the pattern matches all of `text`."""
         return self._regex.fullmatch(to_utf8(text)) is not None
 
 

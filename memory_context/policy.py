@@ -31,14 +31,10 @@ class ExpansionPolicy(BaseModel):
     """Expansions, and the light model's decisions about them.
 
     Attributes:
-        enabled: Whether the context opens references by itself.
-        limit_tokens: The most tokens of the items opened for one message.
-        timeout_seconds: The longest a step waits for the light model; the rules decide then.
-        retry_seconds: How long the light model is not asked after it failed.
-        prompt_limit_tokens: The most tokens of a question to it.
-        answer_limit_tokens: The most tokens of its answer.
-        prompt: The question, with the fields {request}, {last_answer} and {references}; None for
-            `memory_context.expansion.PROMPT`.
+        limit_tokens: The most tokens opened for one message.
+        timeout_seconds: The longest wait for the light model; then the rules decide.
+        retry_seconds: Pause after it failed.
+        prompt: Template with {request}, {last_answer} and {references}; None for `memory_context.expansion.PROMPT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,12 +49,7 @@ class ExpansionPolicy(BaseModel):
 
 
 class RecallPolicy(BaseModel):
-    """Passages of the user's memory for an ambiguous request.
-
-    Attributes:
-        limit_tokens: The most tokens of all passages.
-        passages: The most passages.
-    """
+    """Passages of the user's memory for an ambiguous request; `limit_tokens` is for all together."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,16 +62,14 @@ class CompactionPolicy(BaseModel):
     """Compaction of answered tool results.
 
     Attributes:
-        enabled: Whether results are cut and compacted at all; else they stay whole as long as the budget allows.
-        mode: `plugin`: the compactor for the content. `auto`: that at once, and for large results a summary by the
-            light model, made in the background. `model`: large results wait for that summary.
-        facts_limit_tokens: The most tokens of the facts of one result.
-        facts_in_view_tokens: The most of the facts of all results; then the oldest lose theirs, down to a share of 0.4.
-        excerpt_limit_tokens: The most tokens of an excerpt, the first view of a result too long to be shown whole.
-        summarise_over_tokens: A result with more tokens is large.
-        summary_limit_tokens: The most tokens of a summary.
-        summary_timeout_seconds: The longest a summary may take.
-        summary_prompt: The question; None for `memory_context.compaction.PROMPT`.
+        enabled: Else results stay whole while the budget allows.
+        mode: `plugin`: the compactor for the content. `auto`: also a light model's summary of large results, made
+            in the background. `model`: large results wait for it.
+        facts_limit_tokens: The most for one result's facts.
+        facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
+        excerpt_limit_tokens: The most for an excerpt, the first view of a result too long to be whole.
+        summarise_over_tokens: Larger results are summarised.
+        summary_prompt: None for `memory_context.compaction.PROMPT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,16 +86,13 @@ class CompactionPolicy(BaseModel):
 
 
 class CachePolicy(BaseModel):
-    """Token prices with a prompt cache, relative to an ordinary input token; planned compactions pay by them.
+    """Token prices with a prompt cache, relative to an ordinary input token.
 
-    The defaults are those of Anthropic's models. With automatic caching (OpenAI) writing costs 1.0, and reading 0.1 to
-    0.5, depending on the model.
+    The defaults are Anthropic's. With automatic caching (OpenAI) writing costs 1.0, reading 0.1 to 0.5.
 
     Attributes:
-        cached_price_ratio: A token read from the cache.
-        write_price_ratio: A token written to the cache.
         least_prefix_tokens: A shorter common prefix, `reserved_tokens` included, is not cached.
-        expected_calls: Model calls still to come; None to estimate them: as many as there have been, and six at least.
+        expected_calls: Model calls still to come; None estimates as many as so far, at least six.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -121,13 +107,13 @@ class ArchivePolicy(BaseModel):
     """Archiving of a session, so that it can be resumed.
 
     Attributes:
-        enabled: Whether it is archived; else it lasts as long as its process or its saved state.
+        enabled: Else the session ends with its process or saved state.
         batch_messages: The most messages that wait to be written.
-        batch_seconds: The longest they wait; a killed process loses what waits.
-        resume_timeout_seconds: The longest the first use of a known session waits for its history. After that the view
-            says that it could not be read yet, and it joins as soon as it can.
+        batch_seconds: Their longest wait; a killed process loses them.
+        resume_timeout_seconds: The longest wait for a known session's history; the view then notes that it is missing
+            until it can be read.
         require_history: Whether `add_message` then raises `StoreUnavailableError`.
-        titles: Whether the light model names sessions; else the first words of the user do.
+        titles: Whether the light model names sessions, not the user's first words.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -141,31 +127,27 @@ class ArchivePolicy(BaseModel):
 
 
 class ContextPolicy(BaseModel):
-    """Settings: when content leaves the view, its first view, and the size of the view.
+    """When content leaves the view, its first view, and the size of the view.
 
     Attributes:
-        offload_threshold_tokens: A part with more tokens is stored as an item.
-        first_view: Form of a stored tool result until the agent has answered it: `full` (up to
-            `first_view_limit_tokens`, beyond that its excerpt), `excerpt` (within `offload_threshold_tokens`), or
-            `placeholder` (compacted at once).
-        first_view_by_tool: The same for single tools, by name or pattern (`fetch_*`), the first that fits. `full` shows
-            any result whole up to half of the budget.
-        first_view_limit_tokens: The most tokens of a tool result in its first view, at most a quarter of the budget;
-            also the part of the current user message that is always whole.
-        document_first_view_limit_tokens: The same for a document (prose, a page, a mail), at most half of the budget.
-        name_first_views: Whether results shown whole name their key in a line above them: `auto` if results are
-            compacted and the agent was given no memory tools to find the key with, `always`, or `never`. The line
-            counts towards the limits above; a result keeps its line, or stays without one.
-        token_budget: The most tokens of `get_messages`, all sections included; None is unlimited.
-        reserved_tokens: Part of the budget for what the context does not see: system prompt, tool schemas.
-        fold_to_ratio: Size of the view after a fold, as a share of the budget; folds are rare, and the prompt cache
-            keeps its prefix between them.
-        user_sources: Sources whose `UserMessage` is the user's own word, and so the current task.
-        image_tokens: Tokens of one image.
-        mask_credentials: Whether credentials are masked in facts, names, descriptions, titles and summaries; content
-            and first view stay as they are.
-        store_timeout_seconds: The longest a step waits for the store; the content stays inline meanwhile.
-        store_retry_seconds: How long no new attempt is made after the store failed.
+        offload_threshold_tokens: Larger parts are stored as items.
+        first_view: Form of a stored tool result until answered: `full` (up to `first_view_limit_tokens`, else an
+            excerpt), `excerpt` (within `offload_threshold_tokens`), or `placeholder` (compacted at once).
+        first_view_by_tool: The same by tool name or pattern (`fetch_*`), first match; here `full` shows results up to
+            half of the budget.
+        first_view_limit_tokens: The most for a whole tool result, at most a quarter of the budget; also the part of the
+            current user message that is always whole.
+        document_first_view_limit_tokens: The same for documents, at most half of the budget.
+        name_first_views: Whether a line above whole results names their key; `auto`: if results are compacted and the
+            agent has no memory tools. A result never gains or loses it later.
+        token_budget: The most tokens of `get_messages`; None is unlimited.
+        reserved_tokens: Part of the budget for system prompt and tool schemas.
+        fold_to_ratio: View after a fold, as a share of the budget; low, so that folds rarely break the cached prefix.
+        user_sources: Sources whose `UserMessage` is the current task.
+        mask_credentials: Whether to mask credentials in facts, names, descriptions, titles and summaries; never in
+            content and first view.
+        store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
+        store_retry_seconds: Pause after the store failed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -205,23 +187,20 @@ class ContextPolicy(BaseModel):
             )
         return self
 
-    def __hash__(self) -> int:  # a frozen model's own cannot take a dict
+    def __hash__(self) -> int:  # the generated one refuses dicts
         return hash(self.model_dump_json())
 
     def first_view_of(self, tool: str) -> FirstView:
-        """Return the first view of a tool's stored results: whole where nothing is compacted."""
         if not self.compaction.enabled:
             return "full"
         return self._named_for(tool) or self.first_view
 
     def names_first_view(self, agent_has_tools: bool) -> bool:
-        """Return whether a result that is shown whole names its key."""
         is_needed = self.compaction.enabled and not agent_has_tools
         return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
 
     def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
-        """Return the most tokens with which a tool's result is shown whole; `is_document` is called only if that
-        matters."""
+        """Return the limit for a whole result; calls `is_document` only if needed."""
         view, limit = self.view_limit_tokens, self.result_limit_tokens
         if not self.compaction.enabled:
             return limit
@@ -236,12 +215,12 @@ class ContextPolicy(BaseModel):
 
     @property
     def view_limit_tokens(self) -> int | None:
-        """The budget without reserved tokens; None is unlimited."""
+        """The budget without reserved tokens."""
         return None if self.token_budget is None else self.token_budget - self.reserved_tokens
 
     @property
     def result_limit_tokens(self) -> int:
-        """The most tokens with which a result that is no document is shown whole."""
+        """The limit for whole results except documents."""
         limit = self.view_limit_tokens
         if not self.compaction.enabled:
             return sys.maxsize if limit is None else limit
@@ -249,5 +228,4 @@ class ContextPolicy(BaseModel):
 
     @property
     def excerpt_limit_tokens(self) -> int:
-        """The most tokens of an excerpt."""
         return min(self.result_limit_tokens, self.compaction.excerpt_limit_tokens)

@@ -1,7 +1,6 @@
-"""References: key, description and token count of stored content; rendered, a placeholder.
+"""References such as `[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`.
 
-An example is `[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`. References are values
-beside the messages and are never found by searching text, so text that imitates one opens nothing.
+They are never found by searching text, so an imitation opens nothing.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ __all__ = [
 KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DESCRIPTION_LIMIT = 160
 QUOTATION = "Quoted from it:"
-"""Stands between a placeholder and the lines that are kept of the content."""
+"""Between a placeholder and the kept lines of the content."""
 
 _PLACEHOLDER = re.compile(rf"\[MemoryRef: ({KEY_PATTERN.pattern}) - ([^\]\r\n]*) - (\d+) tokens\]")
 _NOT_IN_LINE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
@@ -39,7 +38,7 @@ class MemoryRef:
     """A reference to one stored item.
 
     Attributes:
-        key: The `memory_key`, unique per user.
+        key: Unique per user.
         description: One line, at most 160 characters, without `]`.
         token_count: Tokens of the whole content.
     """
@@ -64,39 +63,32 @@ class MemoryRef:
     __str__ = render
 
     def headline(self) -> str:
-        """Return the line above a content that is shown whole."""
+        """Return the line above whole content."""
         return replace(self, description="shown whole below").render()
 
     @classmethod
     def parse(cls, text: str) -> "MemoryRef | None":
-        """Return the reference of exactly one rendered placeholder, else None."""
+        """Return the reference of one placeholder, else None."""
         match = _PLACEHOLDER.fullmatch(text)
         return cls(match[1], match[2], int(match[3])) if match else None
 
 
 def one_line(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
-    """Return `text` as a description: one line without square brackets."""
+    """Return `text` in one line without square brackets."""
     return shorten(text, limit).replace("[", "(").replace("]", ")")
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return `text` as one line of at most `limit` characters."""
-    # a cut in advance keeps the cost independent of the length of the text
+    """Return `text` in one line of at most `limit` characters."""
+    # an early cut bounds the cost
     line = _NOT_IN_LINE.sub(" ", text[: limit * 8]).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_length: int = 6) -> str:
-    """Return the key of a content in its place: readable from its source, and deterministic, so that a retry gives it
-    again.
+    """Return a deterministic key, so that retries are idempotent; `identity` is agent, session, type.
 
-    Two contents meet in one key once in about 2^30 pairs; the store notices and takes a longer suffix.
-
-    Args:
-        source: Origin of the content, such as a tool's name.
-        identity: The place: agent, session, type.
-        content: The content.
-        suffix_length: Characters of the suffix, 6 to 20.
+    One in about 2^30 pairs collides; the store then takes a longer suffix, up to 20 characters.
     """
     digest = hashlib.sha256()
     for field in (*identity, source, content):
@@ -104,7 +96,7 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     suffix = b32encode(digest.digest()).decode("ascii").lower()[:suffix_length]
-    if not any(map(str.isdigit, suffix)):  # a digit tells a key in somebody's words from a name such as read_results
+    if not any(map(str.isdigit, suffix)):  # a digit distinguishes keys from names such as read_results
         suffix = suffix[:-1] + "234567"[digest.digest()[-1] % 6]
     stem = _NOT_IN_KEY.sub("_", source).strip("_.-")[: 63 - suffix_length] or "item"
     return f"{stem}_{suffix}"
@@ -112,11 +104,11 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """What a memory tool answered, so that the answer can collapse to it later.
+    """The answer of a memory tool.
 
     Attributes:
-        label: What was read, such as "lines 120-180 of [MemoryRef: …]".
-        shows_content: Whether something of it was shown, not only said that it was shown before.
+        label: Such as "lines 120-180 of [MemoryRef: …]".
+        shows_content: False if it only refers to content shown before.
     """
 
     label: str
@@ -124,18 +116,13 @@ class ToolAnswer:
 
 
 class ToolAnswerRegistry:
-    """The recent answers of memory tools, found again by the hash of their text.
-
-    Args:
-        capacity: How many answers are remembered; the oldest are dropped first.
-    """
+    """An LRU of memory tool answers by the hash of their text."""
 
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity
         self._answers: OrderedDict[tuple[str, bytes], ToolAnswer] = OrderedDict()
 
     def add(self, user_id: str, answer: str, tool_answer: ToolAnswer) -> None:
-        """Remember that this text was given to this user's agents as the answer of a memory tool."""
         key = (user_id, _digest(answer))
         self._answers[key] = tool_answer
         self._answers.move_to_end(key)
@@ -143,7 +130,6 @@ class ToolAnswerRegistry:
             self._answers.popitem(last=False)
 
     def find(self, user_id: str, text: str) -> ToolAnswer | None:
-        """Return the tool answer whose text is exactly `text`, or None."""
         return self._answers.get((user_id, _digest(text))) if self._answers else None
 
 

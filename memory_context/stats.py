@@ -18,35 +18,28 @@ __all__ = ["ContextStats", "UsageMeter"]
 
 @dataclass(frozen=True)
 class ContextStats:
-    """Counts so far, in o200k_base tokens unless another counter was given. "View" is what the model saw.
+    """Counts so far, in o200k_base tokens unless another counter was given.
 
-    A call is a view with the prompt in front of it: tools, instructions, system prompt, as far as the context offers
-    them or the application names them (`MemoryContext.note_agent`). Costs are in prices of an ordinary input token, by
-    `policy.cache`; "raw" is the same with everything kept.
+    A call is a view with the prompt in front of it, as far as known (`MemoryContext.note_agent`). Costs are in prices
+    of an ordinary input token, by `policy.cache`; "raw" is the same with everything kept.
 
     Attributes:
-        views: Views handed out that differ from the one before: in effect, model calls.
-        peak_view_tokens: The largest view.
-        stable_tokens_total: Tokens at the heads of views that were the same as in the view before.
+        views: Distinct views: in effect, model calls.
+        stable_tokens_total: Tokens at the heads of views unchanged since the view before.
         cached_tokens_total: Those of them that were enough to be cached.
         head_tokens: The prompt in front of the last view; `raw_head_tokens` without memory tools and instructions.
         cost: Of all calls; `view_cost` of their messages alone.
-        tools_offered: Why the model has memory tools: always, offload (something was stored), memory (the user has
-            some).
+        tools_offered: Reason for memory tools: always, after an offload, or the user has memory.
         offloads: Parts stored.
-        answered_compactions: Compactions of results that were just answered.
-        compactions: Planned compactions, which reach further back, and withdrawals of expansions.
-        shortenings: Parts shortened because not even the newest step fitted whole.
+        answered_compactions: Compactions of results just answered.
+        compactions: Planned compactions and withdrawals of expansions.
+        shortenings: Parts shortened because the newest step did not fit.
         expansions: Items opened, without recalls.
         recalls: Requests that brought passages of the user's memory.
-        light_model: The light model's calls by kind in the session, also before a resume. Its tokens are in no other
-            sum but the following ones, which repeat parts of it.
+        light_model: The session's calls by kind, also before a resume; no other sum includes them.
         light_model_calls: Its calls for decisions.
-        light_model_failures: Of these, those without a usable answer.
-        light_model_tokens: Tokens read and written for them, as far as the client reports them.
-        summaries: Results that are, or will be compacted to, a summary by the light model.
-        write_transactions: Transactions that stored items.
-        archive_transactions: Transactions that archived the session.
+        light_model_tokens: As far as the client reports them.
+        summaries: Results with a light model's summary, done or planned.
     """
 
     views: int = 0
@@ -86,18 +79,17 @@ class ContextStats:
 
     @property
     def saved_tokens(self) -> int:
-        """Tokens that did not have to be sent, over all calls, less memory tools and instructions."""
+        """Tokens not sent, over all calls."""
         sent = self.view_tokens_total + self.head_tokens_total
         return self.raw_tokens_total + self.raw_head_tokens_total - sent
 
     @property
     def new_tokens_total(self) -> int:
-        """Tokens sent that no cache had."""
         return self.view_tokens_total - self.cached_tokens_total
 
     @property
     def relative_cost(self) -> float:
-        """Cost of the calls relative to keeping everything; 1 before the first view."""
+        """Cost relative to keeping everything."""
         return self.cost / self.raw_cost if self.raw_cost else 1.0
 
     def __repr__(self) -> str:
@@ -109,19 +101,16 @@ class ContextStats:
 
     @property
     def relative_view_cost(self) -> float:
-        """The same of their messages alone."""
         return self.view_cost / self.raw_view_cost if self.raw_view_cost else 1.0
 
     @property
     def stable_share(self) -> float:
-        """Share of all tokens sent that were unchanged at the head since the view before, 0 to 1."""
+        """Unchanged share at the head, 0 to 1."""
         return self.stable_tokens_total / self.view_tokens_total if self.view_tokens_total else 0.0
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, by the fields of `ContextStats` that it adds to."""
-
     raw_tokens_total: int = 0
     view_tokens_total: int = 0
     stable_tokens_total: int = 0
@@ -135,11 +124,7 @@ class _Call:
 
 
 class UsageMeter:
-    """Adds up views as they are handed out; what the transcript begins with does not count.
-
-    Attributes:
-        views: The last two views that differ.
-    """
+    """Adds up views as they are handed out; `views` are the last two distinct ones."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self.views = (View(), View())
@@ -155,7 +140,7 @@ class UsageMeter:
         self._offered = self._offered_before = Offered()
 
     def add_view(self, transcript: Transcript, view: View) -> bool:
-        """Count a view that is handed out; return whether it differs from the last one."""
+        """Count a view; return whether it differs from the last one."""
         before, last = self.views
         if view.is_same(last):
             return False
@@ -167,7 +152,7 @@ class UsageMeter:
                 self._last.raw_tokens_total,
                 self._offered,
             )
-        else:  # an AutoGen Memory has looked before the model does: both are for the same call
+        else:  # an AutoGen Memory read the view first: one call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
         self._offered = transcript.state.offered
@@ -177,7 +162,7 @@ class UsageMeter:
         return True
 
     def _call(self, raw: int, shown: int, stable: int) -> _Call:
-        """Return the newest call. New memory tools stand first, so all that follows is read anew, once."""
+        """Return the newest call; new memory tools stand first and uncache everything once."""
         now, before = self._offered, self._offered_before
         is_switched = bool(now.memory_tools) and not before.memory_tools
         cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
@@ -193,7 +178,6 @@ class UsageMeter:
         return _Call(raw, shown, stable, cached, *heads, cost, raw_cost, view_cost, raw_view_cost)
 
     def _cached(self, prefix: int, head: int = 0) -> int:
-        """Return the tokens of a prefix that the cache serves; `head` of it stands before the view."""
         is_long_enough = prefix + max(self._reserved_tokens - head, 0) >= self._prices.least_prefix_tokens
         return prefix if is_long_enough else 0
 
@@ -203,7 +187,7 @@ class UsageMeter:
     def stats(
         self, transcript: Transcript, write_transactions: int, light_model: LightModelBill | None = None
     ) -> ContextStats:
-        """Return the sums; `light_model` replaces the bill in the transcript."""
+        """Return the sums; `light_model` replaces the transcript's bill."""
         counts = Counter[str]()
         for _, decision in transcript.log[self._log_start :]:
             counts.update(decision.tally())

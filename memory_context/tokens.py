@@ -1,7 +1,6 @@
-"""Token counts that are exact, never raise, and never need the network.
+"""Exact o200k_base token counts without network.
 
-The counts are those of `o200k_base`; its ranks ship with the package. tiktoken's regular expression overflows (a Rust
-panic) on a million spaces, so text is cut here first, only where the expression always ends a piece.
+tiktoken's expression overflows (a Rust panic) on a million spaces, so text is cut first.
 """
 
 import hashlib
@@ -32,10 +31,10 @@ __all__ = [
 ]
 
 EXACT_LIMIT_BYTES = 2 * 1024 * 1024
-"""Up to this many UTF-8 bytes a count is exact, above it is estimated."""
+"""Counts of more UTF-8 bytes are estimated."""
 
 _MOST_GROWTH = 4
-_CLOSE_ENOUGH = 100  # a cut may be shorter than the limit by a hundredth, which saves most of the counting
+_CLOSE_ENOUGH = 100  # a cut may be 1% short, which saves counting
 _RANKS_FILE = "o200k_base.tiktoken.xz"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _PATTERN = "|".join(
@@ -49,19 +48,18 @@ _PATTERN = "|".join(
         r"\s+",
     )
 )
-_LONGEST_TOKEN_BYTES = 128  # of o200k_base: 128 spaces
+_LONGEST_TOKEN_BYTES = 128  # 128 spaces
 
-# The white space of Rust's \s, which unlike Python's leaves out U+001C to U+001F; without and with the line ends.
+# Rust's \s, which unlike Python's excludes U+001C to U+001F; without and with line ends.
 _BLANK = r"\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACE = _BLANK + r"\r\n"
-# Where a piece always ends, whatever came before and comes after. Only characters whose class no version of
-# Unicode will change are used, as Python's tables and Rust's differ.
+# Where a piece always ends. Only characters of stable class, as Python's and Rust's Unicode tables differ.
 _BOUNDARY = re.compile(
     rf"[^{_SPACE}](?=[{_BLANK}])"
     r"|[A-Za-z0-9](?=[\r\n!-&(-/:-@\[-`{-~])"  # not before an apostrophe: 're, 'll
-    rf"|[\r\n](?=[^{_SPACE}/])"  # punctuation draws line ends and slashes behind it into its piece
+    rf"|[\r\n](?=[^{_SPACE}/])"  # punctuation includes following line ends and slashes
     r"|[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])"
-    r"|[a-z][a-z](?=[A-Z])"  # two letters, as one may belong to 'rE or 'lL
+    r"|[a-z][a-z](?=[A-Z])"  # two: one may belong to 'rE or 'lL
     r"|[\u4e00-\u9fff](?=[，。、；：！？])"
 )
 _CHUNK_CHARACTERS = 16_384
@@ -73,41 +71,38 @@ _SAMPLE_CHARACTERS = 16_384
 
 
 class TokenCounter(Protocol):
-    """Counts tokens; implement it for another model. Neither method may raise for any str."""
+    """Counts tokens of another model. Neither method may raise for any str."""
 
-    def count(self, text: str) -> int:
-        """Return the number of tokens of `text`."""
-        ...
+    def count(self, text: str) -> int: ...
 
     def is_over(self, text: str, limit_tokens: int) -> bool:
-        """Return whether `text` has more than `limit_tokens` tokens; may stop as soon as that is certain."""
+        """Return whether `text` exceeds the limit; may stop early."""
         ...
 
 
 class O200kTokenCounter:
-    """Counts tokens of `o200k_base`, exactly up to 2 MB of text and estimated above.
+    """Counts tokens of `o200k_base`, exactly up to 2 MB of text.
 
-    The estimate counts 64 evenly spread stretches of 16,384 characters, extrapolates their mean, and adds two standard
-    errors, so that it is seldom too low. A lone surrogate counts as U+FFFD; special tokens are ordinary text.
+    Above, it extrapolates 64 samples and adds two standard errors, so it is seldom too low. A lone surrogate counts as
+    U+FFFD; special tokens are ordinary text.
     """
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the ranks are in memory; loading them takes about half a second, once per process."""
+        """Whether the ranks are loaded (half a second)."""
         return _encodings is not None
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of `text`."""
         text, size_bytes = _measure(text)
         if size_bytes is None:
             return _estimate(text, None)
         return sum(map(_count_chunk, _chunks(text)))
 
     def is_over(self, text: str, limit_tokens: int) -> bool:
-        """Return whether `count(text) > limit_tokens`, reading no more than needed."""
+        """Return whether `count(text) > limit_tokens`; may stop early."""
         if len(text) > _LONGEST_TOKEN_BYTES * limit_tokens:  # a character is at least one byte
             return bool(text) or limit_tokens < 0
-        if 4 * len(text) <= limit_tokens:  # a character is at most four bytes, a token at least one
+        if 4 * len(text) <= limit_tokens:  # four bytes a character at most
             return False
         text, size_bytes = _measure(text)
         if size_bytes is None:
@@ -129,7 +124,7 @@ def default_token_counter() -> O200kTokenCounter:
 
 
 async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[int]:
-    """Return the tokens of each text, counted in a thread if that may take long."""
+    """Return the tokens of each text, counted in a thread if slow."""
     is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
     size = sum(map(len, texts)) if is_ready else math.inf
     return await in_thread_if_large(size, lambda: [counter.count(text) for text in texts])
@@ -142,17 +137,9 @@ def cut_to_tokens(
     side: Literal["start", "end"] = "start",
     characters_per_token: float = 4.0,
 ) -> str:
-    """Return about the longest prefix (or suffix) of `text` that has at most `limit_tokens` tokens.
+    """Return about the longest prefix (or suffix) within a token limit, at most 1% short of it.
 
-    Never over the limit by the counter's own count, and at most a hundredth of it short; the whole text if it fits;
-    "" for a limit of 0 or less. The work depends on the limit, not on the length of the text.
-
-    Args:
-        text: What to cut.
-        limit_tokens: The most tokens the result may have.
-        counter: Any counter.
-        side: Which end of the text to keep.
-        characters_per_token: A guess; a good one saves counting.
+    The work depends on the limit, not on the length of the text.
     """
     if limit_tokens <= 0:
         return ""
@@ -174,7 +161,7 @@ def cut_to_tokens(
             fits, fits_tokens = length, tokens
         if over - fits <= 1 or fits_tokens >= enough:
             return part(fits)
-        # tokens grow about evenly with the text, so aim just below the limit; halve in case they do not
+        # interpolate just below the limit; bisect every fourth step
         if not over_tokens:
             length = min(int(fits * min(aim / max(fits_tokens, 1), _MOST_GROWTH)), len(text))
         elif step % 4:
@@ -203,7 +190,7 @@ def _load() -> _Encodings:
 
 
 def _read_encodings() -> _Encodings:
-    from tiktoken import Encoding  # here, as importing this module should cost nothing
+    from tiktoken import Encoding
 
     file = files("memory_context") / "data" / _RANKS_FILE
     try:
@@ -216,7 +203,7 @@ def _read_encodings() -> _Encodings:
     blanks = re.sub(f"[^{_BLANK}]", "", "".join(map(chr, range(0x3001)))).encode()
     return _Encodings(
         Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}),
-        # a run merges to tokens of its own bytes only; an encoding of all tokens would take 0.2 s and 35 MB more
+        # blanks suffice for a run; all tokens would cost 0.2 s and 35 MB
         Encoding(
             "o200k_base_blanks",
             pat_str=r"(?s:.+)",
@@ -227,7 +214,7 @@ def _read_encodings() -> _Encodings:
 
 
 def _measure(text: str) -> tuple[str, int | None]:
-    """Return the text as tiktoken takes it and its size in bytes; None for more than is counted exactly."""
+    """Return the text without surrogates, and its bytes if few enough to count exactly."""
     if len(text) > EXACT_LIMIT_BYTES:
         return text, None
     if text.isascii():
@@ -250,7 +237,7 @@ def _paired(text: str) -> str:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """Yield the text in parts whose counts add up exactly to the count of the whole."""
+    """Yield parts whose counts add up exactly to the whole's."""
     start = 0
     while len(text) - start > _CHUNK_CHARACTERS and (end := _BOUNDARY.search(text, start + _CHUNK_CHARACTERS)):
         yield text[start : end.end()]
@@ -265,8 +252,8 @@ def _count_chunk(chunk: str) -> int:
         for run in _LONG_RUN.finditer(chunk):
             follower = chunk[run.end() : run.end() + 1]
             if follower in ("\r", "\n"):
-                continue  # `\s*[\r\n]+` takes the run, and takes it without a stack
-            # The last character of the run goes with what follows it.
+                continue  # `\s*[\r\n]+` takes the run without a stack
+            # The last blank belongs to the following piece.
             end = run.end() - 1 if follower else run.end()
             total += len(encodings.text.encode_ordinary(chunk[start : run.start()]))
             total += len(encodings.blanks.encode_ordinary(chunk[run.start() : end]))
@@ -275,10 +262,10 @@ def _count_chunk(chunk: str) -> int:
 
 
 def _estimate(text: str, limit_tokens: int | None) -> int:
-    """Return the estimate for a long text; with a limit, anything above it as soon as the estimate must be above."""
+    """Estimate a long text; stop once it is over a limit."""
     stratum = len(text) / _SAMPLES
     length = min(_SAMPLE_CHARACTERS, math.ceil(stratum))
-    # Places jump about within their strata, lest they fall into step with a period of the text.
+    # Random places within strata, against periodic texts.
     places = random.Random(len(text))
     counts: list[int] = []
     total = 0
