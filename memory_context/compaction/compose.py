@@ -1,7 +1,7 @@
 """Composes facts and excerpt from an analysis, by one rule for every sort of content.
 
-Facts are the analyzer's lines (at most a quarter), then ranked names. The excerpt is head, tail, and
-relevant lines between.
+Facts are the analyzer's lines (at most a quarter), then ranked names. The excerpt is head, tail, and relevant lines
+between.
 """
 
 import json

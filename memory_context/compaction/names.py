@@ -208,9 +208,9 @@ def _cut(line: str) -> Iterator[str]:
 def _fields(text: str) -> Counter[str]:
     """Count the names that are fields, as in JSON.
 
-    A name with a digit or hyphen may be an id, so it must repeat; with a small number, it may also hold no
-    object
-    among mostly plain keys.
+    A name with a digit or hyphen may be an id, so it must repeat. `address1` also counts if it holds no
+    object and most
+    keys are plain words.
     """
     fields: Counter[str] = Counter()
     holding: set[str] = set()

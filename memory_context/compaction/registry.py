@@ -1,5 +1,5 @@
-"""Selects a compactor: one registered for the tool, else a matching analyzer, else the generic rule.
-Registered compactors that fail are skipped and logged; slow ones are disabled.
+"""Selects a compactor: one registered for the tool, else a matching analyzer, else the generic rule. Registered
+compactors that fail are skipped and logged; slow ones are disabled.
 """
 
 import logging

@@ -101,8 +101,8 @@ def summary_prompt(
 
     Args:
         limit_tokens: Limit of the summary, as the model is told.
-        prompt: Template with {task}, {said}, {source}, {content}, {limit_tokens}, {mark}; other braces are
-            text. None for `PROMPT`.
+        prompt: Template with {task}, {said}, {source}, {content}, {limit_tokens}, {mark}; other braces are text. None
+            for `PROMPT`.
         content_limit_tokens: Longer contents are sent as excerpts.
 
     Raises:
@@ -130,9 +130,8 @@ def mended(
 ) -> str | None:
     """Return a summary with its lost facts appended; None if it is no summary of the source.
 
-    Refused summaries are empty, longer than their source, unrelated to it, or read like instructions. Facts
-    get at least
-    two fifths of the limit: a long summary is cut at a sentence.
+    Refused summaries are empty, longer than their source, unrelated to it, or read like instructions. Facts get at
+    least two fifths of the limit: a long summary is cut at a sentence.
 
     Args:
         limit_tokens: Limit of the returned text.

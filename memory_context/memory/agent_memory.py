@@ -1,5 +1,5 @@
-"""`AgentMemory`: items of one scope, stored under keys derived from content and place (`memory_key_for`), so
-storing is idempotent.
+"""`AgentMemory`: items of one scope, stored under keys derived from content and place (`memory_key_for`), so storing is
+idempotent.
 """
 
 import asyncio
@@ -233,7 +233,7 @@ class AgentMemory:
         return hits
 
     async def share(self, key: str, agent_id: str) -> None:
-        """Let another agent of the user read one own item, even from an isolated agent.
+        """Let another agent of the user read one own item, whatever `sharing` says.
 
         Raises:
             ItemNotFoundError: This agent and session did not store it.
@@ -265,7 +265,10 @@ class AgentMemory:
         after: AuditEvent | None = None,
         newest_first: bool = False,
     ) -> list[AuditEvent]:
-        """Return audit events of a session (None: the own one) that follow `after`, oldest first by default.
+        """Return audit events of a session (None: the own one), oldest first by default.
+
+        Args:
+            after: The last event of the previous page.
 
         Raises:
             ValueError: The limit is less than 1.
@@ -288,7 +291,8 @@ class AgentMemory:
     async def restore(self, snapshot: MemorySnapshot) -> None:
         """Restrict reads to a snapshot and to items that this object stores afterwards.
 
-        A snapshot also grants items outside this scope, because its taker could read them.
+        A snapshot also grants items outside this scope, because its taker could read them; forgotten items stay
+        forgotten.
 
         Raises:
             ValueError: The snapshot belongs to another user.

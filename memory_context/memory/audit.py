@@ -1,5 +1,5 @@
-"""The audit trail of a session. `stored` events derive from item rows; others are buffered and written in
-batches (`store.events`).
+"""The audit trail of a session. `stored` events derive from item rows; others are buffered and written in batches
+(`store.events`).
 """
 
 import logging
@@ -100,7 +100,7 @@ class AuditTrail:
         after: AuditEvent | None = None,
         newest_first: bool = False,
     ) -> list[AuditEvent]:
-        """Flush, then return a page of events after `after`; a session or scope of None is the own one.
+        """Flush, then return a page of events that follow `after`; a session or scope of None is the own one.
 
         Raises:
             ValueError: The limit is less than 1.

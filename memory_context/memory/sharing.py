@@ -1,9 +1,7 @@
 """Sharing of items between a user's agents, and the texts of refusals.
 
-`isolated` reads only items of the own agent and session; the others read all but private ones. Items
-stored as `shared`
-never become private; all others are. Each scope forgets its own items; with the user's agreement
-(`forget_memory`) a
+`isolated` reads only items of the own agent and session; the others read all but private ones. Items stored as `shared`
+never become private; all others are. Each scope forgets its own items; with the user's agreement (`forget_memory`) a
 `shared` agent forgets any that are not private.
 """
 

@@ -1,5 +1,5 @@
-"""Recognises documents to read (prose, a page, a mail), unlike logs, listings, rows and code. A wrong guess
-costs tokens, never text.
+"""Recognises documents to read (prose, a page, a mail), unlike logs, listings, rows and code. A wrong guess costs
+tokens, never text.
 """
 
 import html

@@ -1,5 +1,5 @@
-"""Lenient reader of JSON and Python literals: truncated, one a line, amid other text, or quoted. Linear in a
-bounded window.
+"""Lenient reader of JSON and Python literals: truncated, one a line, amid other text, or quoted. Linear in a bounded
+window.
 """
 
 import json

@@ -1,9 +1,7 @@
 """The tokenizer: unstemmed words for compaction (several times faster), stemmed terms for search.
 
-A name is a term as a whole and in parts: `src/LoginHandler.py` matches `login_handler` and "login
-handlers". Scripts
-without spaces become character bigrams. Functions take any str, in linear time; Postgres `text` accepts
-all terms.
+A name is a term as a whole and in parts: `src/LoginHandler.py` matches `login_handler` and "login handlers". Scripts
+without spaces become character bigrams. Functions take any str, in linear time; Postgres `text` accepts all terms.
 """
 
 import hashlib

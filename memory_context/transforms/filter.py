@@ -1,7 +1,6 @@
 """Matches of a pattern, as in `grep -n -C 2`.
 
-Ordinary lines match once and are shown whole; in a long line each occurrence is a match, shown with its
-surroundings.
+Ordinary lines match once and are shown whole; in a long line each occurrence is a match, shown with its surroundings.
 """
 
 import time

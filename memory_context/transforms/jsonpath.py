@@ -1,7 +1,6 @@
 """JSONPath (RFC 9535) in bounded time and memory, for untrusted paths and documents.
 
-`$..*..*` can exhaust memory and the library's regular expressions can hang. So steps are charged to a
-budget, matches
+`$..*..*` can exhaust memory and the library's regular expressions can hang. So steps are charged to a budget, matches
 are not kept, and `match` and `search` use RE2.
 """
 

@@ -1,5 +1,5 @@
-"""Built-in analyzers, most specific first. Each is justified by `benchmarks.ablation` or by a unique status
-or description.
+"""Built-in analyzers, most specific first. Each is justified by `benchmarks.ablation` or by a unique status or
+description.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Shell, build and test outputs: exit status, summaries, failed tests, errors, the last line. Runs last,
-because it matches any command.
+"""Shell, build and test outputs: exit status, summaries, failed tests, errors, the last line. Runs last, because it
+matches any command.
 """
 
 import math

@@ -1,6 +1,4 @@
-"""Unwraps MCP results (JSON or Python repr, perhaps nested or truncated) and maps offsets back, in linear
-time.
-"""
+"""Unwraps MCP results (JSON or Python repr, perhaps nested or truncated) and maps offsets back, in linear time."""
 
 import re
 from bisect import bisect_left
