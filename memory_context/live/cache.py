@@ -27,12 +27,11 @@ _logger = logging.getLogger("memory_context")
 
 @dataclass(frozen=True)
 class CacheStats:
-    """Counts since the cache was made; `live` is the current number.
+    """Counts since the cache was made.
 
     Attributes:
         evictions: Sessions closed for room or idleness.
         handovers: Sessions closed for another process.
-        waits: Holds that waited for another.
     """
 
     live: int = 0
@@ -81,7 +80,7 @@ class SessionCache(Generic[SessionT]):
         self._idle_seconds = idle_seconds
         self._wait_seconds = wait_seconds
         self._queue = queue
-        self._entries: OrderedDict[SessionKey, CacheEntry[SessionT]] = OrderedDict()  # LRU first
+        self._entries: OrderedDict[SessionKey, CacheEntry[SessionT]] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer = Timer(self._sweep)
         self._work = Background[None]("memory_context sessions")
@@ -234,7 +233,7 @@ class SessionCache(Generic[SessionT]):
             entry.is_leaving = False
             self._free(entry)
             if is_leaving:
-                self._plan(0)  # others may be due
+                self._plan(0)
 
     def _free(self, entry: CacheEntry[SessionT]) -> None:
         entry.lock.release()
@@ -243,7 +242,7 @@ class SessionCache(Generic[SessionT]):
             self._done_event.set()
 
     def _tidy(self, entry: CacheEntry[SessionT]) -> None:
-        """Drop or reschedule an entry that nobody works on."""
+        """Drop or reschedule an unused entry."""
         if entry.lock.is_taken:
             return
         if entry.session is None:
@@ -255,7 +254,6 @@ class SessionCache(Generic[SessionT]):
             self._plan(min(entry.leaves_at, entry.used_at + self._idle_seconds))
 
     def _plan(self, at: float) -> None:
-        """Plan a sweep at a monotonic time or earlier."""
         if self._done_event is None:
             self._timer.plan(at - time.monotonic())
 

@@ -27,7 +27,7 @@ _logger = logging.getLogger("memory_context")
 
 
 class LiveSession(Protocol):
-    """An object that the cache keeps: a `MemoryContext`, or a wrapper of one."""
+    """An object that the cache keeps, such as a `MemoryContext`."""
 
     async def resume(self) -> Any: ...
 
@@ -46,9 +46,7 @@ class LiveSession(Protocol):
     async def close(self) -> None: ...
 
     @property
-    def is_dirty(self) -> bool:
-        """Whether unarchived content exists."""
-        ...
+    def is_dirty(self) -> bool: ...
 
 
 SessionT = TypeVar("SessionT", bound=LiveSession)
@@ -58,10 +56,8 @@ class CacheEntry(Generic[SessionT]):
     """One live session.
 
     Attributes:
-        used_at: Monotonic time of the last use.
         is_wanted: Another process asked for it.
         is_lost: Claim lost: another process may have continued the session.
-        is_leaving: It is being written to make room.
     """
 
     def __init__(
@@ -96,7 +92,6 @@ class CacheEntry(Generic[SessionT]):
         self._is_state_saved = False
 
     async def claim(self, wait_seconds: float) -> None:
-        """Claim the session; raises as `Claims.claim`."""
         if not self.has_claim:
             pause = min(self._yields_until - time.monotonic(), wait_seconds)
             if pause > 0:
@@ -136,8 +131,7 @@ class CacheEntry(Generic[SessionT]):
     async def leave(self, *, is_handover: bool = False, is_last_chance: bool = False) -> bool:
         """Write and close the session, release the claim; return False if writing failed and it stays.
 
-        Without a claim no state is saved, since it could replace a newer one. A handover needs only a saved state;
-        `is_last_chance` leaves even if writing failed.
+        Without a claim no state is saved, since it could replace a newer one. A handover needs only a saved state.
         """
         session = self.session
         if session is not None and not self.is_deleted:

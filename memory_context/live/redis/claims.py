@@ -79,7 +79,7 @@ class RedisClaims:
         self._id = uuid.uuid4().hex
         self._held: dict[str, SessionKey] = {}
         self._askers: dict[str, set[str]] = {}
-        self._claiming: dict[str, asyncio.Future[None]] = {}  # done when the claim was released
+        self._claiming: dict[str, asyncio.Future[None]] = {}  # done on release
         self._returning = Background[None]("memory_context claims")
         self._renewed_at = 0.0
         self._timer = Timer(self._start_renewing)
@@ -113,7 +113,7 @@ class RedisClaims:
             del self._claiming[name]
 
     async def release(self, key: SessionKey) -> None:
-        """Release a session; without an answer of Redis, its lease expires."""
+        """Release a session, if need be by expiry of its lease."""
         name = name_of(key)
         if self._held.pop(name, None) is not None:
             await asyncio.wait([self._return(name)])
@@ -123,7 +123,7 @@ class RedisClaims:
         self._held, held = {}, self._held
         deadline = time.monotonic() + 2 * self._server.answer_seconds
         for name in held:
-            if time.monotonic() < deadline:  # else their leases expire
+            if time.monotonic() < deadline:
                 await asyncio.wait([self._return(name)])
         await self._returning.wait()
         await self._lasting.stop(self._server.answer_seconds)
@@ -232,7 +232,7 @@ class RedisClaims:
         elif word == "wanted" and name in self._held:
             self._askers.setdefault(name, set()).add(asker)
             self._on_wanted(self._held[name])
-        elif word == "wanted" and name not in self._claiming:  # a claim answered after this process gave up
+        elif word == "wanted" and name not in self._claiming:  # a claim given up before its answer
             self._return(name)
 
     def _key(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A Redis client with bounded waits and this library's errors, which contain no secrets."""
+"""A Redis client with bounded waits and this library's errors, without secrets."""
 
 import hashlib
 from collections.abc import Awaitable, Sequence
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class RedisServer:
-    """A client of one server, in the event loop of its first use; `what` names the feature in the ImportError."""
+    """A client in the event loop of its first use; `what` names the feature in the ImportError."""
 
     def __init__(self, what: str, url: str, prefix: str, answer_seconds: float = ANSWER_SECONDS) -> None:
         if find_spec("redis") is None:
@@ -58,11 +58,10 @@ class RedisServer:
         return self._client
 
     async def run(self, script: str, keys: Sequence[str], *arguments: str) -> Any:
-        """Return the result of a script; raises as `ask`."""
         return await self.ask(self.client.eval(script, len(keys), *keys, *arguments))
 
     async def ask(self, answer: Awaitable[_T]) -> _T:
-        """Return the answer, or raise StoreUnavailableError without one in time, StoreError if Redis refuses."""
+        """Return the answer, or raise StoreUnavailableError; StoreError if Redis refuses."""
         from redis.exceptions import ConnectionError as Unreachable
         from redis.exceptions import RedisError
         from redis.exceptions import TimeoutError as TooSlow
@@ -88,7 +87,7 @@ class RedisServer:
 
 
 def name_of(key: SessionKey) -> str:
-    """Return a fixed-length hash for key names, so that ids do not appear in clear."""
+    """Return a fixed-length hash, so that key names show no ids."""
     return hashlib.sha256(to_utf8("\0".join(key))).hexdigest()
 
 

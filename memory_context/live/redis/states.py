@@ -19,11 +19,11 @@ _logger = logging.getLogger("memory_context")
 
 
 class RedisStates:
-    """Saved states in Redis, unarchived messages included, so a killed process loses no finished request.
+    """Saved states in Redis. They include unarchived messages: a killed process loses no finished request.
 
     Args:
         url: As for `RedisClaims`.
-        keep_seconds: How long a state is kept; older sessions come from the archive.
+        keep_seconds: Lifetime of a state; older sessions come from the archive.
 
     Raises:
         ImportError: The redis package is not installed.
@@ -53,7 +53,6 @@ class RedisStates:
             return None
 
     async def delete(self, key: SessionKey) -> None:
-        """Delete the state; raises StoreUnavailableError."""
         await self._server.ask(self._server.client.delete(self._key(key)))
 
     async def close(self) -> None:
