@@ -1,6 +1,4 @@
-"""Background tasks with single flight. Cancelling a waiter leaves the task alone; cancelling a task raises no
-CancelledError in its waiters.
-"""
+"""Single-flight background tasks. A cancelled waiter leaves the task alone; a cancelled task spares its waiters."""
 
 import asyncio
 import time
@@ -35,7 +33,7 @@ class Background(Generic[T]):
         return None if task is None or task.done() else task
 
     def start(self, work: Callable[[], Coroutine[Any, Any, T]], key: Hashable = None) -> asyncio.Task[T]:
-        """Start the task unless it runs already."""
+        """Return the running task; start it if there is none."""
         task = self.running(key)
         if task is None:
             tasks = self._tasks.here()
@@ -64,7 +62,7 @@ class Background(Generic[T]):
             await asyncio.wait(tasks, timeout=left)
 
     async def stop(self, seconds: float = 1.0) -> None:
-        """Cancel the tasks of this event loop; wait limited seconds for one that resists."""
+        """Cancel the tasks of this event loop; wait limited seconds."""
         deadline = time.monotonic() + seconds
         while (tasks := self._here()) and time.monotonic() < deadline:
             for task in tasks:
@@ -87,7 +85,7 @@ class Background(Generic[T]):
 
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
-    """Start a call in a task; see `attempt`."""
+    """Start a call in a task."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     return task
@@ -119,7 +117,7 @@ async def attempt(
 
 
 async def in_thread_if_large(size: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return a function's result, from a thread if its input is large; it must not read state of the event loop."""
+    """Return a function's result, from a thread for large input; it must read nothing that the event loop changes."""
     if size > LARGE_CHARACTERS:
         return await asyncio.to_thread(function, *args, **kwargs)
     return function(*args, **kwargs)

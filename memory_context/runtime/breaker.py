@@ -11,7 +11,7 @@ __all__ = ["Breaker"]
 
 
 class Breaker:
-    """A circuit breaker; the back-off doubles up to `longest_seconds` (None: constant).
+    """The back-off doubles up to `longest_seconds` (None: constant).
 
     Attributes:
         retry_at: Monotonic time of the next trial; 0 while closed.

@@ -43,7 +43,7 @@ class Flusher:
         self._timers = PerLoop(lambda: Timer(self._begin))
 
     def note(self) -> None:
-        """Schedule a write, without I/O or errors; without an event loop a later note does."""
+        """Schedule a write, without I/O or errors."""
         try:
             timer = self._timers.here()
         except RuntimeError:
@@ -56,7 +56,10 @@ class Flusher:
             self._begin()
 
     async def flush(self, write: Write | None = None, *, is_shielded: bool = True, if_stopped: str = "") -> None:
-        """Write the buffer, or a part by `write`, after the running write; raises also StoreUnavailableError."""
+        """Write the buffer (or by `write` a part) after the running write; StoreUnavailableError if stopped.
+
+        Unless `is_shielded`, cancelling this caller cancels the write.
+        """
         await self.writing.wait()
         if write is None and not self._waiting():
             return

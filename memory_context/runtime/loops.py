@@ -21,7 +21,7 @@ class PerLoop(Generic[T]):
         self._values: dict[asyncio.AbstractEventLoop, T] = {}
 
     def here(self) -> T:
-        """Return the running loop's value, or raise RuntimeError."""
+        """Return the running loop's value."""
         loop = asyncio.get_running_loop()
         value = self._values.get(loop)
         if value is not None:

@@ -62,7 +62,7 @@ _process_id = 0  # owner of the handlers, which forked processes inherit
 
 
 def hold(owner: Owner) -> None:
-    """Keep an owner with unwritten content alive."""
+    """Keep an owner alive until `let_go`."""
     if owner not in _held:
         with _lock:
             _held.add(owner)

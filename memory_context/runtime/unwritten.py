@@ -1,6 +1,6 @@
 """The buffers of a store that are written before it is closed.
 
-a buffer has content ─▶ hold ──close of the store, end of the loop, SIGTERM, end of the process──▶ write_out
+a buffer has content ─▶ hold ──close of the store, loop or process, SIGTERM──▶ write_out
                           └────── written ─▶ release
 """
 
@@ -59,7 +59,7 @@ class Unwritten:
         return not self._kept
 
     def hold(self, buffer: Buffer) -> None:
-        """Write a buffer before this event loop or the process ends."""
+        """Keep a buffer alive and write it before this event loop or the process ends."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -84,11 +84,11 @@ class Unwritten:
                 let_go(self)
 
     async def write_out(self, seconds: float = WRITE_SECONDS) -> None:
-        """Write the buffers of this and of closed event loops in bounded time; failures are only logged."""
+        """Write the buffers of this and of closed event loops; failures are only logged."""
         await self._write(self._here(is_last=False), seconds, is_last=False)
 
     async def close_for_good(self) -> None:
-        """Write the buffers in about 5 s, drop the rest, and close the store."""
+        """Write the buffers in about 5 s, drop the rest, close the store."""
         self._ended.add(asyncio.get_running_loop())
         buffers = self._here(is_last=True)
         await self._write(buffers, WRITE_SECONDS, is_last=True)
@@ -97,7 +97,7 @@ class Unwritten:
         await self._close()
 
     def _here(self, *, is_last: bool) -> list[Buffer]:
-        """Return the buffers that are safe to write in this loop."""
+        """Return the buffers that are safe to write here."""
         loop = asyncio.get_running_loop()
         with self._lock:
             homes = list(self._homes.items())
