@@ -1,4 +1,4 @@
-"""The command `memory-context`. Commands import what they need when they run, so help appears at once."""
+"""The command `memory-context`. Commands import their libraries when they run, so help appears at once."""
 
 import sys
 

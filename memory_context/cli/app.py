@@ -155,6 +155,6 @@ def execute(arguments: list[str] | None = None) -> int:
         failure = Failure.of(error)
         say_error(failure.text)
         return failure.exit_code
-    if exit_code == _STOPPED:  # Ctrl-C, of which typer says nothing
+    if exit_code == _STOPPED:  # Ctrl-C, on which typer prints nothing
         say_error("stopped; what was done until now stays")
     return exit_code

@@ -38,7 +38,7 @@ class Failure(Exception):
     """Ends a command without its result.
 
     Attributes:
-        text: One line that says what to do.
+        text: One line with the remedy.
         exit_code: 1 for a runtime failure, 2 for a usage error.
     """
 
@@ -49,7 +49,7 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> "Failure":
-        """Return any error as its line and exit code."""
+        """Convert any error to its line and exit code."""
         from ..errors import MemoryContextError
 
         if isinstance(error, Failure):
@@ -91,14 +91,13 @@ def age(time: datetime) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a text without terminal control: everything but lines, tabs and printable characters becomes its code."""
+    """Replace everything but lines, tabs and printable characters by its code, against terminal control."""
     text = text.replace("\r\n", "\n")
     codes = {char: char.encode("unicode_escape").decode() for char in set(text) if not char.isprintable()}
     return text.translate({ord(char): code for char, code in codes.items() if char not in "\n\t"})
 
 
 def _in_one_line(value: object) -> str:
-    """Return a value as one line without terminal control."""
     if value is None:
         return "-"
     text = f"{value:%Y-%m-%d %H:%M}" if hasattr(value, "strftime") else str(value)
@@ -119,7 +118,7 @@ def say_error(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON, times in ISO 8601. Any str survives, except that two lone surrogates may become a pair."""
+    """Print a value as JSON, times in ISO 8601. Two lone surrogates may become a pair."""
     typer.echo(json.dumps(value, indent=2, default=_as_json))
 
 
@@ -142,11 +141,9 @@ def print_table(
 ) -> None:
     """Print rows under their columns, a line each.
 
-    Without rich: its tables need a width to cut at, which a pipe does not have, and a tenth of the time of `list`.
+    Without rich: its tables are cut at a width, which a pipe does not have, and take a tenth of the time of `list`.
 
     Args:
-        columns: Names of the columns.
-        rows: Values of each row.
         right: Columns aligned to the right.
         cut: Columns shortened to fit a terminal, the last one first. A pipe or file always gets all of them.
     """
@@ -168,7 +165,7 @@ def print_table(
 
 
 def _fitted(widths: Sequence[int], may_shrink: Sequence[bool]) -> list[int]:
-    """Return widths that fit the terminal, as far as the columns that may shrink allow."""
+    """Shrink the columns that may shrink to fit the terminal."""
     import shutil
 
     fitted = [*widths]
@@ -184,7 +181,7 @@ def _fitted(widths: Sequence[int], may_shrink: Sequence[bool]) -> list[int]:
 def progress_bar(
     what: str, total: int | None = None, *, in_bytes: bool = False, hide: bool = False
 ) -> Generator[Callable[..., None], None, None]:
-    """Show the progress of some work on stderr; yields a function that takes the amount done and, optionally, in all.
+    """Show progress on stderr; yields a function of the amount done and, optionally, the total.
 
     Nothing is shown where stderr is no terminal, or with `hide`, for results that go to the same terminal.
     """
@@ -209,7 +206,7 @@ def _show_nothing(done: int, total: int | None = None) -> None: ...
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something is destroyed.
+    """Ask before a destructive operation.
 
     Raises:
         Failure: The answer was no, or stdin is no terminal.

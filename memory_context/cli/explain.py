@@ -1,7 +1,7 @@
-"""`explain`: a session's view, segment by segment: what the model saw last, or would see now, and why.
+"""`explain`: the segments of a session's view, last or next, with reasons.
 
-It reads the archive only: it claims no session and writes nothing, so a process at work in the session is not
-disturbed. What that process has not archived yet is not in it.
+It reads the archive only and claims no session, so a running process is not disturbed. Unarchived messages are not
+shown.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ def explain(
 
 @dataclass(frozen=True)
 class _Explanation:
-    """A view's report, remarks about it, and, if wanted, the text of each segment."""
+    """A view's report, remarks, and, if wanted, segment texts."""
 
     report: "ViewReport"
     texts: list[str] | None
@@ -107,7 +107,7 @@ async def _explain(
 
 
 async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "ContextPolicy") -> "tuple[Transcript, View]":
-    """Return the transcript as it would go on now, and its next view; no decision made for it is kept."""
+    """Return the transcript and its next view; the store keeps no decision."""
     from ..archive import rebuild_transcript
     from ..compaction import Compactors
     from ..offload import Offloader, restore_texts
@@ -127,7 +127,7 @@ async def _next_view(archived: "Archived", memory: "AgentMemory", policy: "Conte
 
 
 def _segments(view: "View") -> "list[tuple[Segment, str]]":
-    """Return each segment with its text, empty where only the store has it."""
+    """Return segments with their texts, empty for texts in the store."""
     from ..messages import texts_of
 
     segments: list[tuple[Segment, str]] = []
@@ -146,7 +146,7 @@ async def _texts_of(
 
 
 def _stored_text(segment: "Segment", contents: Mapping[str, str], transcript: "Transcript") -> str:
-    """Return a text that the archive does not have, as the view showed it."""
+    """Return a text missing in the archive as the view showed it."""
     if not segment.keys:
         return ""
     if segment.state == "full" and segment.part is not None:

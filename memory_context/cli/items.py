@@ -1,4 +1,4 @@
-"""`list`, `store` and `forget`: what is stored, item by item.
+"""`list`, `store` and `forget`: stored items.
 
 Commands act for the user: they also list and forget items that one agent keeps private, marked as such.
 """
@@ -130,7 +130,7 @@ def _rows(items: "Iterable[MemoryItem | Tombstone]") -> Iterable[tuple[object, .
 
 
 def item_json(one: "MemoryItem | Tombstone") -> dict[str, Any]:
-    """Return an item, or a forgotten one, in the JSON of all commands, without its content."""
+    """Return the JSON of an item or tombstone in all commands, without content."""
     from ..store import MemoryItem
 
     if not isinstance(one, MemoryItem):
@@ -284,7 +284,7 @@ async def _forget_matching(store: "MemoryStore", user: str | None, criteria: "Me
 
 
 async def _forget(store: "MemoryStore", user: str, keys: list[str], extent: str, yes: bool) -> None:
-    """Forget the contents of keys after asking; the question counts the other items with these contents."""
+    """Forget contents after asking; the question counts other items that share them."""
     batches = [keys[start : start + _KEYS_AT_ONCE] for start in range(0, len(keys), _KEYS_AT_ONCE)]
     if not yes:
         going = {key for batch in batches for key in await store.user_stats.keys_of_contents(user, batch)}

@@ -1,7 +1,6 @@
-"""Common options, the store of a command, and the user, session, item and time that its options name.
+"""Common options, the store of a command, and lookup of users, sessions, items and times.
 
-The store is closed however a command ends. A session or item may be given by a unique beginning; errors offer the
-nearest names.
+The store is closed however a command ends. A unique prefix names a session or item; errors offer the nearest names.
 """
 
 import asyncio
@@ -90,7 +89,7 @@ TranscriptOption = Annotated[
 def run(
     work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
 ) -> _Result:
-    """Return the result of some work with the store, which its first operation opens."""
+    """Run work with the store, which its first operation opens."""
     _keep_server_warm()
     with _ending_at_once():
         return asyncio.run(with_store(work, url, embedder))
@@ -109,7 +108,7 @@ def _keep_server_warm() -> None:
 
 @contextmanager
 def _ending_at_once() -> Generator[None, None, None]:
-    """Let the first Ctrl-C end a question, a pipe or a query; asyncio's handler waits for the next `await`."""
+    """Let the first Ctrl-C interrupt blocking work; asyncio's handler waits for an `await`."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -128,7 +127,7 @@ def _ending_at_once() -> Generator[None, None, None]:
 async def with_store(
     work: Callable[["MemoryStore"], Awaitable[_Result]], url: str | None, embedder: "Embedder | None" = None
 ) -> _Result:
-    """Do as `run` inside an event loop."""
+    """`run` inside an event loop."""
     from ..store import MemoryStore
 
     logger = logging.getLogger("memory_context")
@@ -161,7 +160,7 @@ async def find_user(store: "MemoryStore", user: str | None) -> str:
 
 
 async def _some_users(store: "MemoryStore") -> str:
-    """Return the first users to choose from; nothing where the login may not list them."""
+    """Return the first users to choose from, if the login may list them."""
     from ..errors import StoreError
 
     users: list[str] = []
@@ -176,13 +175,7 @@ async def _some_users(store: "MemoryStore") -> str:
 
 @dataclass(frozen=True)
 class NamedSession:
-    """A session that was named.
-
-    Attributes:
-        user_id: Its user.
-        info: Its row.
-        transcripts: Its transcripts, the latest archived first.
-    """
+    """A session with its transcripts, the latest archived first."""
 
     user_id: str
     info: "SessionInfo"
@@ -190,14 +183,13 @@ class NamedSession:
 
     @property
     def session_id(self) -> str:
-        """Its id."""
         return self.info.session_id
 
     def agent(self, wanted: str | None) -> str:
-        """Return the agent of a transcript: the wanted one, or the only one.
+        """Return the wanted agent, or the only one with a transcript.
 
         Raises:
-            Failure: The wanted agent has none, or none is wanted and there are several or none.
+            Failure: The wanted agent has none, or the choice is ambiguous.
         """
         agents = list(dict.fromkeys(one.agent_id for one in self.transcripts))
         shown = ", ".join(map(repr, agents))
@@ -212,19 +204,16 @@ class NamedSession:
         return wanted if wanted is not None else agents[0]
 
     async def archived(self, store: "MemoryStore", agent: str) -> "Archived":
-        """Return the archive of an agent's transcript, read only."""
+        """Return an agent's archive, read only."""
         return await store.conversations.read(SessionKey(self.user_id, agent, self.session_id))
 
 
 async def find_session(
     store: "MemoryStore", user: str | None, session_id: str, *, by_beginning: bool = True
 ) -> NamedSession:
-    """Return the session with an id, or the only one whose id begins so.
+    """Return the session with an id or a unique prefix; the only user is the default.
 
     Args:
-        store: The store.
-        user: Its user; None for the only one.
-        session_id: Its id or the beginning of it.
         by_beginning: False to accept whole ids only, for scripts that delete.
 
     Raises:
@@ -256,10 +245,10 @@ async def _no_session(store: "MemoryStore", user: str, session_id: str) -> Failu
 
 
 async def find_key(store: "MemoryStore", user_id: str, key: str) -> str:
-    """Return the key if it names an item, else the only key that begins so, else itself.
+    """Return the key with a unique prefix; an unknown key is returned unchanged.
 
     Raises:
-        Failure: Several keys begin so.
+        Failure: Several keys have this prefix.
     """
     if await store.fetch_whereabouts(user_id, key) is not None:
         return key

@@ -101,7 +101,7 @@ async def _states(store: "MemoryStore", part: str | None) -> "list[MigrationStat
 
 
 def _verdict(states: "Sequence[MigrationState]") -> str:
-    """Return one line on whether the schema fits, and otherwise the remedy."""
+    """Return one line on the schema, with the remedy unless it fits."""
     from ..store.schema import SUPERSEDED
 
     found = [one.state for one in states]
@@ -272,7 +272,7 @@ def _refuse_another_model(store: "MemoryStore", models: Collection[str]) -> None
 
 
 async def _index_all(store: "MemoryStore", waiting: int) -> "tuple[int, IndexReport]":
-    """Return the number of items processed, and what is still missing."""
+    """Return the number of indexed items, and of remaining ones."""
     done = 0
     with progress_bar("indexing items", waiting) as show:
 
@@ -286,7 +286,7 @@ async def _index_all(store: "MemoryStore", waiting: int) -> "tuple[int, IndexRep
 
 
 async def _failures(store: "MemoryStore") -> list[dict[str, str]]:
-    """Return the first items that cannot be indexed, with the error of each."""
+    """Return the first unindexable items and their errors."""
     failures: list[dict[str, str]] = []
     async for user in store.every_user():
         missing = _MAX_FAILURES_PRINTED - len(failures)

@@ -1,8 +1,7 @@
-"""The model calls of a session and what they cost, replayed from its archive. Reads no content, writes nothing.
+"""Model calls of a session and their costs, replayed from its archive. Reads no content, writes nothing.
 
-A view is a function of messages and decisions, so it is rendered again wherever the archive says one was handed out.
-Not archived, and therefore defaults: prices, and whether results were placeholders from the first view on. Archives of
-earlier versions lack lengths of excerpts and of withdrawn texts (`Replay.reservations`).
+Prices, and early placeholders of results, are not archived: defaults stand in. Archives of earlier versions lack some
+lengths (`Replay.reservations`).
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,8 @@ class ModelCall:
     """One model call, in tokens of messages; system prompt and tool schemas are not counted.
 
     Attributes:
-        number: Number of the call, from 1.
-        at: Time of the newest message in it, in UTC; None without messages.
+        number: From 1.
+        at: Time of its newest message, in UTC.
         messages: Messages of the session by then.
         raw_tokens: Tokens that keeping everything would have sent.
         view_tokens: Tokens sent.
@@ -56,13 +55,13 @@ class Replay:
     """A session, replayed.
 
     Attributes:
-        calls: Its model calls; the last view may have been handed out without a call.
+        calls: Its model calls; the last view may have been rendered without a call.
         stats: Sums over calls and decisions, and the calls of the light model.
-        transcript: Messages and decisions, without texts that only the store has.
-        views: The last two views; empty ones if there were none.
-        assumed_excerpts: Number of first excerpts counted with their limit.
-        lost_expansions: Number of opened texts not counted: withdrawn before they were archived.
-        unread_batches: Numbers of the first damaged batch, or the first after a missing one, and those behind it.
+        transcript: Messages and decisions, without texts kept only in the store.
+        views: The last two views.
+        assumed_excerpts: First excerpts counted with their limit.
+        lost_expansions: Opened texts not counted, as they were withdrawn before archiving.
+        unread_batches: Numbers of batches from the first damaged or missing one on.
     """
 
     calls: tuple[ModelCall, ...]
@@ -75,7 +74,7 @@ class Replay:
 
     @property
     def reservations(self) -> list[str]:
-        """What the figures leave out, in sentences; empty if they are exact."""
+        """Sentences on omissions from the figures; empty if they are exact."""
         said: list[str] = []
         if self.assumed_excerpts:
             said.append(f"first excerpts that are counted with their limit: {self.assumed_excerpts}")
@@ -89,10 +88,6 @@ class Replay:
 
 def replay(archived: Archived, policy: ContextPolicy) -> Replay:
     """Return a session replayed as far as its archive is whole.
-
-    Args:
-        archived: Its archive.
-        policy: Its assumed settings.
 
     Raises:
         ValueError: It was archived by a newer version.
@@ -131,7 +126,7 @@ def _joined(batches: Sequence[StoredBatch]) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Renders the views again and meters them as the context does."""
+    """Renders archived views again and meters them as the context does."""
 
     def __init__(self, policy: ContextPolicy) -> None:
         self.calls: list[ModelCall] = []
@@ -158,7 +153,7 @@ class _Watcher:
                     self._mark = self._mark or "compaction"
 
     def _restore_first_view(self, transcript: Transcript, decision: PartOffloaded) -> None:
-        """Let a result take as many tokens as it first did; its excerpt or headline may have been dropped since."""
+        """Count a result's first tokens; its excerpt or headline may be gone."""
         if decision.position < transcript.first:
             return
         part = transcript[decision.position].part(decision.address)

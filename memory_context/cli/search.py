@@ -1,4 +1,4 @@
-"""`search`: the passages that answer a query best, with their place and score."""
+"""`search`: the best passages for a query, with place and score."""
 
 import re
 import sys
@@ -94,14 +94,13 @@ def _print_hits(query: str, hits: "Sequence[SearchHit]", max_lines: int) -> None
 
 
 def _window(lines: Sequence[str], terms: AbstractSet[str], count: int) -> tuple[Sequence[str], int]:
-    """Return the consecutive lines with most matches, and the number of lines before them."""
+    """Return the lines with most matches, and the number before them."""
     found = [sum(1 for _ in _matches(line, terms)) for line in lines]
     first = max(range(max(len(lines) - count, 0) + 1), key=lambda start: (sum(found[start : start + count]), -start))
     return lines[first : first + count], first
 
 
 def _matches(line: str, terms: AbstractSet[str], start: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the spans of words that contain a term of the query."""
     from ..text import terms_of
 
     for word in _WORDS.finditer(line, start):

@@ -1,7 +1,7 @@
 """`show`: one item, whole and exact, or a part of it.
 
-A file or pipe gets the content in UTF-8, byte for byte; lone surrogates become their three bytes ("surrogatepass"), as
-they are stored. A terminal gets no control sequence. Reading here does not count as a use of the item.
+A file or pipe gets the content in UTF-8, byte for byte, lone surrogates as stored ("surrogatepass"); a terminal gets
+no control sequence. Reading here is not a use of the item.
 """
 
 import json
@@ -31,7 +31,7 @@ _RANGE = re.compile(r"([1-9]\d{0,11})?(:?)([1-9]\d{0,11})?")
 _COUNT = re.compile(r"([1-9]\d{0,8})(t?)")
 _CALL = re.compile(r"retrieve_memory\(((?:[^()\"]|\"(?:[^\"\\]|\\.)*\")*)\)")
 _ARGUMENT = re.compile(r"\b([a-z_]+)=(\"(?:[^\"\\]|\\.)*\"|\w+)")
-_OPTIONS = {  # for what the library says in words of its tool
+_OPTIONS = {  # for arguments of the tool in messages of the library
     'transform="filtered"': "--grep",
     'transform="full"': "no option",
     "transform='full'": "no option",
@@ -82,7 +82,7 @@ def show(
         _print_content(item, as_json)
 
 
-# --- which part
+# --- the part
 
 
 def _transform_of(part: dict[str, Any], matches: str | None) -> "MemoryTransform":
@@ -136,17 +136,17 @@ def _count(option: str, text: str) -> dict[str, Any]:
 
 
 def _in_options(text: str) -> str:
-    """Return a text that speaks of tool calls in the options of this command."""
+    """Rewrite tool calls in a text as options of this command."""
     text = _CALL.sub(_command, text)
     return re.sub("|".join(map(re.escape, _OPTIONS)), lambda word: _OPTIONS[word[0]], text)
 
 
 def _command(match: re.Match[str]) -> str:
-    """Return the command that does what a call of `retrieve_memory` does."""
+    """Convert a call of `retrieve_memory` to a command line."""
     call: dict[str, Any] = {}
     for name, value in _ARGUMENT.findall(match[1]):
         call[name] = json.loads(value) if value[0] == '"' else int(value) if value.isdecimal() else value == "True"
-    if "memory_key" not in call:  # in the words of somebody else
+    if "memory_key" not in call:  # a call quoted from elsewhere
         return match[0]
     return shlex.join(["memory-context", "show", call["memory_key"], *_options_of(call)])
 
@@ -168,13 +168,13 @@ def _options_of(call: dict[str, Any]) -> list[str]:
     return options
 
 
-# --- what is read
+# --- reading
 
 
 async def _read(
     store: "MemoryStore", user: str | None, key: str, transform: "MemoryTransform", with_history: bool
 ) -> "tuple[MemoryItem, list[AuditEvent]]":
-    """Return an item as the agent and session that stored it read it, and its events there."""
+    """Return an item as its storing session reads it, and its events there."""
     from ..errors import TransformError
     from ..memory import AgentMemory
 
@@ -202,7 +202,7 @@ async def _events_of(memory: "AgentMemory", key: str) -> "list[AuditEvent]":
     return [event for event in reversed(events) if key in event.keys]
 
 
-# --- what is printed
+# --- output
 
 
 def _print_content(item: "MemoryItem", as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`stats` and `users`: what users have stored, and what memory_context saved in a session, from its archive."""
+"""`stats` and `users`: stored items of users, and savings in a session, from its archive."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -58,7 +58,7 @@ def stats(
 
 @dataclass(frozen=True)
 class _Bill:
-    """What a session's model calls cost, and how often its items were used."""
+    """The cost of a session's model calls, and the uses of its items."""
 
     info: "SessionInfo"
     agent: str
@@ -132,7 +132,7 @@ def _print_bill(bill: _Bill) -> None:
 
 
 def _head_of(bill: _Bill) -> str | None:
-    """Return what each call sent before the messages, as of the last call."""
+    """Return tokens of tools and instructions, as of the last call."""
     stats, offered = bill.replay.stats, bill.replay.transcript.state.offered
     if not stats.head_tokens_total:
         return None
@@ -167,7 +167,7 @@ def _print_calls(replay: "Replay") -> None:
 
 @dataclass(frozen=True)
 class _Account:
-    """What a user has stored, and the bills of the sessions used last."""
+    """Items of a user, and the bills of the latest sessions."""
 
     user: str
     where: str

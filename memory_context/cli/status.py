@@ -1,4 +1,4 @@
-"""`status` and `doctor`: how a store and an installation are, and what mends them. Neither changes anything."""
+"""`status` and `doctor`: the state of a store and an installation, with remedies. Neither changes anything."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ _Verdict = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True)
 class _Finding:
-    """One check: its subject, the verdict, and the remedy unless that is `ok`."""
+    """One check: subject, verdict, and the remedy unless it is `ok`."""
 
     name: str
     verdict: _Verdict

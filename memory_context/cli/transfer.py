@@ -1,7 +1,6 @@
-"""`export` and `import`: everything of a user or a session as a file, and back.
+"""`export` and `import`: everything of a user or a session as a file.
 
-A file appears under its name when it is whole, `<name>.part` until then. Only its owner can read either: it is plain
-text.
+Exports are plain text, readable by their owner only, and named `<name>.part` until they are complete.
 """
 
 import gzip
@@ -146,7 +145,6 @@ def _in_words(counts: Mapping[str, int]) -> str:
 
 
 async def _write(out: IO[bytes], first: bytes, rest: AsyncIterator[bytes]) -> bytes:
-    """Write the pieces of a file and return the last."""
     out.write(first)
     last = first
     async for last in rest:
@@ -156,7 +154,7 @@ async def _write(out: IO[bytes], first: bytes, rest: AsyncIterator[bytes]) -> by
 
 @contextmanager
 def _opened_to_write(file: str) -> Generator[IO[bytes], None, None]:
-    """Yield a stream to write a file; the file gets its name when the block ends well, and is removed otherwise."""
+    """Yield a stream; a failed block removes the file."""
     try:
         path = Path(file)
         if file == _STREAM:
@@ -178,7 +176,7 @@ def _opened_to_write(file: str) -> Generator[IO[bytes], None, None]:
 
 @contextmanager
 def _replacing(path: Path) -> Generator[IO[bytes], None, None]:
-    """Yield a stream to a private `.part` file, which replaces the file when the block ends well."""
+    """Yield a stream to a private `.part` file, renamed if the block ends well."""
     part = path.with_name(f"{path.name}.part")
     try:
         was_open_to_others = path.exists() and path.stat().st_mode & 0o077 != 0
@@ -205,7 +203,7 @@ def _replacing(path: Path) -> Generator[IO[bytes], None, None]:
 
 @contextmanager
 def _rereadable(file: str) -> Generator[Path, None, None]:
-    """Yield a path that can be read several times: a pipe is copied to a temporary file first."""
+    """Yield a path to read repeatedly: a pipe is copied first."""
     if file != _STREAM and (Path(file).is_file() or not Path(file).exists()):
         yield Path(file)
         return
@@ -229,7 +227,7 @@ def _rereadable(file: str) -> Generator[Path, None, None]:
 
 
 class _Reader:
-    """Reads a file any number of times, and reports the bytes read in all."""
+    """Reads a file repeatedly, and reports all bytes read."""
 
     def __init__(self, path: Path, report: Callable[[int], None]) -> None:
         self._path = path
@@ -237,7 +235,7 @@ class _Reader:
         self._done = 0
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the file from its beginning."""
+        """Yield the file's lines."""
         from ..store.transfer import bounded_lines
 
         with self._path.open("rb") as raw:
