@@ -1,4 +1,4 @@
-"""Authentication by bearer token or trusted proxy; secrets are compared in constant time and never shown."""
+"""Authentication by bearer token or trusted proxy; secrets are compared in constant time, never shown."""
 
 import hmac
 import os
@@ -56,7 +56,7 @@ class Tokens:
         return frozenset(self.users_by_token.values())
 
     def user_of(self, authorization: str) -> str | None:
-        """Return the user of an Authorization header in latin-1; None for an unknown token."""
+        """Return the user of an Authorization header in latin-1, if known."""
         scheme, _, given = authorization.partition(" ")
         data = given.strip().encode("latin-1", "replace")
         # all are compared: the time reveals nothing

@@ -78,12 +78,7 @@ class ClientGone(Exception):
 async def read_body(
     receive: Callable[[], Awaitable[Mapping[str, Any]]], limits: BodyLimits, announced: bytes | str = ""
 ) -> bytes:
-    """Return a body within limits; `announced` is its Content-Length.
-
-    Raises:
-        BodyRefusal: It is too large or too slow.
-        ClientGone: The client disconnected.
-    """
+    """Return a body within limits; `announced` is its Content-Length. Raises BodyRefusal or ClientGone."""
     length = announced.decode("latin-1") if isinstance(announced, bytes) else announced
     if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limits.size_bytes):
         raise _too_large(limits)

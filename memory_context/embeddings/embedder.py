@@ -35,12 +35,12 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """1 to 100 printable characters; vectors of different names are never compared."""
+        """1 to 100 printable characters; only vectors of one name are compared."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """Length of each vector: 1 to 16,000."""
+        """1 to 16,000."""
         ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Sequence[Sequence[float]]:
@@ -75,7 +75,6 @@ async def embed_checked(
 
     Raises:
         EmbeddingError: The embedder failed, took too long, or gave an unusable answer.
-        ValueError: `texts` is a str.
     """
     if isinstance(texts, str):
         raise ValueError(f"embed_checked takes a list of texts, not the str {texts[:40]!r}; put it into a list")
@@ -182,7 +181,7 @@ def cut_to_bytes(text: str, limit_bytes: int) -> str:
 
 
 def batches(texts: Sequence[str], most_texts: int, most_characters: int) -> Iterator[list[str]]:
-    """Yield batches within both limits; longer texts come alone."""
+    """Yield batches within both limits; longer texts alone."""
     batch: list[str] = []
     characters = 0
     for text in texts:

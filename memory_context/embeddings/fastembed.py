@@ -27,7 +27,7 @@ class _TextEmbedding(Protocol):
 
 
 class FastEmbedEmbedder:
-    """Embeds with a model of fastembed, downloaded on first use. Needs `memory-context[fastembed]`.
+    """Embeds with a fastembed model, downloaded on first use. Needs `memory-context[fastembed]`.
 
     Args:
         model: One of `fastembed.TextEmbedding.list_supported_models()`.
@@ -36,7 +36,7 @@ class FastEmbedEmbedder:
         **options: Arguments of `fastembed.TextEmbedding`.
 
     Raises:
-        ImportError: The fastembed package is not installed.
+        ImportError: fastembed is not installed.
         ValueError: The model is unknown, or the name too long.
     """
 

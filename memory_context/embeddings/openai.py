@@ -42,7 +42,7 @@ class OpenAIEmbedder:
         name: None for `openai-<model>-<dimensions>`; give one if the vectors differ.
 
     Raises:
-        ImportError: The openai package is not installed.
+        ImportError: openai is not installed.
         ValueError: `dimensions` is missing, the name is too long, or `base_url` came with a client.
     """
 

@@ -1,4 +1,4 @@
-"""The default embedder: WordLlama's static vectors, averaged over a text's tokens.
+"""The default embedder: the mean of WordLlama's static vectors of a text's tokens.
 
 The package is not imported: it configures the root logger, and pads batches (2.5 to 6 times slower).
 """
@@ -53,7 +53,7 @@ class WordLlamaEmbedder:
         """Texts are cut at 16,384 characters; the purpose is ignored.
 
         Raises:
-            ImportError: The wordllama package is not installed.
+            ImportError: wordllama is not installed.
             RuntimeError: Its model files are missing or unknown.
         """
         return await embed_in_threads(_embed, texts, _BATCHING)

@@ -1,4 +1,4 @@
-"""Events of a run over HTTP: collected into one answer, or as server-sent events.
+"""Events of a run over HTTP, as one answer or server-sent events.
 
 A run stops when its client disconnects. An error before the first event is an HTTP error, later an event `error`.
 """
