@@ -19,7 +19,7 @@ from .entry import CacheEntry, SessionT
 
 __all__ = ["CacheStats", "SessionCache"]
 
-_CLOSE_SECONDS = 10  # for holders, then again for archiving
+_CLOSE_SECONDS = 10  # for holders, then for archiving
 _LEAVING = 4  # at a time, to leave connections to holders
 _CLOSING = "this process is shutting down; try again"
 _logger = logging.getLogger("memory_context")
@@ -44,7 +44,7 @@ class CacheStats:
 
 
 class SessionCache(Generic[SessionT]):
-    """Live sessions in one event loop, that of the first use; construction does no I/O.
+    """Live sessions in the event loop of the first use; construction does no I/O.
 
     Args:
         make: Makes the live object of a session; the cache resumes it.
@@ -52,12 +52,9 @@ class SessionCache(Generic[SessionT]):
         states: Keep the whole state after each hold; closed with the cache. None: a killed process loses at most
             `policy.archive.batch_seconds` of messages.
         size: Unused sessions that stay live; at most twice as many exist.
-        idle_seconds: Sessions unused for so long are archived and closed.
+        idle_seconds: Unused sessions are then archived and closed.
         wait_seconds: How long a hold waits for its session.
         queue: How many holds may wait for one session.
-
-    Raises:
-        ValueError: A bound is not above zero.
     """
 
     def __init__(
@@ -105,7 +102,7 @@ class SessionCache(Generic[SessionT]):
             if self._entries.get(key) is entry:
                 self._entries.move_to_end(key)
             if self._states is not None:
-                await asyncio.wait([self._start(self._settle(entry))])  # a task survives cancellation of the holder
+                await asyncio.wait([self._start(self._settle(entry))])  # a task survives cancellation
             elif entry.leaves_at <= entry.used_at:
                 self._start(self._settle(entry))
             else:
@@ -117,11 +114,7 @@ class SessionCache(Generic[SessionT]):
         return None if entry is None or entry.is_lost or entry.is_deleted else entry.session
 
     async def discard(self, key: SessionKey) -> None:
-        """Drop a deleted session without archiving, at once or after its holder.
-
-        Raises:
-            StoreUnavailableError: Its saved state could not be deleted.
-        """
+        """Drop a deleted session without archiving, at once or after its holder; raises StoreUnavailableError."""
         self._bind()
         entry = self._entries.get(key)
         if entry is not None:

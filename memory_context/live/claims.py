@@ -15,7 +15,7 @@ __all__ = ["Claims", "LocalClaims", "SessionKey", "SessionStates", "busy_text"]
 
 
 class Claims(Protocol):
-    """Gives each session to one holder, within bounded waits; for one cache and event loop."""
+    """Gives each session to one holder; for one cache and event loop."""
 
     def watch(self, wanted: Callable[[SessionKey], None], lost: Callable[[SessionKey], None]) -> None:
         """Register callbacks on the event loop: another holder wants a session; a claim was lost."""
@@ -50,11 +50,7 @@ class SessionStates(Protocol):
 
 
 class LocalClaims:
-    """Claims in memory, for one process.
-
-    Args:
-        beside: Claims of another cache in this event loop that may want the same sessions.
-    """
+    """Claims in memory; `beside` are those of another cache in this event loop for the same sessions."""
 
     def __init__(self, beside: "LocalClaims | None" = None) -> None:
         self._holders: dict[SessionKey, LocalClaims] = {} if beside is None else beside._holders

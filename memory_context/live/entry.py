@@ -116,7 +116,7 @@ class CacheEntry(Generic[SessionT]):
         return session
 
     async def save_state(self) -> None:
-        """Save a changed state; failures are logged and retried later."""
+        """Save a changed state; failures are logged and retried."""
         if self.session is None or self._states is None or self._is_state_saved or self.is_lost or self.is_deleted:
             return
         saving = f"saving the state of session {self.key.session_id!r}"

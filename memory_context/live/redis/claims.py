@@ -62,7 +62,6 @@ class RedisClaims:
 
     Args:
         url: `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:///path`.
-        prefix: Prefix of all keys and channels.
         lease_seconds: How long a dead process keeps its claims.
 
     Raises:
@@ -151,7 +150,6 @@ class RedisClaims:
         return is_mine
 
     def _return(self, name: str, after: "asyncio.Future[Any] | None" = None) -> "asyncio.Task[None]":
-        """Release, also unheld; ends when Redis answered or failed."""
 
         async def give_back() -> None:
             if after is not None:
