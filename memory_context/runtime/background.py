@@ -22,7 +22,7 @@ _CANCEL_SECONDS = 0.2  # between cancellations: before 3.12 wait_for may swallow
 
 
 class Background(Generic[T]):
-    """Tasks of one owner, at most one per key and event loop."""
+    """Tasks of one owner, one per key and event loop."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -85,7 +85,7 @@ class Background(Generic[T]):
 
 
 def begin(work: Awaitable[T]) -> "asyncio.Future[T]":
-    """Start a call in a task."""
+    """Start a task."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     return task
@@ -96,8 +96,8 @@ async def attempt(
 ) -> "asyncio.Future[T] | None":
     """Return a call's ended task; None if it took too long.
 
-    A late call, or one whose caller is cancelled, is cancelled and awaited only for `cancel_seconds`: unlike under
-    `asyncio.wait_for`, a call that ignores cancellation delays nobody.
+    A late or abandoned call is cancelled and awaited only for `cancel_seconds`: unlike under `asyncio.wait_for`, a call
+    that ignores cancellation delays nobody.
     """
     task = begin(work)
     try:

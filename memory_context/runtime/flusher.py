@@ -1,7 +1,7 @@
 """Writes a buffer when full, after a while, on request, and again after a failure.
 
 note ──full──▶ write ◀──after a while── timer        close, SIGTERM ─▶ Unwritten ─▶ flush
-                 └──failed──▶ breaker open: no attempt until it closes, except by a flush
+                 └──failed──▶ breaker open: only a flush tries
 """
 
 import asyncio

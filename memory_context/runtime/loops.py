@@ -1,4 +1,4 @@
-"""State per event loop; planned calls are timers, since a program may drop its event loop."""
+"""State per event loop; timers, not tasks, since programs may drop loops."""
 
 import asyncio
 import threading
@@ -39,7 +39,7 @@ class PerLoop(Generic[T]):
 
 
 class Timer:
-    """Calls a function once, at the earliest requested time, in the event loop of the last request."""
+    """Calls a function once, at the earliest requested time, in the last requesting event loop."""
 
     def __init__(self, on_time: Callable[[], object]) -> None:
         self._on_time = on_time

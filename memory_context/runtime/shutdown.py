@@ -2,7 +2,7 @@
 
 loop.shutdown_asyncgens (asyncio.run, asyncio.Runner)    in that loop: it closes a generator held open there
 SIGTERM without another handler                          in the running loops
-interpreter exit (loop closed by hand, notebook)         in a new loop, without threads
+interpreter exit                                         in a new loop, without threads
 """
 
 import asyncio
@@ -25,7 +25,7 @@ __all__ = ["Owner", "hold", "let_go", "watch"]
 
 _logger = logging.getLogger("memory_context")
 
-_SECONDS = 30.0  # owners have shorter limits, except for large content
+_SECONDS = 30.0
 _END_SECONDS = 45.0  # an embedded server may have to be set up first
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -36,11 +36,11 @@ class Owner(Protocol):
     """An object that buffers."""
 
     async def write_out(self) -> None:
-        """Write the buffers of this continuing event loop."""
+        """Write this loop's buffers; the loop continues."""
         ...
 
     async def close_for_good(self) -> None:
-        """Write the buffers of this and of stopped event loops; stop all work."""
+        """Write buffers of this and stopped loops; stop all work."""
         ...
 
 
@@ -58,11 +58,11 @@ _watched: dict[asyncio.AbstractEventLoop, _Watch] = {}
 _held: set[Owner] = set()
 _stopping: set[asyncio.AbstractEventLoop] = set()
 _terminations = Background[None]("memory_context termination")
-_process_id = 0  # owner of the handlers, which forked processes inherit
+_process_id = 0  # forked processes inherit handlers
 
 
 def hold(owner: Owner) -> None:
-    """Keep an owner alive until `let_go`."""
+    """Keep alive until `let_go`."""
     if owner not in _held:
         with _lock:
             _held.add(owner)
@@ -70,7 +70,7 @@ def hold(owner: Owner) -> None:
 
 
 def let_go(owner: Owner) -> None:
-    """Release an owner."""
+    """Undo `hold`."""
     _held.discard(owner)
 
 
@@ -181,7 +181,7 @@ def _handle_exit() -> None:
 def _at_exit() -> None:
     for loop in [loop for loop in _watched if not loop.is_running()]:
         _silence(loop)
-    # running loops of other threads write their own buffers
+    # other threads write in their own loops
     running = [(loop, watch) for loop, watch in [*_watched.items()] if loop.is_running()]
     writing = [
         asyncio.run_coroutine_threadsafe(_all(*(owner.write_out() for owner in [*watch.owners])), loop)
@@ -197,7 +197,7 @@ def _at_exit() -> None:
         _logger.warning("not everything was written when the program ended: %s", str(error) or type(error).__name__)
     for watch in [watch for loop, watch in _watched.items() if not loop.is_running()]:
         with suppress(StopIteration, RuntimeError):
-            watch.end.aclose().send(None)  # only avoids a warning
+            watch.end.aclose().send(None)
 
 
 def _silence(loop: asyncio.AbstractEventLoop) -> None:

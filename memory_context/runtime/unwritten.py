@@ -84,7 +84,7 @@ class Unwritten:
                 let_go(self)
 
     async def write_out(self, seconds: float = WRITE_SECONDS) -> None:
-        """Write the buffers of this and of closed event loops; failures are only logged."""
+        """Write buffers of this and closed event loops; failures are only logged."""
         await self._write(self._here(is_last=False), seconds, is_last=False)
 
     async def close_for_good(self) -> None:
