@@ -37,8 +37,6 @@ _NO_KEY = SessionKey("", "", "")
 
 @dataclass(frozen=True)
 class _Write:
-    """One transaction, and the cursor afterwards."""
-
     transcript: Transcript
     batch: NewBatch | None
     chat: tuple[ChatMessage, ...]

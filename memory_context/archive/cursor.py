@@ -1,4 +1,4 @@
-"""The archive cursor of a transcript, part of a saved state, and the next batch."""
+"""The archive cursor of a transcript and its next batch."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -101,7 +101,7 @@ def next_batch(at: BatchCursor, transcript: Transcript, *, new_messages: int, ch
 
 
 def contains(transcript: Transcript, entries: Sequence[Entry]) -> bool:
-    """Return True if a transcript has these entries, by position and time."""
+    """Return True if a transcript has these entries."""
     return all(
         transcript.first <= entry.position < transcript.end and transcript[entry.position].added_at == entry.added_at
         for entry in entries

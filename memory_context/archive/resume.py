@@ -103,7 +103,7 @@ class ResumedSession:
     """A session to continue: new, loaded or resumed.
 
     Attributes:
-        position_offset: Add this to positions of the previous transcript to get positions here; None if unrelated.
+        position_offset: Converts positions of the previous transcript; None if unrelated.
     """
 
     key: SessionKey

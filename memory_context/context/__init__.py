@@ -1,4 +1,4 @@
-"""`MemoryContext`, and its construction from applications and component data."""
+"""`MemoryContext`, made by applications or from component data."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The mixin for agent builders, the choice of the light model, and the errors of model services."""
+"""The mixin for agent builders, light model choice, and errors of model services."""
 
 import os
 import re
@@ -51,10 +51,10 @@ class LightModelChoice:
 def choose_light_model(
     own: ChatCompletionClient | None, setting: ChatCompletionClient | str | None = None
 ) -> LightModelChoice:
-    """Return the light model of an application; ValueError if a named one cannot be used.
+    """Return the light model of an application, or raise ValueError.
 
     Args:
-        own: The application's own client; None if it has none.
+        own: The application's own client.
         setting: A client, a model name at OPENAI_BASE_URL, "own" or "off"; None reads MEMORY_CONTEXT_LIGHT_MODEL.
     """
     if isinstance(setting, ChatCompletionClient):
@@ -70,7 +70,7 @@ def choose_light_model(
 
 
 def openai_client(model: str) -> ChatCompletionClient:
-    """Return a client for a model at OPENAI_BASE_URL, or raise ValueError without package or key."""
+    """Return a client for a model at OPENAI_BASE_URL, or raise ValueError."""
     try:
         from autogen_ext.models.openai import OpenAIChatCompletionClient
     except ImportError:
@@ -91,10 +91,10 @@ def openai_client(model: str) -> ChatCompletionClient:
 
 
 class MemoryContextBuilder:
-    """Mixin that gives an agent builder contexts with memory.
+    """Mixin that gives an agent builder contexts with memory; put it first, so that its method is called.
 
-    Put it first, `class Builder(MemoryContextBuilder, UIAgentBuilder)`, so that its `build_model_context` is called.
-    `light_model` is the setting of `choose_light_model`.
+    Attributes:
+        light_model: See `choose_light_model`.
     """
 
     agent_id: str = "assistant"
@@ -119,7 +119,7 @@ class MemoryContextBuilder:
 
         Raises:
             TypeError: Another kind of `data_layer`.
-            ValueError: The named light model cannot be used.
+            ValueError: The light model cannot be used.
         """
         return MemoryContext(
             user_id=user_id,
@@ -144,7 +144,7 @@ def _store_of(data_layer: object) -> MemoryStore | None:
 
 
 def provider_sentence(error: BaseException) -> str | None:
-    """Return a model service's error on one line, credentials masked; None for errors only the log may show."""
+    """Return a model service's error on one line, credentials masked; None for other errors."""
     status, said = getattr(error, "status_code", None), str(error)
     is_of_client = isinstance(status, int) or type(error).__module__.partition(".")[0] in _CLIENT_PACKAGES
     of_team = _OF_TEAM.match(said) if isinstance(error, RuntimeError) else None

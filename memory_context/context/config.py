@@ -1,4 +1,4 @@
-"""MemoryContext as component data. Each load starts a new session, unless the application named its id."""
+"""MemoryContext as component data."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class MemoryContextConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _read_earlier(cls, data: object) -> object:
-        """Migrate 0.1.0 data, which also held generated session ids."""
+        """Migrate 0.1.0 data, with generated session ids."""
         if not isinstance(data, dict) or "template_id" in data or "session_id" not in data:
             return cast(object, data)
         session_id = cast(dict[str, object], data)["session_id"]

@@ -48,13 +48,13 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     Args:
         user_id: Owner of the session; no other user's data is visible.
-        session_id: None generates one, which a component dump omits.
+        session_id: None generates one, which component dumps omit.
         memory_store: None for the default store: `MEMORY_CONTEXT_URL`, else the embedded Postgres.
         model_client: A small model that decides once per user message which references to expand; None for rules.
         token_counter: None for o200k_base. Not dumped.
         compactors: Choose the kept part of a result, by tool. Not dumped.
         sharing: See `for_subagent`.
-        resume: False starts a known session from scratch, beside its archive.
+        resume: False starts a known session from scratch.
     """
 
     component_config_schema = MemoryContextConfig
@@ -111,7 +111,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     async def add_message(self, message: LLMMessage) -> None:
         """Add a copy of a message, store its large parts and start to expand references.
 
-        Content not stored within `store_timeout_seconds` stays inline and is stored later.
+        Content not stored within `store_timeout_seconds` is stored later.
 
         Raises:
             StoreUnavailableError: Only with `archive.require_history`: the history cannot be read.
@@ -121,12 +121,12 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         with self._guard.step("storing and opening what this message holds and asks for"):
             await self._store_pending()
             await self._parts.facts.choose()
-            await self._measure()  # added by other tasks meanwhile
+            await self._measure()  # other tasks may have added messages
             self._parts.budget.plan(self._parts.transcript, self._parts.facts.is_held)
             self._parts.expander.start()
 
     async def get_messages(self) -> list[LLMMessage]:
-        """Return fresh copies of the view, within the budget."""
+        """Return fresh copies of the view."""
         self._is_used = True
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.ensure_loaded()
@@ -138,7 +138,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         parts = self._parts
         view = await parts.budget.fit_off_loop(parts.transcript, parts.facts.is_held, self._measure)
         if parts is not self._parts:
-            return await self.get_messages()  # history joined meanwhile
+            return await self.get_messages()
         if parts.summariser.record():
             view = parts.budget.fit(parts.transcript, parts.facts.is_held)
         self._prompt_head.record(parts.transcript)
@@ -161,7 +161,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             await parts.offloader.measure()
 
     async def _store_pending(self) -> bool:
-        """Store pending content unless the history is unread; return False then."""
+        """Return False, and store nothing, while the history is unread."""
         has_history = await self._session.ensure_loaded()
         await (self._parts.offloader.settle() if has_history else self._parts.offloader.measure())
         return has_history
@@ -179,7 +179,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     async def show_memories(self, text: str, keys: Sequence[str], owner: str = "") -> None:
         """Show memories after the newest message, in place of the owner's earlier ones; "" shows none.
 
-        An unchanged text stays in place, which keeps the prompt-cache prefix stable.
+        An unchanged text stays in place, for the prompt cache.
         """
         await self._session.ensure_loaded()
         (tokens,) = await count_off_loop(self.token_counter, [text])
@@ -188,7 +188,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._session.archiver.schedule_flush()
 
     def _attach(self, session: ResumedSession, agent_memory: memory.AgentMemory) -> None:
-        """Switch to this session, new, loaded or resumed."""
+        """Switch to this session."""
         self._session.attach(session)
         self.session_id = session.key.session_id
         before: Parts | None = getattr(self, "_parts", None)
@@ -231,17 +231,17 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
                 self._append(*one)
 
     async def save_state(self) -> Mapping[str, Any]:
-        """Return the session, JSON-native; loading needs the same database for stored results."""
+        """Return the session, JSON-native; stored results need the same database."""
         await self._store_pending()
         await self._parts.expander.apply_decision(for_view=False)
         session = await self._session.to_state()
         return {"user_id": self.user_id, "session_id": self.session_id, **session}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Continue a saved session, also one saved by AutoGen's own contexts.
+        """Continue a saved session, also of AutoGen's own contexts.
 
-        An unused context prefers a newer archive. Without the store, texts kept only there are shown compacted. A
-        failed or cancelled load changes nothing.
+        An unused context prefers a newer archive. Without the store, its texts are shown compacted. A failed or
+        cancelled load changes nothing.
 
         Raises:
             ValueError: Another user's state, a newer version's, or not a state.
@@ -261,7 +261,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         Args:
             sharing: "shared": both read each other's items. "read_only": it reads this agent's items, its own are
                 private. "isolated": it reads only its own, private items.
-            session_id: None for `<session>/<agent>`; sub-agents with the same agent id need different ones.
+            session_id: None for `<session>/<agent>`; must differ for equal agent ids.
         """
         context = type(self)(
             self.user_id,
@@ -275,7 +275,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             sharing=sharing,
             resume=False,
         )
-        if session_id is None and self.named_session_id is None:  # neither id was named by the application
+        if session_id is None and self.named_session_id is None:  # both ids are generated
             context._be_template(None)
         if self._uses_default_store:
             context._uses_default_store = True
@@ -313,7 +313,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         return self._session.report
 
     async def archive(self) -> None:
-        """Write unarchived messages now, or raise StoreError; they then wait for the next batch."""
+        """Write unarchived messages now, or raise StoreError; they stay buffered."""
         await self._session.flush()
 
     @property
@@ -326,7 +326,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         return self._session.archiver
 
     async def close(self) -> None:
-        """Store and archive the rest in 8 s, plus 1 s per 10 MB."""
+        """Store and archive the rest in 8 s, plus 1 s per 10 MB; the last context closes the default store."""
         parts = self._parts
         parts.expander.cancel()
         ends_at = time.monotonic() + _CLOSE_SECONDS + await parts.offloader.flush(0.55 * _CLOSE_SECONDS)
@@ -337,7 +337,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     async def __aenter__(self) -> Self:
         try:
-            await self.memory_store.open()  # now: the first large message waits for no server start
+            await self.memory_store.open()  # now rather than with the first message
         except MemoryContextError as error:
             _logger.warning("going on without the store for now: %s", error)
         return self

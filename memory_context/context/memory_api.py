@@ -1,4 +1,4 @@
-"""The memory methods of a context: store, retrieve, search, tools."""
+"""The memory methods of a context."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MemoryApi", "load_parts"]
 
 
 def load_parts() -> None:
-    """Import all parts now; a lazy import during a request would block the event loop."""
+    """Import all parts now; lazy imports during requests would block the event loop."""
     for package in (archive, compaction, expansion, memory, offload, store, transcript, view):
         for name in package.__all__:
             getattr(package, name)
@@ -36,7 +36,6 @@ class MemoryApi:
 
     Attributes:
         named_session_id: None for a generated id.
-        template_id: Links dumped tools to this context.
     """
 
     user_id: str
@@ -76,10 +75,9 @@ class MemoryApi:
         metadata: Mapping[str, Any] | None = None,
         origin: CallerOrigin = "application",
     ) -> str:
-        """Store content durably and return its memory_key.
+        """Store content durably and return its memory_key; `related_to` links work both ways.
 
-        Pass `origin` for words of a model, tool or file: preferences and facts count as the user's only with origin
-        "application".
+        Pass `origin` for words of a model, tool or file: only "application" makes preferences and facts the user's.
 
         Raises:
             SecretError: The type is `user_secret`, which is not supported yet.
@@ -102,7 +100,6 @@ class MemoryApi:
         """Return the content behind a key byte for byte, or cut by a transform.
 
         Args:
-            memory_key: The key of a placeholder or of folded steps.
             transform: full, excerpt, summary, first_n, last_n or filtered; `params` such as `pattern="error"`.
 
         Raises:
@@ -123,8 +120,8 @@ class MemoryApi:
 
         Args:
             also: "forget_memory" erases items if the user agrees.
-            confirm: Takes a `ForgetProposal`, returns the user's answer. Without it forget_memory takes two calls
-                with a user message in between. Not dumped.
+            confirm: Takes a `ForgetProposal`, returns the user's answer; without it forget_memory takes two calls
+                with a user message in between.
 
         Raises:
             ValueError: An unknown tool, or `confirm` without "forget_memory".
@@ -138,9 +135,9 @@ class MemoryApi:
     def workbench(
         self, tools: Sequence[AnyTool] = (), *, also: Collection[MoreTool] = (), confirm: Confirm | None = None
     ) -> MemoryWorkbench:
-        """Return the given own tools with memory tools, which cost no tokens until the user has memory.
+        """Return the agent's own tools with memory tools, which cost no tokens until the user has memory.
 
-        AutoGen's agents take tools or a workbench, never both; combine several workbenches in a list.
+        AutoGen's agents take tools or a workbench, never both.
 
         Raises:
             ValueError: As `tools`, or two tools share a name.
@@ -154,21 +151,18 @@ class MemoryApi:
         return workbench
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
-        """Record memory tools: keys in the agent's answers are no longer expanded."""
+        """Record memory tools: keys in answers are no longer expanded."""
         self._prompt_head.hand_out(names, are_late=are_late)
         self._parts.note_tools()
 
     def note_agent(self, *, system_message: str | None = None, tools: Sequence[AnyTool | ToolSchema] = ()) -> None:
-        """Count the agent's system message and own tools in each bill; only token counts are kept.
-
-        `workbench(tools)` notes its tools itself. None or empty keeps earlier counts.
-        """
+        """Count the agent's system message and own tools in each bill; None or empty keeps earlier counts."""
         from ..tools import schemas_of
 
         self._prompt_head.name(system_message, schemas_of(tools))
 
     def _be_template(self, session_id: str | None) -> None:
-        """Register for tools from its component data; None marks a generated id."""
+        """Register for dumped tools; None marks a generated id."""
         from ..tools import register_host
 
         self.named_session_id = session_id

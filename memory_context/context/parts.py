@@ -57,7 +57,6 @@ class Parts:
         self.meter = UsageMeter(transcript, policy)
 
     def note_tools(self) -> None:
-        """Stop expanding keys in answers."""
         self.expander.agent_has_tools = self.offloader.agent_has_tools = True
 
     def cancel(self) -> None:
@@ -75,7 +74,7 @@ class StepGuard:
 
     @contextmanager
     def step(self, what: str) -> Generator[None, None, None]:
-        """Swallow an error; log its traceback the first time."""
+        """Swallow an error; log its traceback once."""
         try:
             yield
         except Exception as error:

@@ -1,7 +1,6 @@
 """Finds what a request refers to outside the visible context.
 
-Four signs: a return to the past, a pronoun without antecedent, a definite phrase for something not visible, a verb
-without object. Deterministic.
+Signs: a return to the past, a pronoun without antecedent, an unknown definite phrase, a verb without object.
 """
 
 import re
@@ -34,7 +33,7 @@ _TOLD_TERMS = 3
 
 @dataclass(frozen=True)
 class VisibleContext:
-    """Texts a request may refer to; those of the view are fetched lazily."""
+    """Texts a request may refer to; the view's are fetched lazily."""
 
     last_answer: str
     references: Sequence[CandidateReference]
@@ -187,7 +186,7 @@ class _Reader:
         return sentence.is_general or is_term or not lexicon.GENERIC.isdisjoint(lower)
 
     def _has_complement(self, sentence: _Sentence, end: int) -> bool:
-        """True if the words after a definite phrase identify it."""
+        """True if the words after a phrase identify it."""
         link, following = sentence.at(end), sentence.words[end : end + _COMPLEMENT_WORDS]
         if link in (":", "(", _QUOTE) or link in lexicon.CLAUSES:
             return True

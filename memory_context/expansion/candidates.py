@@ -42,9 +42,8 @@ class CandidateReference:
     """A stored content that a request may need.
 
     Attributes:
-        source: A tool or speaker.
         kept_text: Status, placeholder and kept lines in the view.
-        is_visible: Shown in full, so it needs no expansion.
+        is_visible: Shown in full.
     """
 
     ref: MemoryRef
@@ -56,11 +55,7 @@ class CandidateReference:
 
 @dataclass(frozen=True)
 class ExpansionRequest:
-    """A request and its visible context.
-
-    Attributes:
-        visible_text: The other texts shown in full; a function is called lazily.
-    """
+    """A request and its visible context; a function as `visible_text` is called lazily."""
 
     request: str
     last_answer: str = ""
@@ -86,7 +81,7 @@ class ExpansionAnswer:
 
     Attributes:
         expansions: Most certain first.
-        is_ambiguous: Refers to something not visible, so memories are searched.
+        is_ambiguous: Memories are searched.
         search_query: "" for no search.
     """
 
@@ -98,7 +93,7 @@ class ExpansionAnswer:
 
 
 def expansion_request(transcript: Transcript, asked: Sequence[Entry], policy: ContextPolicy) -> ExpansionRequest:
-    """Return the request of unanswered entries; their own results are no candidates."""
+    """Return the request of unanswered entries, without their own results."""
     first = min(entry.position for entry in asked)
     before = transcript.entries(end=first)
     answer = next((entry for entry in reversed(before) if isinstance(entry.message, AssistantMessage)), None)
@@ -188,7 +183,7 @@ def known_to_agent(transcript: Transcript, keys: Collection[str], end: int) -> s
 
 
 def head_and_tail(text: str, characters: int = _SEARCHED_CHARACTERS) -> str:
-    """Return a text or both its ends, without words cut through, which may look like keys."""
+    """Return a text or both its ends, without cut words, which may look like keys."""
     if len(text) <= 2 * characters:
         return text
     return f"{text[:characters].rstrip(_KEY_CHARACTERS)}\n{text[-characters:].lstrip(_KEY_CHARACTERS)}"

@@ -48,10 +48,10 @@ __all__ = ["Expander", "memory_decisions"]
 
 _logger = logging.getLogger("memory_context")
 
-_MOST_READS = 2 * EXPANSIONS_LIMIT  # of named and chosen keys
+_MOST_READS = 2 * EXPANSIONS_LIMIT
 _TOKENS_OF_AN_ITEM = 200
 _KEYS_CHARACTERS = 20_000  # searched for keys at both message ends
-_COMPOSE_SECONDS = 1.0  # extra wait of a view to choose passages
+_COMPOSE_SECONDS = 1.0  # for choosing passages
 
 _DECISION, _EXPANSION = "decision", "expansion"
 
@@ -63,7 +63,7 @@ class _Round:
     Attributes:
         asked: Messages of the user, the input of `decision`.
         said: Messages of agents that name keys.
-        model_answer: Stays valid when rules decide about further messages.
+        model_answer: Outlives later decisions by rules.
     """
 
     asked: list[Entry] = field(default_factory=list[Entry])
@@ -124,7 +124,6 @@ class Expander:
             self._stop_expansion()  # the decision is about the user's words
 
     def start(self) -> None:
-        """Start deciding about new messages."""
         if self._round.expansion is None and not self._round.is_idle:
             self._begin()
 
@@ -325,7 +324,7 @@ def _usable(task: "asyncio.Task[Any] | None") -> "asyncio.Task[Any] | None":
 def memory_decisions(transcript: Transcript, text: str, tokens: int, keys: Sequence[str], owner: str) -> list[Decision]:
     """Return decisions that move a memory's text after the newest message; "" shows none.
 
-    An unchanged text stays in place, so the view's bytes do not move.
+    An unchanged text stays in place.
     """
     shown = transcript.state.expanded.values()
     before = [expanded for expanded in shown if expanded.origin == "memory" and expanded.owner == owner]

@@ -62,14 +62,13 @@ class Fetcher:
         return not self._breaker.is_open and not self._is_store_away()
 
     def fail(self, why: str) -> None:
-        """Pause store calls."""
         self._breaker.failed()
         outages_of(self._memory.memory_store).failed(
             _READING, "what this message asks for is not all brought back: %s", why
         )
 
     async def items(self, wanted: Sequence[Expansion], most_found: int, most_reads: int) -> list[FetchedItem]:
-        """Return the items of these keys that are not visible."""
+        """Return the hidden items of these keys."""
         found: list[FetchedItem] = []
         for expansion in wanted:
             if len(found) >= most_found:

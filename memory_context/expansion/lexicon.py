@@ -77,7 +77,7 @@ ACTIONS = _words("""
     schedule call cancel pay reply respond fix continue proceed resume finish complete undo revert rollback retry redo
     update delete remove submit sync import export invite remind notify ping renew switch enable disable install
     configure rename move open close post print rerun repeat clean archive assign approve reject
-""")  # need an existing object
+""")
 CREATIONS = _words("write create generate make draft build add design implement compose invent plan play translate")
 REPLIES = _words("""
     the yes yeah yep yup sure ok okay no nope again more next continue proceed go on ahead do it that this so please
@@ -89,7 +89,7 @@ COURTESIES = _words("ok okay please thanks thx so now then")
 TEXT_ORDER = (
     r"(?:(?:can|could|would|will) you )?(?:please )?(?:translate|proofread|rewrite|rephrase|paraphrase|correct"
     r"|summari[sz]e|classify|spell|convert|format|sort|parse|anal[yi][sz]e|shorten|improve|polish|explain|count)"
-)  # its object follows the colon
+)
 STATEMENT = re.compile(
     r"^\W*(?:please )?(?:remember|note|keep in mind|be aware|fyi|for your information|for future reference"
     r"|for the record|from now on|save|store|memori[sz]e)\b(?! (?:when|what|how|where|who|which|me|the|our)\b)"

@@ -1,6 +1,6 @@
 """Finds candidates by rare terms of a request that names no keys.
 
-Conservative: a wrong expansion costs thousands of tokens, a missed one a look-up by the agent.
+Conservative: wrong expansions cost thousands of tokens, missed ones a look-up.
 """
 
 import re
@@ -22,7 +22,7 @@ _PLACE_FACTOR = 0.5  # after "into" or "beside": a target, seldom a source
 _LEAST_SCORE = 1.6
 _LEAST_SCORE_TO_ACT = 3.2  # "restart docker" hardly needs docker's logs
 _LEAD = 1.25  # others this near match too
-_RARE_SHARE = 0.34  # of the candidates may share a rare term
+_RARE_SHARE = 0.34  # of candidates with a rare term
 
 _DEFINITES = lexicon.DETERMINERS | {"both", "all", "each", "every"}
 _PLACES = frozenset(("for", "into", "to", "beside", "near", "like"))
@@ -36,7 +36,7 @@ _DETAIL = re.compile(r":\s+\S|\n\s*(?:[-*|]|\d+[.)])\s")
 class _Term(NamedTuple):
     weight: float
     word: str
-    is_exact: bool = False  # file, path, number, identifier
+    is_exact: bool = False
 
 
 def match_references(

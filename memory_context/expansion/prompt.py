@@ -75,7 +75,7 @@ def _text(value: Any) -> str:
 
 
 class LightAnswer(BaseModel):
-    """The light model's answer, read tolerantly; one without any of the fields is refused.
+    """The light model's answer, read tolerantly, with any of the fields.
 
     Attributes:
         expand: At most 100 keys, unchecked.
@@ -138,7 +138,6 @@ class ExpansionPrompt:
 
     def messages(self, turn: ExpansionRequest, relevant: Sequence[str] = ()) -> list[LLMMessage]:
         """Return the messages, long texts cut to head and tail, references `relevant` first, then newest."""
-        # repeated fields cost twice
         times = {name: max(self._template.count(f"{{{name}}}"), 1) for name in _FIELDS}
         room = self._room_tokens
         request = self._cut(turn.request, int(room * _REQUEST_SHARE) // times["request"])
@@ -190,7 +189,7 @@ class ExpansionPrompt:
 
 
 def _data(text: str) -> str:
-    """Return a text that cannot close its fence."""
+    """Prevent a text from closing its fence."""
     return _FENCE.sub("(", _clean(text))
 
 

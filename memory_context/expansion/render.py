@@ -23,7 +23,7 @@ _GAP = "[…]"
 _GAP_TOKENS = 12
 _LINES_BEFORE_THE_POINT, _LINES_AFTER_THE_POINT = 2, 1
 _LEAST_CUT_TOKENS = 80  # least room for a passage's beginning
-_READ_CHARACTERS = 500_000  # of a piece; the rest is ignored
+_READ_CHARACTERS = 500_000  # per piece
 _ROUNDS = 6  # of fitting; then the last piece is dropped
 
 
@@ -33,8 +33,8 @@ class RetrievedText:
 
     Attributes:
         label: Reference and reason.
-        start_line: Line of the item where `content` begins, from 1.
-        in_sight: Visible texts of the item; mere repetitions are left out.
+        start_line: Line of the item where `content` begins.
+        in_sight: Visible texts of the item; mere repetitions are omitted.
     """
 
     label: str
@@ -46,7 +46,7 @@ class RetrievedText:
 def render_retrieved(
     pieces: Sequence[RetrievedText], request: str, limit_tokens: int, counter: TokenCounter, lead: str = _LEAD
 ) -> tuple[str, list[int]]:
-    """Return one text within the limit and the indexes of its pieces; the last ones are dropped first."""
+    """Return one text within the limit and its pieces' indexes; the last are dropped first."""
     lead = f"{lead} {_WARNING}"
     room = limit_tokens - counter.count(lead)
     chosen = _that_find_room(pieces, request, room, counter)
@@ -174,7 +174,7 @@ def _fitted(
 
 
 def _shares(chosen: Sequence[_Prepared], room: int) -> list[int]:
-    """Return equal shares, raised by what shorter pieces leave."""
+    """Return equal shares, plus room left by shorter pieces."""
     room -= sum(one.overhead for one in chosen)
     shares = [0] * len(chosen)
     for done, index in enumerate(sorted(range(len(chosen)), key=lambda index: chosen[index].tokens)):

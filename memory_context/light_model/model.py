@@ -44,9 +44,6 @@ class LightModel:
         timeout_seconds: Limit of one question with its repetition.
         answer_limit_tokens: Sent as `max_tokens`, unless the client refuses that.
         is_background: Questions wait for decisions at the same client.
-
-    Attributes:
-        on_use: Called after each question.
     """
 
     def __init__(
@@ -119,7 +116,7 @@ class LightModel:
             return await self._call(messages, answer_type)
 
     async def _ask_behind(self, messages: Sequence[LLMMessage], answer_type: type[AnswerT]) -> AnswerT:
-        """Ask without concurrent questions; repeat if a decision cancels it."""
+        """Ask alone; repeat if a decision cancels it."""
         queue = self._queue_here()
         for _ in range(BACKGROUND_ATTEMPTS):
             async with queue.background:
@@ -219,7 +216,7 @@ class LightModel:
 class LightModelGuards:
     """Guards of one client for decisions, summaries and titles; None without a client.
 
-    A client too slow for summaries may still decide in time.
+    Separate breakers: slow summaries must not stop decisions.
     """
 
     def __init__(self, client: ChatCompletionClient | None, policy: ContextPolicy) -> None:
@@ -259,11 +256,10 @@ class LightModelGuards:
         return LightModelBill(decisions, summaries, titles)
 
     def bill(self, recorded: LightModelBill) -> LightModelBill:
-        """Return a recorded bill plus usage since `take_recorded`."""
         return recorded + (self.used - self._recorded)
 
     def take_recorded(self) -> None:
-        """Mark all usage as recorded."""
+        """Let later bills start here."""
         self._recorded = self.used
 
 

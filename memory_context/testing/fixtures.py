@@ -25,7 +25,7 @@ def memory_url() -> str:
 
 @pytest.fixture
 def memory_store(memory_url: str) -> Iterator[MemoryStore]:
-    """A store of a new, empty database, opened at first use and closed after the test."""
+    """A store of a new, empty database, closed after the test."""
     store = MemoryStore(memory_url)
     yield store
     asyncio.run(store.close())
