@@ -55,6 +55,9 @@ class SessionCache(Generic[SessionT]):
         idle_seconds: Unused sessions are then archived and closed.
         wait_seconds: How long a hold waits for its session.
         queue: How many holds may wait for one session.
+
+    Raises:
+        ValueError: A bound is not above zero.
     """
 
     def __init__(
