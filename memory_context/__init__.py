@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-# Names are imported at first use (SPEC 1); __init__.pyi lists them. EAGER_IMPORT=1 imports everything.
+# Names are imported at first use (SPEC 1), from __init__.pyi; EAGER_IMPORT=1 imports all.
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -1,4 +1,4 @@
-"""The user's memory behind AutoGen's Memory protocol, for any model context."""
+"""The user's memory behind AutoGen's Memory protocol."""
 
 import asyncio
 import json
@@ -123,8 +123,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
 
         Raises:
             SecretError: The type is `user_secret`.
-            ValueError: The content is binary or JSON that is no object, or the metadata is not JSON-native.
-            StoreError: The store failed.
+            ValueError: The content is binary or JSON that is no object, or its metadata unsuitable.
         """
         metadata = dict(content.metadata or {})
         body = content.content
@@ -161,7 +160,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             cancellation_token: Not used; cancel the task.
             limit: None for the limit of this memory.
             criteria: Restricts the items.
-            **kwargs: Ignored, as other memories take other arguments.
+            **kwargs: Ignored; other memories take them.
 
         Raises:
             ValueError: The limit is less than 1.
@@ -173,9 +172,9 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Replace the memories shown to the model by those for the newest message.
+        """Show the model memories for its newest message only.
 
-        A failing store raises nothing: the conversation goes on without memories.
+        If the store fails, the conversation goes on without memories.
         """
         messages = await model_context.get_messages()
         own = [message for message in messages if self._is_own(source_of(message), message.content)]
@@ -214,7 +213,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return source == MEMORY_SOURCE and isinstance(content, str) and content.startswith(self._lead)
 
     async def _replace(self, model_context: ChatCompletionContext, text: str, *, has_own: bool) -> None:
-        """Replace the previous message through the saved state; without `messages` there, keep it."""
+        """Replace the previous message if the saved state has `messages`."""
         if has_own:
             state = dict(await model_context.save_state())
             saved = cast(Sequence[Mapping[str, Any]], state.get("messages", ()))
@@ -230,7 +229,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
             await model_context.add_message(UserMessage(content=text, source=MEMORY_SOURCE))
 
     async def clear(self) -> None:
-        """Erase contents added for this user and agent, except those of sessions."""
+        """Erase contents added for this user and agent."""
         await self._memory.clear()
 
     async def close(self) -> None:
@@ -276,7 +275,7 @@ def _piece(hit: SearchHit) -> RetrievedText:
 def _content_of(hit: SearchHit) -> MemoryContent:
     item = hit.item
     kind = item.metadata.get("mime_type")
-    found = _object_in(hit.passage) if kind == MemoryMimeType.JSON.value else None  # a piece of JSON is text
+    found = _object_in(hit.passage) if kind == MemoryMimeType.JSON.value else None
     text_type = MemoryMimeType.MARKDOWN if kind == MemoryMimeType.MARKDOWN.value else MemoryMimeType.TEXT
     return MemoryContent(
         content=hit.passage if found is None else found,

@@ -45,15 +45,15 @@ class StoreUnavailableError(StoreError):
 
 
 class SchemaError(StoreError):
-    """The database schema is missing, too old or too new; the text names the remedy."""
+    """The database schema does not fit this version; the text names the remedy."""
 
 
 class ConflictError(StoreError):
-    """A conditional write lost: the key is taken."""
+    """A conditional write lost."""
 
 
 class ItemDamagedError(StoreError):
-    """The stored content is damaged; the text names the item, never the content."""
+    """The stored content is damaged; the text never quotes it."""
 
 
 class SessionGoneError(StoreError):
@@ -61,11 +61,11 @@ class SessionGoneError(StoreError):
 
 
 class SessionBusyError(MemoryContextError):
-    """Another request or process uses the session; try again."""
+    """Another request or process uses the session; retryable."""
 
 
 class ItemNotFoundError(MemoryContextError):
-    """The item does not exist or was forgotten; the text offers the nearest keys."""
+    """The item does not exist or was forgotten; the text offers nearest keys."""
 
 
 class SecretError(MemoryContextError):
@@ -73,7 +73,7 @@ class SecretError(MemoryContextError):
 
 
 class TransformError(MemoryContextError):
-    """The transform, pattern or range is unusable; the text gives an alternative."""
+    """The transform, pattern or range is unusable."""
 
 
 class EmbeddingError(MemoryContextError):
@@ -81,7 +81,7 @@ class EmbeddingError(MemoryContextError):
 
 
 class LightModelError(MemoryContextError):
-    """The light model gave no usable answer; handled inside the library by fallback rules."""
+    """The light model gave no usable answer; never leaves the library."""
 
 
 for _name in __all__:  # tracebacks name the public module

@@ -1,4 +1,4 @@
-"""Import errors that name the extra of a missing library."""
+"""Optional dependencies."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(extra: str, what: str) -> Generator[None, None, None]:
-    """Context for imports of an extra; the ImportError for `what` tells how to install it."""
+    """Context for imports of an extra; its ImportError tells how to install `what`."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""HTTP server of commands: uvicorn with bounded connections.
+"""HTTP server with bounded connections.
 
-Connections without a complete header in time are closed; a surplus one replaces the longest idle.
+Connections without a timely header are closed; a surplus one replaces the longest idle.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _STOP_SECONDS = 5
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """The most connections, and the time for a header to arrive."""
+    """The most connections, and the time for a header."""
 
     connections: int = 512
     header_seconds: float = 10
@@ -41,14 +41,14 @@ class ConnectionLimits:
 def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings: Any) -> uvicorn.Config:
     """Return a uvicorn configuration with bounded connections."""
     limits = limits or ConnectionLimits()
-    # beyond its own limit uvicorn answers 503
+    # then uvicorn answers 503
     settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}
     settings.setdefault("timeout_graceful_shutdown", _STOP_SECONDS)
     return uvicorn.Config(app, http=_bounded_protocol(limits), **settings)
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise OSError if a port is taken or the address is not local."""
+    """Raise OSError if the port is taken or the address not local."""
     if not port:
         return
     try:
@@ -64,7 +64,7 @@ def check_port(host: str, port: int) -> None:
 async def serve_until_stopped(server: uvicorn.Server) -> None:
     """Serve until SIGTERM or SIGINT."""
 
-    # uvicorn re-raises the signal: without a handler the process ends before the store
+    # uvicorn re-raises the signal: a handler lets the store close
     def stop(*_: object) -> None:
         server.should_exit = True
 
@@ -74,7 +74,7 @@ async def serve_until_stopped(server: uvicorn.Server) -> None:
 
 
 def _bounded_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    waiting: dict[HttpProtocol, Timer] = {}  # idle connections, oldest first
+    waiting: dict[HttpProtocol, Timer] = {}  # oldest first
 
     class BoundedProtocol(HttpProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:

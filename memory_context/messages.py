@@ -1,4 +1,4 @@
-"""Parts of AutoGen's messages: tool results, texts, thoughts, arguments of calls, and images."""
+"""Parts of AutoGen's messages: results, texts, thoughts, arguments, images."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,14 +46,14 @@ _ADAPTER: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
 @dataclass(frozen=True, order=True)
 class Address:
-    """Place of a part: kind, and number of the result, block or call (from 0)."""
+    """Kind of a part, and number of its result, block or call (from 0)."""
 
     kind: PartKind
     index: int = 0
 
 
 def texts_of(message: LLMMessage) -> list[tuple[Address, str]]:
-    """Return every part with its text, in reading order."""
+    """Return all texts in reading order."""
     if isinstance(message, FunctionExecutionResultMessage):
         return [(Address("result", i), result.content) for i, result in enumerate(message.content)]
     texts: list[tuple[Address, str]] = []
@@ -71,7 +71,7 @@ def texts_of(message: LLMMessage) -> list[tuple[Address, str]]:
 
 
 def text_at(message: LLMMessage, address: Address) -> str:
-    """Return the text at an address."""
+    """Return a text."""
     if isinstance(message, FunctionExecutionResultMessage):
         return message.content[address.index].content
     if address.kind == "thought":
@@ -84,7 +84,7 @@ def text_at(message: LLMMessage, address: Address) -> str:
 
 
 def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
-    """Return names and ids beside each part, which are never shortened."""
+    """Return names and ids beside each part."""
     if isinstance(message, FunctionExecutionResultMessage):
         return {Address("result", i): (r.name, r.call_id) for i, r in enumerate(message.content)}
     if isinstance(message, UserMessage):  # clients may send the source
@@ -93,7 +93,7 @@ def overhead_texts(message: LLMMessage) -> dict[Address, tuple[str, ...]]:
 
 
 def with_texts(message: LLMMessage, texts: Mapping[Address, str]) -> LLMMessage:
-    """Return a deep copy with other texts at these addresses."""
+    """Return a deep copy with other texts."""
     if not texts:
         return copy_message(message)
     if isinstance(message, FunctionExecutionResultMessage):
@@ -134,7 +134,7 @@ _new, _set = object.__new__, object.__setattr__  # pydantic models refuse settin
 
 
 def _fast_copy(model: _Model, **changes: Any) -> _Model:
-    """Do `model.model_copy(update=changes)` in a third of the time."""
+    """As `model.model_copy(update=changes)`, in a third of the time."""
     copy = _new(model.__class__)
     fields, names = model.__dict__.copy(), model.__pydantic_fields_set__.copy()
     if changes:
@@ -148,19 +148,19 @@ def _fast_copy(model: _Model, **changes: Any) -> _Model:
 
 
 def calls_of(message: LLMMessage) -> Sequence[FunctionCall]:
-    """Return the calls of a message."""
+    """Return calls."""
     if isinstance(message, AssistantMessage) and not isinstance(message.content, str):
         return message.content
     return ()
 
 
 def results_of(message: LLMMessage) -> Sequence[FunctionExecutionResult]:
-    """Return the tool results of a message."""
+    """Return tool results."""
     return message.content if isinstance(message, FunctionExecutionResultMessage) else ()
 
 
 def source_of(message: LLMMessage) -> str | None:
-    """Return the source of a message."""
+    """Return the source."""
     return message.source if isinstance(message, (UserMessage, AssistantMessage)) else None
 
 
@@ -172,7 +172,7 @@ def images_of(message: LLMMessage) -> list[Address]:
 
 
 def interrupted_result(call: FunctionCall) -> FunctionExecutionResult:
-    """Return the synthetic error for a missing result."""
+    """Return a synthetic error result."""
     return FunctionExecutionResult(
         content="No result: the run was interrupted before this call returned.",
         name=call.name,
@@ -210,7 +210,7 @@ def _index(container: Any, step: str) -> Any:
 
 
 def _strings_in(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield strings with pointers; not recursive, since models choose the depth."""
+    """Not recursive, since models choose the depth."""
     waiting: list[tuple[str, Any]] = [("", value)]
     while waiting:
         pointer, value = waiting.pop()
@@ -238,7 +238,6 @@ class Pairing:
         answers: (position, index) of each call's result, or None.
         callers: Place of each result's call.
         orphans: Indexes of results without a call.
-        asking: Positions of messages with calls, ascending.
     """
 
     answers: dict[int, list[tuple[int, int] | None]] = field(default_factory=dict[int, list[tuple[int, int] | None]])
@@ -286,5 +285,5 @@ def message_to_json(message: LLMMessage) -> dict[str, Any]:
 
 
 def message_from_json(data: Mapping[str, Any]) -> LLMMessage:
-    """Return the message of `message_to_json`."""
+    """Reverse `message_to_json`."""
     return _ADAPTER.validate_python(unescape_json(data))

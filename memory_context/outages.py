@@ -20,10 +20,7 @@ class OutageLog:
     def failed(
         self, topic: str, message: str, *args: object, level: int = logging.WARNING, quiet_seconds: float = math.inf
     ) -> None:
-        """Log the first failure of an outage at `level`, others for debugging.
-
-        `quiet_seconds` without a failure end the outage, for callers that see no success.
-        """
+        """Log the first failure at `level`, others for debugging; `quiet_seconds` without one end the outage."""
         now = time.monotonic()
         is_new = now - self._failed_at.get(topic, -math.inf) > quiet_seconds or topic not in self._failed_at
         self._failed_at[topic] = now

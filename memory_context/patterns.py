@@ -1,4 +1,4 @@
-"""Linear-time regular expressions for untrusted patterns: RE2, without look-around and back-references."""
+"""Linear-time regular expressions for untrusted patterns: RE2."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ __all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPat
 
 PATTERN_LIMIT_CHARACTERS = 1000
 
-# RE2 lacks these: beginning of its error message, and alternative.
+# beginning of RE2's error message, lack, alternative
 _LACKS = (
     ("invalid perl operator: (?=", "look-around", "match the words themselves and read the context lines"),
     ("invalid perl operator: (?!", "look-around", "match the wanted lines only, or read the context lines"),
@@ -50,14 +50,10 @@ class _Regex(Protocol):
 
 
 class LinePattern:
-    """A pattern that matches within one line; `^` and `$` are its ends.
-
-    Raises:
-        TransformError: RE2 does not support it; the text gives an alternative.
-    """
+    """A pattern that matches within one line; TransformError if RE2 does not support it."""
 
     def __init__(self, pattern: str, ignore_case: bool = False) -> None:
-        # Without never_nl, `a([^q]*q)?` reads to the end of the content for each match: quadratic.
+        # without never_nl `a([^q]*q)?` is quadratic: it reads to the end
         self._regex = _compile(pattern, b"(?m)", never_nl=True, case_sensitive=not ignore_case)
 
     @property
@@ -66,11 +62,7 @@ class LinePattern:
         return self._regex.programsize
 
     def spans(self, data: bytes, start: int, end: int, deadline: float) -> Iterator[tuple[int, int]]:
-        """Yield byte offsets of non-empty matches.
-
-        Raises:
-            OutOfTimeError: `time.monotonic()` passed `deadline`.
-        """
+        """Yield byte offsets of non-empty matches; OutOfTimeError after `time.monotonic()` passed `deadline`."""
         for match in self._regex.finditer(data, start, end):
             if time.monotonic() > deadline:
                 raise OutOfTimeError
@@ -80,7 +72,7 @@ class LinePattern:
 
 
 class TextPattern:
-    """A pattern for whole strings, for `match` and `search` of JSON path."""
+    """A pattern for `match` and `search` of JSON path."""
 
     def __init__(self, pattern: str) -> None:
         self._regex = _compile(pattern, b"")

@@ -1,4 +1,4 @@
-"""The settings of a context. `docs/measurements.md` has the figures behind the defaults."""
+"""The settings of a context; `docs/settings.md` explains all, `docs/measurements.md` justifies the defaults."""
 
 import sys
 from collections.abc import Callable
@@ -33,8 +33,7 @@ class ExpansionPolicy(BaseModel):
     Attributes:
         limit_tokens: The most tokens opened for one message.
         timeout_seconds: The longest wait for the light model; then the rules decide.
-        retry_seconds: Pause after it failed.
-        prompt: Template with {request}, {last_answer} and {references}; None for `memory_context.expansion.PROMPT`.
+        prompt: Template with {request}, {last_answer} and {references}.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,7 +48,7 @@ class ExpansionPolicy(BaseModel):
 
 
 class RecallPolicy(BaseModel):
-    """Passages of the user's memory for an ambiguous request; `limit_tokens` is for all together."""
+    """Passages of the user's memory for an ambiguous request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,13 +62,11 @@ class CompactionPolicy(BaseModel):
 
     Attributes:
         enabled: Else results stay whole while the budget allows.
-        mode: `plugin`: the compactor for the content. `auto`: also a light model's summary of large results, made
-            in the background. `model`: large results wait for it.
-        facts_limit_tokens: The most for one result's facts.
+        mode: `plugin`: rules; `auto`: also a light model's summary of large results, in the background; `model`: large
+            results wait for it.
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
-        excerpt_limit_tokens: The most for an excerpt, the first view of a result too long to be whole.
+        excerpt_limit_tokens: The first view of a result too long to be whole.
         summarise_over_tokens: Larger results are summarised.
-        summary_prompt: None for `memory_context.compaction.PROMPT`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -107,13 +104,10 @@ class ArchivePolicy(BaseModel):
     """Archiving of a session, so that it can be resumed.
 
     Attributes:
-        enabled: Else the session ends with its process or saved state.
         batch_messages: The most messages that wait to be written.
         batch_seconds: Their longest wait; a killed process loses them.
-        resume_timeout_seconds: The longest wait for a known session's history; the view then notes that it is missing
-            until it can be read.
+        resume_timeout_seconds: The longest wait for a known session's history; the view then notes its absence.
         require_history: Whether `add_message` then raises `StoreUnavailableError`.
-        titles: Whether the light model names sessions, not the user's first words.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -131,23 +125,20 @@ class ContextPolicy(BaseModel):
 
     Attributes:
         offload_threshold_tokens: Larger parts are stored as items.
-        first_view: Form of a stored tool result until answered: `full` (up to `first_view_limit_tokens`, else an
-            excerpt), `excerpt` (within `offload_threshold_tokens`), or `placeholder` (compacted at once).
+        first_view: Form of a stored tool result until answered; `placeholder` compacts at once.
         first_view_by_tool: The same by tool name or pattern (`fetch_*`), first match; here `full` shows results up to
             half of the budget.
         first_view_limit_tokens: The most for a whole tool result, at most a quarter of the budget; also the part of the
             current user message that is always whole.
         document_first_view_limit_tokens: The same for documents, at most half of the budget.
         name_first_views: Whether a line above whole results names their key; `auto`: if results are compacted and the
-            agent has no memory tools. A result never gains or loses it later.
+            agent has no memory tools.
         token_budget: The most tokens of `get_messages`; None is unlimited.
         reserved_tokens: Part of the budget for system prompt and tool schemas.
-        fold_to_ratio: View after a fold, as a share of the budget; low, so that folds rarely break the cached prefix.
+        fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
-        mask_credentials: Whether to mask credentials in facts, names, descriptions, titles and summaries; never in
-            content and first view.
+        mask_credentials: Never applies to content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
-        store_retry_seconds: Pause after the store failed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -200,7 +191,7 @@ class ContextPolicy(BaseModel):
         return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
 
     def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
-        """Return the limit for a whole result; calls `is_document` only if needed."""
+        """Return the limit for a whole result."""
         view, limit = self.view_limit_tokens, self.result_limit_tokens
         if not self.compaction.enabled:
             return limit

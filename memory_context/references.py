@@ -1,6 +1,6 @@
 """References such as `[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`.
 
-They are never found by searching text, so an imitation opens nothing.
+No search of texts finds them, so an imitation opens nothing.
 """
 
 import hashlib
@@ -74,12 +74,12 @@ class MemoryRef:
 
 
 def one_line(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
-    """Return `text` in one line without square brackets."""
+    """Return one line without square brackets."""
     return shorten(text, limit).replace("[", "(").replace("]", ")")
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return `text` in one line of at most `limit` characters."""
+    """Return one line of at most `limit` characters."""
     # an early cut bounds the cost
     line = _NOT_IN_LINE.sub(" ", text[: limit * 8]).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
@@ -88,7 +88,7 @@ def shorten(text: str, limit: int) -> str:
 def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_length: int = 6) -> str:
     """Return a deterministic key, so that retries are idempotent; `identity` is agent, session, type.
 
-    One in about 2^30 pairs collides; the store then takes a longer suffix, up to 20 characters.
+    One in about 2^30 pairs collides; the store then takes a longer suffix.
     """
     digest = hashlib.sha256()
     for field in (*identity, source, content):
@@ -96,7 +96,7 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     suffix = b32encode(digest.digest()).decode("ascii").lower()[:suffix_length]
-    if not any(map(str.isdigit, suffix)):  # a digit distinguishes keys from names such as read_results
+    if not any(map(str.isdigit, suffix)):  # keys, unlike names such as read_results, have digits
         suffix = suffix[:-1] + "234567"[digest.digest()[-1] % 6]
     stem = _NOT_IN_KEY.sub("_", source).strip("_.-")[: 63 - suffix_length] or "item"
     return f"{stem}_{suffix}"
@@ -104,19 +104,14 @@ def memory_key_for(source: str, identity: tuple[str, ...], content: str, suffix_
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The answer of a memory tool.
-
-    Attributes:
-        label: Such as "lines 120-180 of [MemoryRef: …]".
-        shows_content: False if it only refers to content shown before.
-    """
+    """The answer of a memory tool; `shows_content` is False if it refers to content shown before."""
 
     label: str
     shows_content: bool = True
 
 
 class ToolAnswerRegistry:
-    """An LRU of memory tool answers by the hash of their text."""
+    """An LRU of memory tool answers."""
 
     def __init__(self, capacity: int = 4096) -> None:
         self._capacity = capacity

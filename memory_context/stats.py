@@ -29,14 +29,12 @@ class ContextStats:
         cached_tokens_total: Those of them that were enough to be cached.
         head_tokens: The prompt in front of the last view; `raw_head_tokens` without memory tools and instructions.
         cost: Of all calls; `view_cost` of their messages alone.
-        tools_offered: Reason for memory tools: always, after an offload, or the user has memory.
-        offloads: Parts stored.
-        answered_compactions: Compactions of results just answered.
-        compactions: Planned compactions and withdrawals of expansions.
+        tools_offered: Reason for memory tools.
+        answered_compactions: Those of results just answered.
+        compactions: Planned ones, and withdrawals of expansions.
         shortenings: Parts shortened because the newest step did not fit.
         expansions: Items opened, without recalls.
-        recalls: Requests that brought passages of the user's memory.
-        light_model: The session's calls by kind, also before a resume; no other sum includes them.
+        light_model: The session's calls by kind, also before a resume; the fields below repeat parts of it.
         light_model_calls: Its calls for decisions.
         light_model_tokens: As far as the client reports them.
         summaries: Results with a light model's summary, done or planned.
@@ -124,7 +122,7 @@ class _Call:
 
 
 class UsageMeter:
-    """Adds up views as they are handed out; `views` are the last two distinct ones."""
+    """Adds up views; `views` are the last two distinct ones."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self.views = (View(), View())
@@ -140,7 +138,7 @@ class UsageMeter:
         self._offered = self._offered_before = Offered()
 
     def add_view(self, transcript: Transcript, view: View) -> bool:
-        """Count a view; return whether it differs from the last one."""
+        """Return whether it differs from the last one."""
         before, last = self.views
         if view.is_same(last):
             return False
@@ -152,7 +150,7 @@ class UsageMeter:
                 self._last.raw_tokens_total,
                 self._offered,
             )
-        else:  # an AutoGen Memory read the view first: one call
+        else:  # an AutoGen Memory read first: one call
             self._sum = _added(self._sum, self._last, -1)
         self.views = (before, view)
         self._offered = transcript.state.offered
@@ -162,14 +160,14 @@ class UsageMeter:
         return True
 
     def _call(self, raw: int, shown: int, stable: int) -> _Call:
-        """Return the newest call; new memory tools stand first and uncache everything once."""
         now, before = self._offered, self._offered_before
         is_switched = bool(now.memory_tools) and not before.memory_tools
         cached, raw_cached = self._cached(stable), self._cached(min(self._raw_before, raw))
         cost = raw_cost = 0.0
-        if self._views == 1:  # nothing is in the cache yet
+        if self._views == 1:
             cost, raw_cost = self._price(0, now.tokens + shown), self._price(0, now.own_tokens + raw)
         else:
+            # new memory tools stand first, so nothing is cached once
             kept = 0 if is_switched else self._cached(now.tokens + stable, now.tokens)
             raw_kept = self._cached(now.own_tokens + min(self._raw_before, raw), now.own_tokens)
             cost, raw_cost = self._price(kept, now.tokens + shown), self._price(raw_kept, now.own_tokens + raw)
@@ -187,7 +185,6 @@ class UsageMeter:
     def stats(
         self, transcript: Transcript, write_transactions: int, light_model: LightModelBill | None = None
     ) -> ContextStats:
-        """Return the sums; `light_model` replaces the transcript's bill."""
         counts = Counter[str]()
         for _, decision in transcript.log[self._log_start :]:
             counts.update(decision.tally())

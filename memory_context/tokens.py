@@ -34,7 +34,7 @@ EXACT_LIMIT_BYTES = 2 * 1024 * 1024
 """Counts of more UTF-8 bytes are estimated."""
 
 _MOST_GROWTH = 4
-_CLOSE_ENOUGH = 100  # a cut may be 1% short, which saves counting
+_CLOSE_ENOUGH = 100  # 1% short saves counting
 _RANKS_FILE = "o200k_base.tiktoken.xz"
 _RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _PATTERN = "|".join(
@@ -50,14 +50,14 @@ _PATTERN = "|".join(
 )
 _LONGEST_TOKEN_BYTES = 128  # 128 spaces
 
-# Rust's \s, which unlike Python's excludes U+001C to U+001F; without and with line ends.
+# Rust's \s, which excludes U+001C to U+001F; without and with line ends
 _BLANK = r"\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _SPACE = _BLANK + r"\r\n"
-# Where a piece always ends. Only characters of stable class, as Python's and Rust's Unicode tables differ.
+# Ends of pieces; only stable characters, as Python's and Rust's Unicode tables differ.
 _BOUNDARY = re.compile(
     rf"[^{_SPACE}](?=[{_BLANK}])"
     r"|[A-Za-z0-9](?=[\r\n!-&(-/:-@\[-`{-~])"  # not before an apostrophe: 're, 'll
-    rf"|[\r\n](?=[^{_SPACE}/])"  # punctuation includes following line ends and slashes
+    rf"|[\r\n](?=[^{_SPACE}/])"  # punctuation takes these
     r"|[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])"
     r"|[a-z][a-z](?=[A-Z])"  # two: one may belong to 'rE or 'lL
     r"|[\u4e00-\u9fff](?=[，。、；：！？])"
@@ -71,25 +71,25 @@ _SAMPLE_CHARACTERS = 16_384
 
 
 class TokenCounter(Protocol):
-    """Counts tokens of another model. Neither method may raise for any str."""
+    """Counts tokens of another model; must not raise for any str."""
 
     def count(self, text: str) -> int: ...
 
     def is_over(self, text: str, limit_tokens: int) -> bool:
-        """Return whether `text` exceeds the limit; may stop early."""
+        """May stop early."""
         ...
 
 
 class O200kTokenCounter:
     """Counts tokens of `o200k_base`, exactly up to 2 MB of text.
 
-    Above, it extrapolates 64 samples and adds two standard errors, so it is seldom too low. A lone surrogate counts as
-    U+FFFD; special tokens are ordinary text.
+    Above, it extrapolates 64 samples and adds two standard errors, so it is seldom too low. Special tokens are ordinary
+    text.
     """
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the ranks are loaded (half a second)."""
+        """Loading takes half a second."""
         return _encodings is not None
 
     def count(self, text: str) -> int:
@@ -99,7 +99,6 @@ class O200kTokenCounter:
         return sum(map(_count_chunk, _chunks(text)))
 
     def is_over(self, text: str, limit_tokens: int) -> bool:
-        """Return whether `count(text) > limit_tokens`; may stop early."""
         if len(text) > _LONGEST_TOKEN_BYTES * limit_tokens:  # a character is at least one byte
             return bool(text) or limit_tokens < 0
         if 4 * len(text) <= limit_tokens:  # four bytes a character at most
@@ -124,7 +123,7 @@ def default_token_counter() -> O200kTokenCounter:
 
 
 async def count_off_loop(counter: TokenCounter, texts: Sequence[str]) -> list[int]:
-    """Return the tokens of each text, counted in a thread if slow."""
+    """Count texts, in a thread if slow."""
     is_ready = not isinstance(counter, O200kTokenCounter) or counter.is_loaded
     size = sum(map(len, texts)) if is_ready else math.inf
     return await in_thread_if_large(size, lambda: [counter.count(text) for text in texts])
@@ -137,9 +136,9 @@ def cut_to_tokens(
     side: Literal["start", "end"] = "start",
     characters_per_token: float = 4.0,
 ) -> str:
-    """Return about the longest prefix (or suffix) within a token limit, at most 1% short of it.
+    """Return about the longest prefix (or suffix) within a token limit, at most 1% short.
 
-    The work depends on the limit, not on the length of the text.
+    The work depends on the limit, not on the text.
     """
     if limit_tokens <= 0:
         return ""
@@ -161,7 +160,7 @@ def cut_to_tokens(
             fits, fits_tokens = length, tokens
         if over - fits <= 1 or fits_tokens >= enough:
             return part(fits)
-        # interpolate just below the limit; bisect every fourth step
+        # interpolate; bisect every fourth step
         if not over_tokens:
             length = min(int(fits * min(aim / max(fits_tokens, 1), _MOST_GROWTH)), len(text))
         elif step % 4:
@@ -173,7 +172,7 @@ def cut_to_tokens(
 
 class _Encodings(NamedTuple):
     text: "Encoding"
-    blanks: "Encoding"  # takes a run of blanks as one piece
+    blanks: "Encoding"  # a run is one piece
 
 
 _encodings: _Encodings | None = None
@@ -214,7 +213,7 @@ def _read_encodings() -> _Encodings:
 
 
 def _measure(text: str) -> tuple[str, int | None]:
-    """Return the text without surrogates, and its bytes if few enough to count exactly."""
+    """Return the text without surrogates, and its bytes if not too many."""
     if len(text) > EXACT_LIMIT_BYTES:
         return text, None
     if text.isascii():
@@ -253,7 +252,7 @@ def _count_chunk(chunk: str) -> int:
             follower = chunk[run.end() : run.end() + 1]
             if follower in ("\r", "\n"):
                 continue  # `\s*[\r\n]+` takes the run without a stack
-            # The last blank belongs to the following piece.
+            # the last blank belongs to the next piece
             end = run.end() - 1 if follower else run.end()
             total += len(encodings.text.encode_ordinary(chunk[start : run.start()]))
             total += len(encodings.blanks.encode_ordinary(chunk[run.start() : end]))
@@ -262,10 +261,10 @@ def _count_chunk(chunk: str) -> int:
 
 
 def _estimate(text: str, limit_tokens: int | None) -> int:
-    """Estimate a long text; stop once it is over a limit."""
+    """Stops early once over a limit."""
     stratum = len(text) / _SAMPLES
     length = min(_SAMPLE_CHARACTERS, math.ceil(stratum))
-    # Random places within strata, against periodic texts.
+    # random, against periodic texts
     places = random.Random(len(text))
     counts: list[int] = []
     total = 0

@@ -1,7 +1,7 @@
 """Reversible encoding of any str for Postgres, JSON and UTF-8.
 
-Postgres refuses NUL, and UTF-8 lone surrogates: `escape` writes them, and U+001A itself, as U+001A and four
-hexadecimal digits. Pieces keep a conversion from blocking the event loop.
+Postgres refuses NUL and lone surrogates: `escape` writes them, and U+001A itself, as U+001A and four hexadecimal
+digits. Pieces keep a conversion from blocking the event loop.
 """
 
 import re
@@ -43,7 +43,7 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether Postgres and UTF-8 accept this string."""
+    """Return whether Postgres accepts this string."""
     return (text.isascii() and "\x00" not in text) or not any(map(_REFUSED.search, pieces_of(text)))
 
 
@@ -55,7 +55,7 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the argument of `escape`."""
+    """Reverse `escape`."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if ESCAPE in text else text
 
 
@@ -65,12 +65,12 @@ def escape_json(value: Any) -> Any:
 
 
 def unescape_json(value: Any) -> Any:
-    """Return the argument of `escape_json`."""
+    """Reverse `escape_json`."""
     return _map_strings(value, unescape)
 
 
 def to_utf8(text: str) -> bytes:
-    """Encode any str, with lone surrogates in three bytes ("surrogatepass")."""
+    """Encode any str, lone surrogates in three bytes ("surrogatepass")."""
     return b"".join([piece.encode("utf-8", "surrogatepass") for piece in pieces_of(text)])
 
 
