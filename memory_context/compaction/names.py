@@ -41,6 +41,7 @@ _ESCAPED_CHARACTER = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 _IN_A_RUN = r"[^\s\"'`<>(){}\[\],;|\\]"
 _URL = rf"https?://(?:{_IN_A_RUN}|\({_IN_A_RUN}{{0,80}}\)|\[credential\**\])+"
 _RUN = re.compile(rf"{_URL}|{_IN_A_RUN}+\(?")
+_RUN_OR_BREAK = re.compile(rf"{_RUN.pattern}|\n")
 _BREAK = re.compile(r"(?:[\s\"'`<>{}\[\],;|]|\\[nrt])")  # ends any name
 _LAST_BREAK = re.compile(rf".*{_BREAK.pattern}", re.DOTALL)
 _FIELD = re.compile(r"[\"']([A-Za-z_$][\w$-]{0,63}|[0-9]{1,2}[A-Za-z]{4,40})[\"']\s{0,20}:(\s{0,20}[{\[])?")
@@ -80,8 +81,9 @@ def ranked_names(content: str, *, task: str, answer: str, known: Sequence[str] =
     analysed = analysed_text(content, f"{answer}\n{task}")
     lines = _lines(analysed)
     task_words, task_parts, answer_parts = words_in(task), parts_in(task), parts_in(answer)
-    near_answer = _relative(_spread(line_relevance(lines, words_in(answer))))
-    near_task, answered = _block_relevance(lines, task_words), _block_relevance(lines, words_in(answer))
+    of_answer = line_relevance(lines, words_in(answer))
+    near_answer = _relative(_spread(of_answer))
+    near_task, answered = _block_relevance(lines, line_relevance(lines, task_words), of_answer)
     fields = _fields(analysed)
     found = [name for name in _found_in(lines, known) if name.text in worth or len(name.lines) > fields[name.text]]
     texts = [name.text for name in found]
@@ -242,18 +244,19 @@ def _found_in(lines: Sequence[str], known: Sequence[str]) -> list[_Name]:
     for text in known:
         if "\n" not in text and (shape := _shape(text)) is not None:
             found[text] = _Name(text, shape, [0])
-    by_run: dict[str, list[_Name]] = {}  # cache: most runs repeat
-    for number, line in enumerate(lines):
-        is_import: bool | None = None
-        for run in _RUN.findall(line):
-            names = by_run.get(run)
-            if names is None:
-                names = by_run[run] = _names_of(run, found)
-            for name in names:
-                name.lines.append(number)
-                if is_import is None:
-                    is_import = _IMPORT.match(line) is not None
-                name.is_imported |= is_import
+    by_run: dict[str, list[_Name]] = {"\n": []}  # cache: most runs repeat
+    number, is_import = 0, None
+    for run in _RUN_OR_BREAK.findall("\n".join(lines)):  # one scan for all lines is several times faster
+        names = by_run.get(run)
+        if names is None:
+            names = by_run[run] = _names_of(run, found)
+        elif run == "\n":
+            number, is_import = number + 1, None
+        for name in names:
+            name.lines.append(number)
+            if is_import is None:
+                is_import = _IMPORT.match(lines[number]) is not None
+            name.is_imported |= is_import
     return list(found.values())
 
 
@@ -272,12 +275,14 @@ def _names_of(run: str, found: dict[str, _Name]) -> list[_Name]:
     return names
 
 
-def _block_relevance(lines: Sequence[str], wanted: frozenset[str]) -> list[float]:
-    """Return per line, 0 to 1, the relevance of its definition or section."""
-    values = line_relevance(lines, wanted)
+def _block_relevance(lines: Sequence[str], *relevances: Sequence[float]) -> list[list[float]]:
+    """Return per line, 0 to 1, the relevance of its definition or section, for each relevance of lines."""
     starts = [0, *(number for number, line in enumerate(lines) if number and DEFINITION.match(line)), len(lines)]
-    sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(starts)]
-    return _relative([value for length, value in sums for _ in range(length)])
+    blocks: list[list[float]] = []
+    for values in relevances:
+        sums = [(end - start, sum(sorted(values[start:end])[-_LINES_OF_A_BLOCK:])) for start, end in pairwise(starts)]
+        blocks.append(_relative([value for length, value in sums for _ in range(length)]))
+    return blocks
 
 
 def _spread(values: Sequence[float]) -> list[float]:
