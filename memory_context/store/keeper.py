@@ -1,12 +1,11 @@
 """A standalone script (standard library only, it survives upgrades) that stops an unused embedded server.
 
-holders  shared lock of each user process; its content: seconds the server stays afterwards
+holders  shared lock of each user process; content: seconds the server stays afterwards
 lock     held while the server starts or stops; only then may `holders` stay locked exclusively
 watch    locked by the one keeper; holds its record
 
-held ──last holder gone──▶ waiting ──time is up──▶ stopping ──▶ ended
-  ▲                          │ │                                  ▲
-  └────── a newcomer ────────┘ └────── folder deleted ────────────┘
+held ─last holder gone─▶ waiting ─time is up─▶ stopping ─▶ ended
+a newcomer: waiting ─▶ held     folder deleted: waiting ─▶ ended
 """
 
 import fcntl
@@ -86,7 +85,7 @@ def stop_server(pgdata: str, server: Postmaster | None) -> None:
 
 @contextmanager
 def locked(folder: str) -> Generator[None, None, None]:
-    """Hold the lock of start and stop, for one thread at a time; forks do not inherit it."""
+    """Hold the lock of start and stop; for one thread, not inherited by forks."""
     descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX)
@@ -96,7 +95,7 @@ def locked(folder: str) -> Generator[None, None, None]:
 
 
 def is_unheld(holders: int) -> bool:
-    """Try to take the exclusive lock on `holders`, and return whether that worked."""
+    """Try to lock `holders` exclusively, and return whether that worked."""
     try:
         fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -105,7 +104,7 @@ def is_unheld(holders: int) -> bool:
 
 
 def read_keeper(watch: int) -> Keeper | None:
-    """Return the record in `watch`; None for an earlier version's."""
+    """Return the record in `watch`, if any."""
     try:
         return Keeper(**json.loads(os.pread(watch, 1000, 0)))
     except (TypeError, ValueError):
@@ -113,7 +112,7 @@ def read_keeper(watch: int) -> Keeper | None:
 
 
 def _is_postmaster(pid: int, pgdata: str) -> bool:
-    """A zombie has no command line and is no server."""
+    """A zombie has no command line."""
     if os.path.isdir("/proc/self"):
         try:
             command = _command_of(pid)
@@ -173,7 +172,7 @@ def _keep(folder: str, watch: int) -> None:
 
 def _wait_until_unheld(holders: int, pgdata: str) -> Postmaster | None:
     server = None
-    while server is None and not is_unheld(holders):  # now: a deleted folder cannot tell
+    while server is None and not is_unheld(holders):  # early: a deleted folder cannot tell
         server = running_postmaster(pgdata)
         time.sleep(_LEARN_SECONDS)
     fcntl.flock(holders, fcntl.LOCK_EX)
@@ -184,7 +183,6 @@ def _wait_until_unheld(holders: int, pgdata: str) -> Postmaster | None:
 
 
 def _stays_unused(folder: str, holders: int, server: Postmaster | None) -> bool:
-    """Wait as asked; False if somebody came."""
     written_at = os.fstat(holders).st_mtime_ns  # each newcomer writes it
     seconds = float(os.pread(holders, 100, 0) or 0)
     deadline = time.monotonic() + seconds
@@ -201,7 +199,7 @@ def _stays_unused(folder: str, holders: int, server: Postmaster | None) -> bool:
 
 
 def _is_in_place(folder: str, holders: int) -> bool:
-    """A replaced file belongs to another server and its keeper."""
+    """A replaced file belongs to another keeper."""
     try:
         return os.path.samestat(os.stat(os.path.join(folder, "holders")), os.fstat(holders))
     except OSError:

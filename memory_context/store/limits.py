@@ -1,4 +1,4 @@
-"""Time limits of the store, in seconds: the server limits statements and locks, the client whole transactions."""
+"""Time limits in seconds: the server limits statements and locks, the client whole transactions."""
 
 import math
 import time
@@ -58,10 +58,9 @@ class StoreLimits(BaseModel):
         statement_seconds: One statement, at the server.
         lock_seconds: One lock, at the server.
         slot_seconds: A free connection of the pool.
-        opening_seconds: Preparing the first use: connecting, version check, the pool's login.
+        opening_seconds: Preparing the first use.
         call_seconds: One call of several transactions, such as a search.
         start_seconds: A starting server or a migration, which continues without the caller.
-        migration_seconds: One migration.
         probe_seconds: Between probes of the claims' connection; `transaction_seconds` later silence is noticed.
         batch_seconds: One batch of background work, export, import or pruning.
         bytes_per_second: Bytes carried that add a second; a tenth for reading a history.
@@ -117,7 +116,7 @@ def extend(seconds: float) -> None:
 
 
 async def within(seconds: float, call: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """Return the answer of a call of several transactions; `StoreUnavailableError` if it is late."""
+    """Return the answer of a call of several transactions; if late, cancel it and raise `StoreUnavailableError`."""
     limit = _Call(seconds)
     token = _call.set(limit)
     try:

@@ -1,4 +1,4 @@
-"""The place of the database. No text made here holds a password, or a part of one in another field."""
+"""The place of the database. No text made here holds any part of a password."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ _MALFORMED = (
 
 @dataclass(frozen=True)
 class Location:
-    """The database of one store: an address, with `url_env` if a variable held it, or the embedded server's folder."""
+    """An address, with `url_env` if a variable held it, or the embedded server's folder."""
 
     url: str | None = field(repr=False)
     owner_url: str | None = field(repr=False)
@@ -39,11 +39,7 @@ class Location:
 
     @classmethod
     def in_force(cls, url: str | None = None, owner_url: str | None = None) -> "Location":
-        """Return the location that these arguments and the environment name now.
-
-        Raises:
-            StoreError: There is neither an address nor an embedded server.
-        """
+        """Return the location that arguments and environment name now; `StoreError` without any."""
         url_env = None
         if url is None and (url := os.environ.get(URL_ENV) or None):
             url_env = URL_ENV
@@ -71,7 +67,7 @@ class Location:
 
     @classmethod
     def from_config(cls, url: str | None, url_env: str | None) -> "Location":
-        """Return the location of a `for_config`; MEMORY_CONTEXT_URL supplies the password of the same place."""
+        """Return the location of a `for_config`; MEMORY_CONTEXT_URL supplies the password."""
         if url_env is not None:
             if not (url := os.environ.get(url_env)):
                 raise ValueError(f"the configuration takes the database URL from {url_env!r}: set this variable")
@@ -84,7 +80,7 @@ class Location:
 
 
 def read_url(url: str, what: str = "the database URL") -> dict[str, str]:
-    """Return the parameters of an address; `ValueError` if it is malformed or its password is misplaced."""
+    """Return the parameters of an address; `ValueError` if malformed, or its password is misplaced."""
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:

@@ -1,4 +1,4 @@
-"""The facade of the store. Reads without a scope return nothing private."""
+"""The facade of the store."""
 
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,7 +30,7 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore(ItemStore):
-    """The durable store of items, in Postgres.
+    """The durable store of items, in Postgres. Reads without a scope return nothing private.
 
     Construction does no I/O: the first operation in each event loop, or `open`, connects and migrates. After an outage
     the next call tries again.
@@ -41,14 +41,7 @@ class MemoryStore(ItemStore):
         embedder: None for `WordLlamaEmbedder`, if installed.
         owner_url: A login that may migrate, beside an ordinary `url`; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
-        limits: Time limits of calls.
         mask_credentials: Whether index and embeddings leave credentials out; contents keep them.
-
-    Attributes:
-        unwritten: Buffers of contexts; `close` writes them.
-        events: Buffer of the audit trail.
-        conversations: Archive of sessions.
-        threads: Threads of user interfaces.
 
     Raises:
         ValueError: An address is malformed, or the embedder is unusable.
@@ -92,7 +85,7 @@ class MemoryStore(ItemStore):
 
     @classmethod
     def from_config(cls, url: str | None = None, url_env: str | None = None) -> "MemoryStore":
-        """Return this process's store for a `url_for_config`; `ValueError` if the variable is not set."""
+        """Return this process's store for a `url_for_config`; `ValueError` if the variable is unset."""
         return cls._share(Location.from_config(url, url_env))
 
     @property
@@ -119,13 +112,13 @@ class MemoryStore(ItemStore):
 
         Raises:
             StoreUnavailableError: The server does not answer or did not start.
-            SchemaError: A person has to act first; the text says how.
+            SchemaError: A person has to act first.
         """
         await self._database.ready(is_patient=True)
         await self.jobs.wake_all()
 
     async def close(self, *, write_seconds: float = WRITE_SECONDS) -> None:
-        """Write buffers for at most `write_seconds` (10 MB add one), and close the connections of this event loop."""
+        """Write buffers within `write_seconds`, plus 1 s per 10 MB, and close this event loop's connections."""
         await self.unwritten.write_out(write_seconds)
         await self._stop()
 
@@ -136,7 +129,7 @@ class MemoryStore(ItemStore):
         self._database.close()
 
     def join(self, owner: object) -> None:
-        """Register a user of this store, held weakly."""
+        """Register a user, held weakly."""
         self._owners.add(owner)
 
     async def leave(self, owner: object, *, write_seconds: float = WRITE_SECONDS) -> None:
@@ -146,7 +139,7 @@ class MemoryStore(ItemStore):
             await self.close(write_seconds=write_seconds)
 
     def advisory_claims(self) -> AdvisoryClaims:
-        """Return claims of sessions, shared with other processes on this database."""
+        """Return claims of sessions across processes."""
         return AdvisoryClaims(self._database)
 
     async def __aenter__(self) -> "MemoryStore":
@@ -165,7 +158,7 @@ class MemoryStore(ItemStore):
     async def erase_user(self, user_id: str, *, progress: ProgressCallback | None = None) -> int:
         """Erase a user with all data, tombstones included; return the number of live items.
 
-        Open contexts keep their views. `progress` is called after each batch. After a `StoreError`, call it again.
+        Open contexts keep their views. After a `StoreError`, call it again.
         """
         self.events.discard(user_id)
         return await erase_user(self._database, user_id, progress)
@@ -179,20 +172,18 @@ class MemoryStore(ItemStore):
         dry_run: bool = False,
         progress: Callable[[PruneProgress], None] | None = None,
     ) -> PruneReport:
-        """Forget items and delete audit events that were not used for some time, of all users.
+        """Forget items and delete audit events of all users that were not used for some time.
 
-        Items leave tombstones. Items of active sessions or referenced by an archive stay. Interrupted, call it again.
+        Items leave tombstones. Items of active sessions or referenced by an archive stay. Repeat it if interrupted.
 
         Args:
             older_than: An age, or a point in time.
-            types: None for all prunable ones, never secrets, or preferences and facts of the user or the application.
+            types: None for all prunable ones. Secrets, and preferences and facts of the user or the application, are
+                never pruned.
             conversations: Whether sessions without recent archive writes go, too.
-            dry_run: Only count, conversations included.
-            progress: Called after each transaction.
 
         Raises:
             ValueError: The age or time is unusable, or a type may not be pruned.
-            StoreError: The database failed.
         """
         return await prune(self._database, older_than, types, conversations, progress, dry_run=dry_run)
 
@@ -207,16 +198,13 @@ class MemoryStore(ItemStore):
         *,
         scope: ReadScope = ANYBODY,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return scored passages that could answer a query, and its term statistics.
-
-        If the embedder fails, terms alone rank. `terms` are distinct.
-        """
+        """Return scored passages and term statistics; terms are distinct, and rank alone if the embedder fails."""
         return await self._search.candidates(user_id, terms, await self._search.embed_query(query), criteria, scope)
 
     async def fetch_passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, *, scope: ReadScope = ANYBODY
     ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by place, each with its newest matching item; others are omitted."""
+        """Return passages by place, each with its newest matching item, if any."""
         return await self._search.passages(user_id, places, criteria, scope)
 
     async def select_unindexed(
@@ -229,32 +217,25 @@ class MemoryStore(ItemStore):
         written: Sequence[str] = (),
         scope: ReadScope = ANYBODY,
     ) -> list[StoredPassage]:
-        """Return passages of the newest unindexed items; first those named by one of the words."""
+        """Return passages of the newest unindexed items; first those named by a word."""
         return await self._search.unindexed(user_id, criteria, limit, words, written, scope)
 
     async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
-        """Index everything due, of all users; return the remainder. `progress` gets the items of each batch.
-
-        Raises:
-            StoreError: The database failed; unindexed items stay due.
-        """
+        """Index everything due; return the remainder. `progress` gets the items of each batch."""
         return await self._indexer.flush(progress)
 
     async def index_failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
-        """Return items that repeatedly failed to be indexed: key and error."""
+        """Return key and error of items that repeatedly failed."""
         return await self._indexer.failures(user_id, limit)
 
     async def reindex(self, embedder: Embedder, *, progress: ProgressCallback | None = None) -> int:
-        """Embed all passages of all users with another model, then search with it; return how many were embedded.
+        """Embed all passages with another model, then search with it; return how many were embedded.
 
-        Safe to interrupt and repeat. Other processes switch when started with the model.
-
-        Args:
-            progress: Called with the passages done and in total.
+        Safe to interrupt and repeat. Other processes switch when started with the model. `progress` gets passages done and
+        in total.
 
         Raises:
             EmbeddingError: The embedder failed; the store keeps its model.
-            StoreError: The database failed.
         """
         check_embedder(embedder)
         embedded = await reindex(self._database, self._indexer, embedder, progress)

@@ -19,7 +19,7 @@ __all__ = ["end_keepers", "start_server"]
 
 _logger = logging.getLogger(__name__)
 
-# trust authentication needs a private socket; for long paths the library shares its folder
+# trust authentication needs a private socket; for long paths its folder is shared
 _SETTINGS = "unix_socket_permissions = 0700  # set by memory_context: the server trusts whoever can reach its socket\n"
 _KEEPERS = ("keeper.py", "watcher.py")  # former names, too
 
@@ -39,7 +39,7 @@ def start_server(folder: Path) -> None:
         server.ensure_pgdata_inited()
         _configure(pgdata / "postgresql.conf")
         server.ensure_postgres_running()
-    # the library asserts, and reads files that a crash may have cut
+    # the library asserts, and reads files cut by crashes
     except subprocess.SubprocessError as error:
         raise RuntimeError(f"{_first_line(error)}. The end of its log: {_end_of_log(pgdata / 'log')}") from error
     except (AssertionError, ValueError, psutil.Error) as error:

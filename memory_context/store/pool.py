@@ -1,7 +1,7 @@
 """The connections of one event loop; each run is a whole transaction in one pipeline.
 
-Not psycopg_pool (3.3.3): its background workers swallow cancellation when the server hangs, so `asyncio.run` never
-returns, and callers see timeouts instead of causes.
+Not psycopg_pool (3.3.3): its background workers swallow cancellation when the server hangs, and callers see timeouts
+instead of causes.
 """
 
 import asyncio
@@ -51,8 +51,7 @@ class Statement(NamedTuple):
 def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
     """Yield the pieces of long parameters, then the statement that joins them.
 
-    libpq copies a statement in one call, 60 ms for 30 MB; pieces keep the event loop free. `numbers` is shared by the
-    statements of a transaction.
+    libpq copies a statement in one call, 60 ms for 30 MB. `numbers` is shared by a transaction.
     """
     query, params = statement.query, dict(statement.params or {})
     for name, value in (statement.params or {}).items():
@@ -75,15 +74,11 @@ def split(statement: Statement, numbers: "count[int]") -> Iterator[Statement]:
     yield Statement(query, params) if len(params) < len(statement.params or {}) else statement
 
 
-IDLE_SECONDS = 300  # less than common firewalls grant silent connections
+IDLE_SECONDS = 300  # less than common firewalls grant
 
 
 class ConnectionPool:
-    """Up to `size` connections for one event loop. Closing one after a failed transaction rolls it back.
-
-    Attributes:
-        adapters: Conversions of this database's types, known once it is ready.
-    """
+    """Up to `size` connections for one event loop. Closing one after a failed transaction rolls it back."""
 
     def __init__(self, size: int, slot_seconds: float) -> None:
         self.adapters: AdaptersMap = ADAPTERS

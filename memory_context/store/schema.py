@@ -89,7 +89,7 @@ async def is_usable(connection: Connection, where: str) -> bool:
 async def migrate(
     connection: Connection, params: Mapping[str, str], where: str, limits: StoreLimits, *, only_pre: bool = False
 ) -> None:
-    """Apply missing migrations, over a connection of the owner.
+    """Apply missing migrations, as the owner.
 
     Raises:
         SchemaError: The server or login is unsuitable, or the schema is of another version.

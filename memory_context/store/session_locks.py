@@ -1,7 +1,6 @@
 """Claims of sessions: advisory locks of one lasting connection, and notifications between processes.
 
-The server frees advisory locks when a process dies, without leases. They do not survive a pooler in transaction mode,
-which is detected and refused.
+The server frees advisory locks when a process dies. Poolers in transaction mode lose them, and are refused.
 """
 
 import asyncio
@@ -115,7 +114,7 @@ class AdvisoryClaims:
         self._held.clear()
         self._drop()
 
-    # --- requests: served by one task, so that callers can be cancelled
+    # --- requests: one task serves them, so callers can be cancelled
 
     async def _attempt(self, claim: int, key: SessionKey, seconds: float) -> bool:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -214,7 +213,7 @@ class AdvisoryClaims:
         return connection
 
     async def _refuse_lending(self, connection: Connection, login: Mapping[str, str]) -> None:
-        """Raise StoreError if other connections can get the same server process."""
+        """Raise StoreError if other connections get the same server process."""
         for _ in range(_PROBES):
             with driver_errors(self._database.location.describe()):
                 other = await connect(login, self._database.limits.opening_seconds)

@@ -1,4 +1,4 @@
-"""Loads the SQL files: query blocks and migrations.
+"""Loads the SQL files.
 
 A block is `-- name: fetch_memory :one`, a comment, one statement; `{may_read(item)}` names a fragment. Migrations are
 `NNNN_pre_what.sql` or `NNNN_post_what.sql`.
@@ -50,7 +50,7 @@ def sql_folder() -> Path:
 
 @cache
 def load_queries(name: str) -> dict[str, bytes]:
-    """Return the blocks of `queries/<name>.sql`, without comments, whose percent signs would be parameters."""
+    """Return the blocks of a file, without comments, whose percent signs would be parameters."""
     _, *pieces = _BLOCK.split(_read(sql_folder() / "queries" / f"{name}.sql"))
     return {
         block: expanded(_COMMENT_LINE.sub("", text).strip().rstrip(";")).encode()

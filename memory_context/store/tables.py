@@ -1,4 +1,4 @@
-"""The registry of tables that are exported, imported, erased, pruned and counted.
+"""The registry of tables for export, import, erasing, pruning and counts.
 
 A new table needs a migration that calls `fence_table`, queries that list its user (`insert_known_user`), and an entry
 here. Derived tables and jobs have none.
@@ -18,7 +18,7 @@ _NAME = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Column:
-    """A column, as the database describes it; `conditions` are the check constraints of its table."""
+    """A column; `conditions` are its table's check constraints."""
 
     name: str
     type: str
@@ -27,7 +27,7 @@ class Column:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Column]]:
-    """Return the exported columns of each table, in order, from `select_columns`."""
+    """Return the exported columns of each table, in order."""
     derived = {table.name: table.derived for table in TABLES}
     found: dict[str, list[Column]] = {}
     for row in rows:
@@ -47,10 +47,10 @@ class Table:
         key: Columns that identify an imported row within the user.
         same: Columns that must agree then; else it is a conflict.
         has_tombstones: Deleted rows stay, empty, and refuse imports.
-        large: Columns that limit the rows of an export page.
+        large: Columns that limit export pages.
         derived: Columns that are not exported.
-        batch_rows: Rows that one transaction deletes.
-        age: Column compared by pruning; None for rules of its own.
+        batch_rows: Rows deleted per transaction.
+        age: Column compared by pruning.
         own: Statements of `transfer.sql` that replace those of `tables.sql`.
         identity: Parameters of its own comparison.
     """
@@ -75,7 +75,6 @@ class Table:
 
     @property
     def start(self) -> dict[str, str | int]:
-        """Parameters of the place before the first row."""
         return {f"after_{column}": value for column, value in self.order.items()}
 
     @property
@@ -86,11 +85,11 @@ class Table:
         return self.identity or tuple(dict.fromkeys((*self.key, *self.same, *parents, *tombstones)))
 
     def encoding(self, column: Column) -> Literal["hex", "base64"] | None:
-        """Return a column's encoding in exports, if binary."""
+        """Return a binary column's encoding in exports."""
         return self.encodings.get(column.name, "hex") if column.type == "bytea" else None
 
     def statement(self, name: str, columns: Sequence[Column] = ()) -> bytes:
-        """Return a statement of `tables.sql` for this table, or its own."""
+        """Return the table's own statement, or one of `tables.sql`."""
         if name in self.own:
             return load_queries("transfer")[self.own[name]]
         text, names = load_queries("tables")[name].decode(), self._names(columns)

@@ -1,6 +1,4 @@
-"""Conversations as a user interface showed them. A thread belongs to its first user; the last update of a step wins;
-deleted threads refuse writes.
-"""
+"""Conversations as a user interface showed them. A thread belongs to its first user; deleted threads refuse writes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -45,7 +43,7 @@ class UIUser:
 
 @dataclass(frozen=True)
 class Thread:
-    """A conversation as an interface lists it; its id is that of the session, times are in UTC."""
+    """A conversation as listed; its id is that of the session."""
 
     thread_id: str
     name: str | None
@@ -66,10 +64,10 @@ class Feedback:
 
 @dataclass(frozen=True)
 class ThreadStep:
-    """A message, run or tool call shown in a thread.
+    """A message, run or tool call.
 
     Attributes:
-        fields: JSON-native data of the interface.
+        fields: JSON-native.
         created_at: Position in the thread, with a timezone; None for now.
         feedback: Read only.
     """
@@ -85,7 +83,7 @@ class ThreadStep:
 
 @dataclass(frozen=True)
 class ThreadElement:
-    """An image, text or file beside a step; `step_id` is empty for the whole thread."""
+    """An image, text or file; `step_id` is empty for the whole thread."""
 
     element_id: str
     thread_id: str
@@ -113,7 +111,7 @@ class WholeThread:
 
 
 class ThreadStore:
-    """The threads of one database; methods act as one user and raise `StoreError`."""
+    """The threads of one database; methods act as one user."""
 
     def __init__(self, database: Database, conversations: ConversationArchive) -> None:
         self._database = database
@@ -140,7 +138,6 @@ class ThreadStore:
     # --- threads
 
     async def owner(self, thread_id: str) -> str | None:
-        """Return the user of a thread, if any."""
         statement = Statement(_QUERIES["fetch_thread_owner"], {"thread_id": thread_id})
         ((row,),) = await self._database.read(None, statement)
         return row["user_id"]
@@ -190,12 +187,11 @@ class ThreadStore:
         search: str | None = None,
         feedback_value: int | None = None,
     ) -> list[Thread]:
-        """Return a page of threads, those used last first.
+        """Return a page of threads, last used first.
 
         Args:
             before: `last_activity_at` and id of the previous page's last thread.
             search: Text in the name or in a step, in any case.
-            feedback_value: Only threads with a step rated so.
         """
         params = {
             "user_id": user_id,
@@ -207,7 +203,7 @@ class ThreadStore:
         return [_thread(row) for row in rows]
 
     async def delete_thread(self, user_id: str, thread_id: str) -> bool:
-        """Delete a thread and its session, forgetting their items; False if neither was known."""
+        """Delete a thread and its session, forgetting items; False if neither was known."""
         return await self._conversations.delete_session(user_id, thread_id)
 
     # --- steps
@@ -215,7 +211,7 @@ class ThreadStore:
     async def upsert_step(self, user_id: str, step: ThreadStep, *, is_update: bool) -> bool:
         """Store a step, creating its thread; False if that is another user's or was deleted.
 
-        None leaves a field of a known step. A new step that comes after its update only fills in missing fields.
+        None leaves a known field. A new step after its update only fills in missing fields.
         """
         checked_identifier("step_id", step.step_id)
         if step.created_at is not None and step.created_at.utcoffset() is None:
@@ -233,11 +229,11 @@ class ThreadStore:
         return bool(kept)
 
     async def delete_step(self, user_id: str, step_id: str) -> None:
-        """Delete a step with its elements and rating."""
+        """Delete a step, elements and rating."""
         await self._write(user_id, {"user_id": user_id, "step_id": step_id}, "delete_step")
 
     async def favorite_steps(self, user_id: str) -> list[ThreadStep]:
-        """Return the newest 200 steps marked as favorites, newest first."""
+        """Return the newest 200 favorites."""
         params = {"user_id": user_id, "limit": _FAVORITES}
         (rows,) = await self._read(user_id, params, "select_favorite_steps")
         return [_step(row) for row in rows]
@@ -258,7 +254,6 @@ class ThreadStore:
         return rows[0]["feedback_id"] if rows else None
 
     async def delete_rating(self, user_id: str, feedback_id: str) -> bool:
-        """Return whether it existed."""
         params = {"user_id": user_id, "feedback_id": feedback_id}
         (rows,) = await self._write(user_id, params, "delete_feedback")
         return bool(rows)
@@ -268,10 +263,7 @@ class ThreadStore:
     async def upsert_element(
         self, user_id: str, element: ThreadElement, content: bytes | None = None, *, keeps_content: bool = True
     ) -> bool:
-        """Store an element, creating its thread; False if that is another user's or was deleted.
-
-        Without content, `keeps_content` keeps the stored one.
-        """
+        """Store an element like a step; without content, `keeps_content` keeps the stored one."""
         checked_identifier("element_id", element.element_id)
         params = {
             **_place(user_id, element.thread_id),
@@ -285,7 +277,6 @@ class ThreadStore:
         return bool(kept)
 
     async def element(self, user_id: str, thread_id: str, element_id: str) -> ThreadElement | None:
-        """Return an element without its content."""
         params = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
         (rows,) = await self._read(user_id, params, "fetch_element")
         return ThreadElement(**rows[0]) if rows else None
@@ -293,7 +284,7 @@ class ThreadStore:
     async def element_content(
         self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return a range of an element's content, if there is any."""
+        """Return a range of an element's content."""
         place = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
         params = {**place, "start": start, "length": length}
         (rows,) = await self._read(user_id, params, "fetch_element_content")

@@ -14,11 +14,11 @@ __all__ = ["UserSchedule"]
 
 
 class UserSchedule:
-    """Runs `look_after` for each user when due; it returns the seconds until the next look.
+    """Runs `look_after` for each due user; it returns seconds until the next look.
 
     Attributes:
-        claims: Users of running batches, by claim.
-        broken_off: Interrupted batches, by claim: user, and whether they failed.
+        claims: Users of running batches.
+        broken_off: By claim: user, and whether the batch failed.
     """
 
     def __init__(self, look_after: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
@@ -33,7 +33,7 @@ class UserSchedule:
         self._is_stopped = False
 
     def put(self, user_id: str, seconds: float) -> None:
-        """Look after this user in so many seconds, or sooner if planned."""
+        """Look after this user then, or sooner if planned."""
         due = time.monotonic() + seconds
         if due < self._due.get(user_id, float("inf")):
             self._due[user_id] = due

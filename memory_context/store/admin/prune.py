@@ -128,7 +128,6 @@ class _Pruning:
         self.tell()
 
     async def items_of(self, user_id: str) -> None:
-        """Forget a user's old items page by page, skipping kept ones."""
         params = {
             **self._same,
             "user_id": user_id,

@@ -1,4 +1,4 @@
-"""Administration of a whole store. Reading the status changes nothing: it neither migrates nor sets up a server."""
+"""Administration of a whole store. Reading the status neither migrates nor sets up a server."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping
@@ -36,19 +36,15 @@ class StoreStatus:
     """State of a store; None for values that the schema cannot provide.
 
     Attributes:
-        where: The place, without secrets.
-        is_set_up: False if the embedded server never ran in this folder.
+        is_set_up: False if the embedded server never ran.
         vector_version: Of pgvector.
-        vector_advice: Remedy for a pgvector that could damage indexes.
         schema_version: The last migration, without `ahead` ones; 0 for none.
         known_schema_version: The last migration of this package version.
         is_superseded: Whether a development version made the schema.
         table_bytes: With indexes, the largest first.
         rows: By record, tombstones included.
         items: Tombstones included.
-        forgotten: Tombstones.
         embeddings: By model.
-        jobs_failed: Jobs that failed too often.
         jobs: `pending` and `failed` jobs by kind.
     """
 
@@ -79,7 +75,7 @@ class StoreStatus:
 
 
 class StoreAdmin:
-    """Operations on a whole database; they raise `StoreError` if it fails."""
+    """Operations on a whole database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -92,7 +88,6 @@ class StoreAdmin:
         """Stop the embedded server; return its process id, if it ran.
 
         Raises:
-            ValueError: The store is on your own server.
             StoreUnavailableError: Other processes use it.
         """
         folder = self._database.location.folder
@@ -111,11 +106,10 @@ class StoreAdmin:
         The first use of a store does so too, without `post` on your own server.
 
         Args:
-            part: `pre`: what the previous version works with; run it before deployment. `post`: the rest, afterwards.
-                None: all, with no other process active.
+            part: `pre`: compatible with the previous version, before deployment; `post`: the rest, afterwards; None: all.
 
         Raises:
-            SchemaError: A person has to act first; the text says how.
+            SchemaError: A person has to act first.
             StoreUnavailableError: The server did not answer, or a table was in use.
         """
         pending = [one.name for one in await self.migrations() if one.state == "pending"]
@@ -128,22 +122,19 @@ class StoreAdmin:
         return [name for name in pending if states[name] == "applied"]
 
     async def vector_advice(self) -> str | None:
-        """Return the remedy for a pgvector that could damage indexes."""
+        """Return the remedy for an unsound pgvector."""
         return await _fetch_vector_advice(self._database.location, self._database.limits)
 
     def export_lines(
         self, user_id: str, session_id: str | None = None, *, progress: Callable[[int, int | None], None] | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield a user's rows, without derived ones, as pieces of a JSON Lines file; nothing for an unknown user.
+        """Yield a snapshot of a user's rows as pieces of a JSON Lines file; nothing for an unknown user.
 
-        The rows are one snapshot. Close the generator if you stop early: it holds a connection.
+        Close the generator if you stop early: it holds a connection. After a `StoreError` the file is incomplete.
 
         Args:
             session_id: Only this session, its sub-agents' sessions and referenced items.
             progress: Called with the rows done and in total (None for a session).
-
-        Raises:
-            StoreError: The database failed; the file is incomplete.
         """
         from ..transfer import export_lines
 
@@ -159,14 +150,12 @@ class StoreAdmin:
         Args:
             read: Reads the file from its beginning; called up to four times.
             user_id: None for the user in the file.
-            only_check: Validate and report only.
             trust_origins: Keep origins without this installation's signature for this user; else they become imported.
 
         Raises:
             SecretError: An item is of the secret type; nothing was stored.
-            TransferError: A line is invalid or conflicts with the store; nothing was stored.
+            TransferError: A line is invalid or conflicts; nothing was stored.
             ConflictError: A concurrent write conflicts; stored pages stay.
-            StoreError: The database failed; stored pages stay.
         """
         from ..transfer import import_lines
 
@@ -220,7 +209,7 @@ _Ask = Callable[..., Awaitable[list[list[DictRow]]]]
 
 @asynccontextmanager
 async def _looking(location: Location, limits: StoreLimits) -> AsyncGenerator[_Ask, None]:
-    """Yield a function that runs statements in one round trip, under any login."""
+    """Yield a function that runs statements in one round trip."""
     params = await reach_server(location, limits)
     pool = ConnectionPool(1, limits.slot_seconds)
 

@@ -1,4 +1,4 @@
-"""Counts and bulk forgetting of a user's data, including items private to one agent."""
+"""Counts and bulk forgetting of a user's data, items private to one agent included."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _QUERIES = load_queries("user_stats")
 
 @dataclass(frozen=True)
 class KindSum:
-    """Live items of one type and source; one agent reads private ones."""
+    """Live items of one type and source."""
 
     memory_type: str
     source: str
@@ -65,13 +65,12 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class Forgettable:
-    """An item that goes when keys are forgotten, as an agent sees it.
+    """An item to be forgotten, as an agent sees it.
 
     Attributes:
         description: One line; nothing of a secret.
-        content_bytes: In UTF-8.
-        is_writable: Whether the agent may forget it: its own of this session, or one that all agents share.
-        version: Row id, content id and time of storing; changes when the item is stored again.
+        is_writable: Whether the agent may forget it: its own of this session, or a shared one.
+        version: Row id, content id and time of storing.
     """
 
     memory_key: str
@@ -86,7 +85,7 @@ class Forgettable:
 
 @dataclass(frozen=True)
 class UserExtent:
-    """A user's live sessions, transcript messages and chat messages."""
+    """A user's sessions, messages and chat messages."""
 
     sessions: int
     messages: int
@@ -114,17 +113,17 @@ class TranscriptInfo:
 
 
 class UserStats:
-    """Statistics of users; methods act as one user and raise `StoreError`."""
+    """Statistics of users."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def only_user(self) -> tuple[int, str | None]:
-        """Return the number of users, 2 for several, and the id of an only one."""
+        """Return 1 and the only user; 0, or 2 for several, with None."""
         return await only_user(self._database)
 
     async def scope(self, user_id: str) -> ReadScope:
-        """Return a scope that reads all current items, private ones included."""
+        """Return a scope that reads everything, private items included."""
         rows = await self._rows("select_keys_beside_private", user_id)
         return ReadScope(keys=tuple(row["memory_key"] for row in rows)) if rows else ReadScope()
 
@@ -142,12 +141,12 @@ class UserStats:
         return [row["session_id"] for row in rows]
 
     async def keys_of_contents(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
-        """Return the keys that `forget` would take, including items with the same content."""
+        """Return the keys that `forget` would take."""
         rows = await self._rows("select_ids_of_contents", user_id, memory_keys=list(memory_keys))
         return [row["memory_key"] for row in rows]
 
     async def forget(self, user_id: str, memory_keys: Sequence[str]) -> list[str]:
-        """Forget these items and others with the same content, in one transaction; return their keys."""
+        """Forget these items and others with the same content, of any agent; return their keys."""
         return await self._forget(
             user_id, await self._rows("select_ids_of_contents", user_id, memory_keys=list(memory_keys))
         )
@@ -163,15 +162,15 @@ class UserStats:
         return [_forgettable(**row) for row in await self._rows("select_forgettable", user_id, **named)]
 
     async def forget_items(self, user_id: str, items: Sequence[Forgettable]) -> list[str]:
-        """Forget exactly these items in one transaction; return the keys that still existed."""
+        """Forget exactly these items; return the keys that still existed."""
         return await self._forget(user_id, [{"id": one.version[0], "content_id": one.version[1]} for one in items])
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
-        """Return sums, the most tokens first."""
+        """Return sums, most tokens first."""
         return [KindSum(**row) for row in await self._rows("sum_items_by_kind", user_id, session_id=session_id)]
 
     async def days(self, user_id: str, limit: int) -> list[DaySum]:
-        """Return sums of the newest days with items, newest first."""
+        """Return sums of the newest days with items."""
         return [DaySum(**row) for row in await self._rows("sum_items_by_day", user_id, limit=limit)]
 
     async def extent(self, user_id: str) -> UserExtent:
@@ -183,7 +182,7 @@ class UserStats:
         return SessionExtent(**row)
 
     async def transcripts(self, user_id: str, session_id: str) -> list[TranscriptInfo]:
-        """Return transcripts, the last archived first."""
+        """Return transcripts, last archived first."""
         rows = await self._rows("select_transcripts", user_id, session_id=session_id)
         return [TranscriptInfo(**_in_utc(row)) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Search: passages with their terms and embeddings, and the reads that score them.
+"""Search.
 
 chunks       contents cut into passages
 postings     terms as rows

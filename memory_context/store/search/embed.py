@@ -34,11 +34,7 @@ async def write_embeddings(
     *,
     masks_credentials: bool = True,
 ) -> int:
-    """Embed passages and write them; return their number, without texts that have no words.
-
-    Raises:
-        EmbeddingError: The embedder failed or returned unusable vectors.
-    """
+    """Embed and write passages; return their number, without texts that have no words."""
     mask = masked if masks_credentials else str  # it may have been indexed unmasked
     texts = await asyncio.to_thread(lambda: [mask(chunk["text"]) for chunk in chunks])
     vectors = await embed_checked(embedder, texts, "document", timeout_seconds=EMBED_SECONDS)
@@ -55,11 +51,7 @@ async def write_embeddings(
 
 
 async def reindex(database: Database, indexer: "Indexer", embedder: Embedder, progress: ProgressCallback | None) -> int:
-    """Embed the passages of all users that this model lacks; return how many. `progress` never goes back.
-
-    Raises:
-        EmbeddingError: The embedder failed; finished embeddings stay.
-    """
+    """Embed the passages of all users that this model lacks; return how many. `progress` never goes back."""
     done = total = embedded = 0
     users: list[str] = []
     async for user_id in every_user(database):

@@ -39,13 +39,7 @@ _MORE = 3
 
 @dataclass(frozen=True)
 class SearchScore:
-    """The summands of a passage's score, comparable within one search only.
-
-    Attributes:
-        lexical: Terms shared with the query.
-        semantic: Similarity in meaning.
-        neighbours: Support by adjacent passages.
-    """
+    """The summands of a passage's score, comparable within one search only; neighbours are adjacent passages."""
 
     total: float
     lexical: float
@@ -119,8 +113,6 @@ class SearchHit:
 
 @dataclass(frozen=True)
 class _Choice:
-    """The best passages of one item, in order."""
-
     ranked: tuple[Ranked, ...]
 
     @property
@@ -135,7 +127,7 @@ class _Choice:
 async def search_items(
     store: "MemoryStore", user_id: str, query: str, limit: int, criteria: MemoryCriteria, scope: ReadScope
 ) -> list[SearchHit]:
-    """Return the items of a scope that answer a query best, the best first."""
+    """Return the items that answer a query best, in order."""
     terms = await in_thread_if_large(len(query), query_terms, query)
     if not query.strip():
         return []
@@ -163,7 +155,7 @@ async def search_items(
 def _choose(
     candidates: Sequence[Candidate], unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile
 ) -> list[_Choice]:
-    """Return the best passages of each item, the best item first."""
+    """Return the best passages of each item, in order."""
     of_item: dict[int, list[Ranked]] = {}
     for one in rank([*candidates, *_as_candidates(unindexed, profile)], profile):
         best = of_item.setdefault(one.candidate.content_id, [])
@@ -179,7 +171,7 @@ def _hits(
     profile: QueryProfile,
     middle: float,
 ) -> list[SearchHit]:
-    """Drop choices whose best passage nearly repeats an earlier one."""
+    """Skip choices whose best passage nearly repeats an earlier one."""
     hits: list[SearchHit] = []
     for choice in choices:
         found = [passages[place] for place in choice.places if place in passages]
@@ -193,7 +185,7 @@ def _hits(
 
 
 def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: QueryProfile) -> list[Candidate]:
-    """Score unindexed passages that share terms with the query like indexed ones."""
+    """Score unindexed passages like indexed ones."""
     candidates: list[Candidate] = []
     for (content_id, number), passage in unindexed.items():
         item = passage.item
@@ -217,7 +209,6 @@ def _are_alike(words: set[str], others: set[str]) -> bool:
 
 
 def _middle(candidates: Sequence[Candidate]) -> float:
-    """Return the median similarity, that of unrelated passages."""
     known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
     return median(known) if len(known) >= _TELLING_CANDIDATES else 0.0
 

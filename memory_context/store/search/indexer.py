@@ -1,4 +1,4 @@
-"""Index jobs: text first, so that an item is found soon, then embeddings. An embedder failure delays only embeddings.
+"""Index jobs: text first, so that an item is found soon, then embeddings. Embedder failures delay only embeddings.
 
 index ──passages, terms, names──▶ embed ──embeddings──▶ done
 """
@@ -60,7 +60,7 @@ def model_of(embedder: Embedder) -> str:
 
 
 class Indexer:
-    """Indexes the items of one database; `embedder` may change between batches."""
+    """Indexes the items of one database."""
 
     def __init__(
         self, database: Database, jobs: Jobs, embedder: Embedder | None, *, masks_credentials: bool = True
@@ -79,7 +79,6 @@ class Indexer:
         return IndexReport(report.pending, report.failed)
 
     async def failures(self, user_id: str, limit: int = 50) -> list[tuple[str, str]]:
-        """Return keys of items that could not be indexed, with errors."""
         params = {"user_id": user_id, "limit": limit}
         (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_failed_items"], params))
         return [(row["memory_key"], row["last_error"] or "") for row in rows]
@@ -184,5 +183,4 @@ class Indexer:
 
 
 def _longest_call() -> float:
-    """Return the seconds until an embedder answered or is considered hung."""
     return embed.EMBED_SECONDS + 2 * _PROBE_SECONDS

@@ -1,4 +1,4 @@
-"""The reads of a search: candidates, neighbours, their scores by terms and meaning, and texts. See `rank`."""
+"""The reads of a search: candidates, neighbours, scores and texts."""
 
 import re
 from collections import Counter, OrderedDict
@@ -59,10 +59,10 @@ class Candidate:
     """A passage that could answer a query, or is adjacent to one.
 
     Attributes:
-        lexical: BM25 of the query's terms.
-        semantic: Cosine similarity to the query; None without an embedding.
+        lexical: BM25.
+        semantic: Cosine similarity; None without an embedding.
         length: In characters.
-        before: The passage before it in its content, or in the session's previous item, if known.
+        before: The previous passage, also of the session's previous item.
     """
 
     content_id: int
@@ -112,7 +112,7 @@ class PassageSearch:
         self._ann_quality = AnnQualityCheck(database, ranking_statement("rank_by_embedding", "user"))
 
     async def embed_query(self, query: str) -> QueryVector | None:
-        """Return a query's embedding; None if the embedder fails, which is logged once per outage."""
+        """Return a query's embedding; None if the embedder fails, logged once per outage."""
         embedder, outages = self._indexer.embedder, outages_of(self._database)
         if embedder is None:
             return None
@@ -133,7 +133,7 @@ class PassageSearch:
         criteria: MemoryCriteria,
         scope: ReadScope,
     ) -> tuple[list[Candidate], QueryProfile]:
-        """Return scored passages that could answer a query, and its term statistics."""
+        """Return scored passages and term statistics."""
         filters = await self._filter_params(user_id, criteria, scope)
         is_filtered = criteria.is_filter or scope.is_narrow
         params: dict[str, Any] = {
@@ -206,7 +206,7 @@ class PassageSearch:
     async def passages(
         self, user_id: str, places: Sequence[PassagePlace], criteria: MemoryCriteria, scope: ReadScope
     ) -> dict[PassagePlace, StoredPassage]:
-        """Return passages by place, each with its newest matching item; others are omitted."""
+        """Return passages by place, each with its newest matching item."""
         if not places:
             return {}
         params = {"user_id": user_id, **await self._filter_params(user_id, criteria, scope)}
@@ -226,10 +226,7 @@ class PassageSearch:
         written: Sequence[str],
         scope: ReadScope,
     ) -> list[StoredPassage]:
-        """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first.
-
-        `written` has words as contents spell them.
-        """
+        """Return beginnings of the newest unindexed items, or surroundings of matches; items named by `words` first."""
         sought = [word for word in dict.fromkeys((*written, *words)) if len(word) >= _SHORTEST_WORD]
         params = {
             **await self._filter_params(user_id, criteria, scope),
@@ -250,7 +247,6 @@ class PassageSearch:
         return {**criteria_params(criteria, related), **scope_params(scope)}
 
     async def _is_approximate(self, user_id: str, vector: QueryVector) -> bool:
-        """Whether exact comparison with all the user's passages takes too long."""
         if len(vector.values) > NEAREST_DIMENSIONS_LIMIT:
             return False
         if user_id not in self._passage_counts:  # the first search
@@ -302,7 +298,6 @@ def _nearest(vector: QueryVector, params: dict[str, Any]) -> list[Statement]:
 
 
 def _rarest(known: dict[str, int]) -> dict[str, int]:
-    """Return the rarest terms, as many as can be read quickly."""
     rarest: dict[str, int] = {}
     postings = 0
     for term, frequency in sorted(known.items(), key=lambda item: item[1]):

@@ -1,4 +1,4 @@
-"""Passages, terms and names of items, as rows. Pure."""
+"""Index rows of items. Pure."""
 
 import math
 from collections import Counter, defaultdict
@@ -24,9 +24,9 @@ class IndexedItem:
     """The index entries of an item.
 
     Attributes:
-        chunks: Empty if its content is indexed already.
+        chunks: Empty if its content is indexed.
         masked_texts: Passages without credentials; "" if unchanged.
-        postings: By term, one number per passage. Bytes: garbage collection of lists stops all threads.
+        postings: One number per passage. Bytes: garbage collection of lists stops all threads.
         names: Terms of its names that the first passage lacks.
     """
 
@@ -39,7 +39,7 @@ class IndexedItem:
 
 
 def index_item(memory_id: int, content: str, names: Sequence[str], *, masks_credentials: bool = True) -> IndexedItem:
-    """Return the passages and terms of a content and of its item's names, which count for the first passage."""
+    """Return the index entries of a content; names count for its first passage."""
     chunks = chunks_of(content) or [Chunk(0, 0, 0, 1, 1, "")]  # empty contents have names, too
     searched = masked_in_place(content) if masks_credentials else content  # whole, as a passage may cut a credential
     postings: defaultdict[str, bytearray] = defaultdict(bytearray)
@@ -65,7 +65,7 @@ def index_names(
 
 
 def index_claimed(rows: Sequence[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
-    """Return the parameters that index items; `ItemDamagedError` if a content is not as stored."""
+    """Return the parameters that index items; `ItemDamagedError` if a content is damaged."""
     items: list[tuple[int, IndexedItem]] = []
     first_passages = {row["content_id"]: row["first_text"] for row in rows if row["first_text"] is not None}
     for row in rows:
@@ -123,10 +123,9 @@ def _integers(values: Iterable[int]) -> str:
 
 
 def strings_literal(values: Iterable[str]) -> str:
-    """Return an array literal of Postgres, each string quoted."""
+    """Return an array literal of strings."""
     return "{" + ",".join(['"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values]) + "}"
 
 
 def _length_code(length: int) -> int:
-    """Return a length in one byte, to 4 %."""
     return min(round(16 * math.log2(1 + length)), _MOST_LENGTH_CODE)

@@ -1,6 +1,4 @@
-"""Ranking of passages by terms, meaning and neighbours. The candidates of each query weigh the signals, since no fixed
-mixture is best everywhere.
-"""
+"""Ranking by terms, meaning and neighbours. No fixed mixture is best, so the candidates weigh the signals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,7 +40,6 @@ class Ranked:
     Attributes:
         lexical: Share of the query's information, 0 to 1.
         semantic: Similarity relative to the candidates' median.
-        neighbours: Support by adjacent passages.
     """
 
     candidate: Candidate
@@ -62,8 +59,8 @@ def rank(candidates: Sequence[Candidate], query: QueryProfile) -> list[Ranked]:
     """Return distinct candidates, the best first; of equal ones the newer first.
 
     - Terms: BM25 as a share of the query's maximum.
-    - Meaning: cosine similarity above the candidates' median, as a share of its maximum, less for short passages.
-    - Neighbours: their scores, times the regression slope between neighbours, from 0 to `MOST_SUPPORT`.
+    - Meaning: similarity above the median, as a share of its maximum, less for short passages.
+    - Neighbours: their scores, times the regression slope between neighbours, up to `MOST_SUPPORT`.
     """
     lexical = _by_terms(candidates, query)
     semantic = _by_meaning(candidates)
@@ -86,7 +83,7 @@ def _by_terms(candidates: Sequence[Candidate], query: QueryProfile) -> list[floa
 
 
 def _by_meaning(candidates: Sequence[Candidate]) -> list[float]:
-    """0 without an embedding; zero vectors yield NaN."""
+    """Zero vectors yield NaN."""
     known = [one.semantic for one in candidates if one.semantic is not None and not math.isnan(one.semantic)]
     middle = median(known) if known else 1.0
     if middle >= 1.0:

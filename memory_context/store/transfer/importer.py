@@ -1,7 +1,6 @@
 """Imports an exported file, read twice: validated and compared with the store, then stored a page per transaction.
 
-Invalid or conflicting files change nothing. Existing rows, tombstones included, are never changed, so imports are
-idempotent.
+Invalid or conflicting files change nothing. Existing rows are never changed, so imports are idempotent.
 """
 
 import asyncio
@@ -44,11 +43,7 @@ ReadLines = Callable[[], Iterable[bytes]]
 
 
 def bounded_lines(file: IO[bytes], first: int = 1) -> Iterator[bytes]:
-    """Yield the lines of a file; the number of the first is for errors.
-
-    Raises:
-        TransferError: A line is too long.
-    """
+    """Yield the lines of a file; `TransferError` if one is too long."""
     number, pieces, octets = first, list[bytes](), 0
     while piece := file.readline(_PIECE_BYTES):
         pieces.append(piece)
@@ -148,7 +143,7 @@ def _signature(read: ReadLines) -> tuple[bytes, str] | None:
 
 
 class _File:
-    """The lines of a file, in pages of one table each; raises `TransferError`."""
+    """The lines of a file, in pages of one table each."""
 
     def __init__(self, read: ReadLines, trust_origins: bool, models: Models) -> None:
         self._trust_origins = trust_origins

@@ -1,10 +1,10 @@
-"""The export format: JSON Lines in ASCII, each a row of a table (`store/tables.py`), fields named like columns.
+"""The export format: JSON Lines in ASCII, each a table's row, fields named like columns.
 
     {"format":"memory-context","version":2,"user":"alice",…}       header
     {"record":"item","memory_key":"run_shell_k3f9x2",…}            row
     {"record":"end","records":{"item":1}}                          missing if truncated
 
-NUL and lone surrogates are U+001A and four hexadecimal digits, since many readers refuse JSON's escapes of them.
+NUL and lone surrogates are U+001A and four hexadecimal digits: readers refuse JSON's escapes of them.
 """
 
 import json
@@ -49,13 +49,7 @@ class TransferError(ValueError):
 
 @dataclass(frozen=True)
 class Line:
-    """A validated line.
-
-    Attributes:
-        number: From 1.
-        table: None for the last line.
-        text: The raw line; "" for items.
-    """
+    """A validated line, numbered from 1; the last has no table, items no text."""
 
     number: int
     table: Table | None
@@ -155,7 +149,6 @@ def _is_plain(value: Any) -> bool:
 
 
 def _said(error: ValidationError) -> str:
-    """Return the first error, in one line."""
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
