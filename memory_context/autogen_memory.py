@@ -64,7 +64,6 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         agent_id: The agent that stores; queries search all items of the user.
         memory_store: None for the default store.
         name: Unique among an agent's memories, else only the last one's findings are shown.
-        limit: The most items of a query.
         limit_tokens: The most tokens that `update_context` adds.
 
     Raises:
@@ -119,11 +118,11 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         Args:
             content: Its metadata stays with the item and may name `description`, `source`, `type` and `tags`.
             cancellation_token: Not used; cancel the task.
-            origin: Source of the words.
 
         Raises:
             SecretError: The type is `user_secret`.
             ValueError: The content is binary or JSON that is no object, or its metadata unsuitable.
+            StoreError: The store failed.
         """
         metadata = dict(content.metadata or {})
         body = content.content
@@ -156,10 +155,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         """Return the best passages first; their metadata names item, lines and score.
 
         Args:
-            query: The text to search for.
             cancellation_token: Not used; cancel the task.
-            limit: None for the limit of this memory.
-            criteria: Restricts the items.
             **kwargs: Ignored; other memories take them.
 
         Raises:
@@ -172,10 +168,7 @@ class PostgresMemory(Memory, Component[PostgresMemoryConfig]):
         return MemoryQueryResult(results=[_content_of(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Show the model memories for its newest message only.
-
-        If the store fails, the conversation goes on without memories.
-        """
+        """Show memories for the newest message only; if the store fails, go on without them."""
         messages = await model_context.get_messages()
         own = [message for message in messages if self._is_own(source_of(message), message.content)]
         query = _newest_words(messages)

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class MemoryContextError(Exception):
-    """Base of all errors of this library."""
+    """Base of all."""
 
 
 class StoreError(MemoryContextError):
@@ -49,7 +49,7 @@ class SchemaError(StoreError):
 
 
 class ConflictError(StoreError):
-    """A conditional write lost."""
+    """A conditional write lost: the key is taken."""
 
 
 class ItemDamagedError(StoreError):

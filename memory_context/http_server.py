@@ -39,7 +39,7 @@ class ConnectionLimits:
 
 
 def bounded_config(app: Any, limits: ConnectionLimits | None = None, **settings: Any) -> uvicorn.Config:
-    """Return a uvicorn configuration with bounded connections."""
+    """Return a configuration with bounded connections."""
     limits = limits or ConnectionLimits()
     # then uvicorn answers 503
     settings = {"limit_concurrency": limits.connections + 1, "access_log": False, **settings}

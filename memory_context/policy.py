@@ -33,7 +33,6 @@ class ExpansionPolicy(BaseModel):
     Attributes:
         limit_tokens: The most tokens opened for one message.
         timeout_seconds: The longest wait for the light model; then the rules decide.
-        prompt: Template with {request}, {last_answer} and {references}.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,7 +65,6 @@ class CompactionPolicy(BaseModel):
             results wait for it.
         facts_in_view_tokens: The most for all facts; then the oldest go, down to a share of 0.4.
         excerpt_limit_tokens: The first view of a result too long to be whole.
-        summarise_over_tokens: Larger results are summarised.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,8 +102,7 @@ class ArchivePolicy(BaseModel):
     """Archiving of a session, so that it can be resumed.
 
     Attributes:
-        batch_messages: The most messages that wait to be written.
-        batch_seconds: Their longest wait; a killed process loses them.
+        batch_seconds: The longest that messages wait to be written; a killed process loses them.
         resume_timeout_seconds: The longest wait for a known session's history; the view then notes its absence.
         require_history: Whether `add_message` then raises `StoreUnavailableError`.
     """
@@ -137,7 +134,7 @@ class ContextPolicy(BaseModel):
         reserved_tokens: Part of the budget for system prompt and tool schemas.
         fold_to_ratio: View after a fold; low, so that folds rarely break the cached prefix.
         user_sources: Sources whose `UserMessage` is the current task.
-        mask_credentials: Never applies to content and first view.
+        mask_credentials: Masks derived texts, never content and first view.
         store_timeout_seconds: The longest a step waits for the store; content stays inline meanwhile.
     """
 
@@ -191,7 +188,6 @@ class ContextPolicy(BaseModel):
         return self.name_first_views == "always" or (self.name_first_views == "auto" and is_needed)
 
     def whole_limit_tokens(self, tool: str, is_document: Callable[[], bool]) -> int:
-        """Return the limit for a whole result."""
         view, limit = self.view_limit_tokens, self.result_limit_tokens
         if not self.compaction.enabled:
             return limit
@@ -206,7 +202,6 @@ class ContextPolicy(BaseModel):
 
     @property
     def view_limit_tokens(self) -> int | None:
-        """The budget without reserved tokens."""
         return None if self.token_budget is None else self.token_budget - self.reserved_tokens
 
     @property

@@ -57,13 +57,12 @@ class MemoryRef:
         object.__setattr__(self, "description", one_line(self.description))
 
     def render(self) -> str:
-        """Return the placeholder."""
         return f"[MemoryRef: {self.key} - {self.description} - {self.token_count} tokens]"
 
     __str__ = render
 
     def headline(self) -> str:
-        """Return the line above whole content."""
+        """Line above whole content."""
         return replace(self, description="shown whole below").render()
 
     @classmethod

@@ -29,10 +29,8 @@ class ContextStats:
         cached_tokens_total: Those of them that were enough to be cached.
         head_tokens: The prompt in front of the last view; `raw_head_tokens` without memory tools and instructions.
         cost: Of all calls; `view_cost` of their messages alone.
-        tools_offered: Reason for memory tools.
         answered_compactions: Those of results just answered.
         compactions: Planned ones, and withdrawals of expansions.
-        shortenings: Parts shortened because the newest step did not fit.
         expansions: Items opened, without recalls.
         light_model: The session's calls by kind, also before a resume; the fields below repeat parts of it.
         light_model_calls: Its calls for decisions.
@@ -87,7 +85,6 @@ class ContextStats:
 
     @property
     def relative_cost(self) -> float:
-        """Cost relative to keeping everything."""
         return self.cost / self.raw_cost if self.raw_cost else 1.0
 
     def __repr__(self) -> str:
@@ -138,7 +135,7 @@ class UsageMeter:
         self._offered = self._offered_before = Offered()
 
     def add_view(self, transcript: Transcript, view: View) -> bool:
-        """Return whether it differs from the last one."""
+        """Return whether it is new."""
         before, last = self.views
         if view.is_same(last):
             return False

@@ -71,7 +71,7 @@ _SAMPLE_CHARACTERS = 16_384
 
 
 class TokenCounter(Protocol):
-    """Counts tokens of another model; must not raise for any str."""
+    """Counts tokens; implement it for other models. It must not raise for any str."""
 
     def count(self, text: str) -> int: ...
 
@@ -83,8 +83,7 @@ class TokenCounter(Protocol):
 class O200kTokenCounter:
     """Counts tokens of `o200k_base`, exactly up to 2 MB of text.
 
-    Above, it extrapolates 64 samples and adds two standard errors, so it is seldom too low. Special tokens are ordinary
-    text.
+    Above, it extrapolates 64 samples and adds two standard errors, so it is seldom too low.
     """
 
     @property
@@ -213,7 +212,6 @@ def _read_encodings() -> _Encodings:
 
 
 def _measure(text: str) -> tuple[str, int | None]:
-    """Return the text without surrogates, and its bytes if not too many."""
     if len(text) > EXACT_LIMIT_BYTES:
         return text, None
     if text.isascii():
@@ -261,7 +259,6 @@ def _count_chunk(chunk: str) -> int:
 
 
 def _estimate(text: str, limit_tokens: int | None) -> int:
-    """Stops early once over a limit."""
     stratum = len(text) / _SAMPLES
     length = min(_SAMPLE_CHARACTERS, math.ceil(stratum))
     # random, against periodic texts

@@ -167,7 +167,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class EntryDecision(Decision):
-    """A decision about the entry at `position`."""
+    """A decision about one entry."""
 
     position: int
 

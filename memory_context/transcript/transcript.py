@@ -76,7 +76,6 @@ class Transcript:
                 yield self[position]
 
     def decisions(self, kind: type[_D], start: int = 0) -> list[tuple[int, _D]]:
-        """Return decisions of one kind with log numbers."""
         log = self.log[start:]
         return [(number, one) for number, (_, one) in enumerate(log, start) if isinstance(one, kind)]
 
