@@ -4,8 +4,8 @@ holders  shared lock of each user process; content: seconds the server stays aft
 lock     held while the server starts or stops; only then may `holders` stay locked exclusively
 watch    locked by the one keeper; holds its record
 
-held ─last holder gone─▶ waiting ─time is up─▶ stopping ─▶ ended
-a newcomer: waiting ─▶ held     folder deleted: waiting ─▶ ended
+held ─last holder gone─▶ waiting ─time is up, or folder deleted─▶ ended
+waiting ─a newcomer─▶ held
 """
 
 import fcntl
@@ -34,7 +34,7 @@ __all__ = [
 
 PROTOCOL = 2
 """Of the files; 1 had no keeper record."""
-SETTLE_SECONDS = 1.0  # a starting server may still write its pid file
+SETTLE_SECONDS = 1.0  # for a server about to write its pid
 _LOOK_SECONDS = 1.0
 _LEARN_SECONDS = 0.1
 _POLL_SECONDS = 0.02
@@ -163,7 +163,7 @@ def _keep(folder: str, watch: int) -> None:
             server = running_postmaster(pgdata)
             stop_server(pgdata, server)
             if server is not None or has_settled:
-                os.close(watch)  # before `lock`, so the next starter finds no keeper
+                os.close(watch)  # before `lock`: the next starter starts a keeper
                 return
             fcntl.flock(holders, fcntl.LOCK_UN)
         has_settled = True
@@ -207,7 +207,7 @@ def _is_in_place(folder: str, holders: int) -> bool:
 
 
 def _main(folder: str, watch: int) -> None:
-    if pid := os.fork():  # orphaned, so nobody must wait for it
+    if pid := os.fork():  # orphaned: nobody must wait for it
         record = Keeper(PROTOCOL, pid, time.time())
         os.ftruncate(watch, 0)
         os.pwrite(watch, json.dumps(record._asdict()).encode(), 0)  # before the starter continues

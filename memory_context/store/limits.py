@@ -29,9 +29,7 @@ class Waits:
     """Time limits of one transaction.
 
     Attributes:
-        seconds: The whole transaction, at the client.
-        statement_seconds: Each statement, at the server.
-        lock_seconds: Each lock, at the server.
+        seconds: The whole transaction, at the client; the others are the server's.
         bytes_per_second: Received bytes that add a second.
     """
 

@@ -133,7 +133,7 @@ class MemoryStore(ItemStore):
         self._owners.add(owner)
 
     async def leave(self, owner: object, *, write_seconds: float = WRITE_SECONDS) -> None:
-        """Deregister; the last one closes the store."""
+        """Deregister; the last closes the store."""
         self._owners.discard(owner)
         if not self._owners:
             await self.close(write_seconds=write_seconds)
@@ -217,7 +217,7 @@ class MemoryStore(ItemStore):
         written: Sequence[str] = (),
         scope: ReadScope = ANYBODY,
     ) -> list[StoredPassage]:
-        """Return passages of the newest unindexed items; first those named by a word."""
+        """Return passages of the newest unindexed items; those named by a word first."""
         return await self._search.unindexed(user_id, criteria, limit, words, written, scope)
 
     async def flush_index(self, *, progress: Callable[[int], None] | None = None) -> IndexReport:
@@ -231,8 +231,8 @@ class MemoryStore(ItemStore):
     async def reindex(self, embedder: Embedder, *, progress: ProgressCallback | None = None) -> int:
         """Embed all passages with another model, then search with it; return how many were embedded.
 
-        Safe to interrupt and repeat. Other processes switch when started with the model. `progress` gets passages done and
-        in total.
+        Safe to interrupt and repeat. Other processes switch when started with the model. `progress` gets passages done,
+        and in total.
 
         Raises:
             EmbeddingError: The embedder failed; the store keeps its model.

@@ -222,7 +222,7 @@ async def _fetch_server(connection: Connection) -> Mapping[str, Any]:
 
 
 def vector_advice(version: str | None, indexes: Sequence[str]) -> str | None:
-    """Return the remedy for a pgvector whose vacuum could damage HNSW indexes; None if it is sound."""
+    """Return the remedy for a pgvector whose vacuum damages HNSW indexes."""
     if version is None or _version(version) >= _SOUND_VECTOR:
         return None
     rebuild = "".join(f" REINDEX INDEX CONCURRENTLY memory_context.{name};" for name in indexes)

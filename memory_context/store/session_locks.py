@@ -154,7 +154,7 @@ class AdvisoryClaims:
                 for ask in asks.values():
                     if not ask.answer.done():
                         ask.answer.set_exception(error)
-            except BaseException:  # the event loop ends
+            except BaseException:
                 self._drop()
                 raise
             finally:

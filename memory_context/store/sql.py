@@ -1,7 +1,6 @@
 """Loads the SQL files.
 
-A block is `-- name: fetch_memory :one`, a comment, one statement; `{may_read(item)}` names a fragment. Migrations are
-`NNNN_pre_what.sql` or `NNNN_post_what.sql`.
+A block is `-- name: fetch_memory :one`, a comment, one statement; `{may_read(item)}` names a fragment.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|\"[^\"]*\"|\w+|[^\w\s])
 
 @dataclass(frozen=True)
 class Migration:
-    """One migration file.
+    """One migration file, `NNNN_pre_what.sql` or `NNNN_post_what.sql`.
 
     Attributes:
         part: `pre` keeps the previous version working; `post` does not, and this version works without it.

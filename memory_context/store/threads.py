@@ -241,7 +241,7 @@ class ThreadStore:
     async def rate_step(
         self, user_id: str, step_id: str, value: int, comment: str | None, *, feedback_id: str | None = None
     ) -> str | None:
-        """Replace the rating of a step; return its id, None without such a step."""
+        """Replace the rating of a step; return its id."""
         params = {
             "user_id": user_id,
             "step_id": step_id,
@@ -284,7 +284,6 @@ class ThreadStore:
     async def element_content(
         self, user_id: str, thread_id: str, element_id: str, *, start: int = 0, length: int | None = None
     ) -> ElementContent | None:
-        """Return a range of an element's content."""
         place = {"user_id": user_id, "thread_id": thread_id, "element_id": element_id}
         params = {**place, "start": start, "length": length}
         (rows,) = await self._read(user_id, params, "fetch_element_content")

@@ -17,7 +17,6 @@ class UserSchedule:
     """Runs `look_after` for each due user; it returns seconds until the next look.
 
     Attributes:
-        claims: Users of running batches.
         broken_off: By claim: user, and whether the batch failed.
     """
 

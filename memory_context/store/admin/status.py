@@ -106,7 +106,8 @@ class StoreAdmin:
         The first use of a store does so too, without `post` on your own server.
 
         Args:
-            part: `pre`: compatible with the previous version, before deployment; `post`: the rest, afterwards; None: all.
+            part: `pre`: compatible with the previous version, before deployment; `post`: the rest, afterwards; None for
+                all.
 
         Raises:
             SchemaError: A person has to act first.

@@ -162,15 +162,13 @@ class UserStats:
         return [_forgettable(**row) for row in await self._rows("select_forgettable", user_id, **named)]
 
     async def forget_items(self, user_id: str, items: Sequence[Forgettable]) -> list[str]:
-        """Forget exactly these items; return the keys that still existed."""
+        """Forget exactly these items; return the keys still found."""
         return await self._forget(user_id, [{"id": one.version[0], "content_id": one.version[1]} for one in items])
 
     async def kinds(self, user_id: str, *, session_id: str | None = None) -> list[KindSum]:
-        """Return sums, most tokens first."""
         return [KindSum(**row) for row in await self._rows("sum_items_by_kind", user_id, session_id=session_id)]
 
     async def days(self, user_id: str, limit: int) -> list[DaySum]:
-        """Return sums of the newest days with items."""
         return [DaySum(**row) for row in await self._rows("sum_items_by_day", user_id, limit=limit)]
 
     async def extent(self, user_id: str) -> UserExtent:

@@ -204,7 +204,7 @@ def _as_candidates(unindexed: Mapping[PassagePlace, StoredPassage], profile: Que
 
 
 def _are_alike(words: set[str], others: set[str]) -> bool:
-    """Compare by the Jaccard index of terms; empty passages are never alike."""
+    """Empty passages are never alike."""
     return bool(words) and len(words & others) >= _ALIKE * len(words | others)
 
 

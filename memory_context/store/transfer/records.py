@@ -172,15 +172,7 @@ def _annotation(table: Table, column: Column) -> Any:
 
 
 class Header(BaseModel):
-    """The first line of a file.
-
-    Attributes:
-        version: Version of the format.
-        library: Version of the writing memory_context.
-        schema_version: The last migration there.
-        user: Escaped.
-        session: None for all sessions.
-    """
+    """The first line of a file; `user` is escaped, `session` None for all."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
