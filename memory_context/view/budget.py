@@ -1,4 +1,4 @@
-"""Fits a view into its budget: changes that save cost first, then steps by their cost to the agent."""
+"""Fits a view into its budget, by steps in order of their cost to the agent."""
 
 import asyncio
 import hashlib
@@ -101,7 +101,7 @@ class Budget:
         return view
 
     def plan(self, transcript: Transcript, is_held: Callable[[PartId], bool] = lambda part: False) -> None:
-        """Record the decisions that save cost; also called before a turn decides about expansions."""
+        """Record the decisions that save cost; also called before expansion decisions."""
         state, policy = transcript.state, self._policy
         if at_once := self._shown_compacted(transcript):  # nothing changes in the view
             transcript.decide(PartsCompacted(at_once, "consumed"))
@@ -187,7 +187,7 @@ class Budget:
         return [self._folded(transcript, transcript.end, ())]
 
     def _fold(self, transcript: Transcript, view: View, end: int, target: int) -> list[Decision]:
-        """Fold the oldest whole steps before `end` until the view reaches the target."""
+        """Fold the oldest whole steps before `end` until the target is reached."""
         state = transcript.state
         kept = self._kept(transcript)
         tokens: dict[int, int] = {}
@@ -221,7 +221,6 @@ class Budget:
     def _folded(
         self, transcript: Transcript, upto: int, kept: tuple[int, ...], text_limit: int | None = None
     ) -> HistoryFolded:
-        """Return the fold of the entries before `upto`, except `kept`."""
         start = transcript.state.start
         first = next(p for p in range(start, upto) if p not in kept)
         last = next(p for p in range(upto - 1, start - 1, -1) if p not in kept)

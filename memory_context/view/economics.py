@@ -78,7 +78,7 @@ def saving_changes(
 
 
 def aged_results(transcript: Transcript, policy: ContextPolicy, counter: TokenCounter) -> list[CompactedTextChosen]:
-    """Return the oldest results without their facts, once the facts of all exceed their limit."""
+    """Return the oldest results without facts, once all facts exceed their limit."""
     facts, limit = transcript.state.facts, policy.compaction.facts_in_view_tokens
     total = sum(facts.values())
     aged: list[CompactedTextChosen] = []

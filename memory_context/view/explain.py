@@ -1,4 +1,4 @@
-"""The report of `explain()`, derived from the last two views and the decisions between them."""
+"""The report of `explain()`, from the last two views and the decisions between."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,6 @@ class SegmentChange:
 
     @property
     def number(self) -> str:
-        """Number of the message, from 1; "-" beside the history."""
         return number_of(self.position)
 
 
@@ -60,7 +59,7 @@ class ViewReport:
 
     @property
     def head_in_words(self) -> str:
-        """The prompt in front of the view in one line; empty if unknown."""
+        """The prompt in front, in words."""
         known = self.offered
         named = {
             f"memory tools ({known.reason})": known.memory_tools_tokens,
@@ -115,7 +114,7 @@ def stable_tokens(before: View, after: View) -> int:
 
 
 def report(transcript: Transcript, before: View, after: View, token_budget: int | None) -> ViewReport:
-    """Return the report on `after`, which was handed out after `before`."""
+    """Return the report on `after`."""
     return ViewReport(
         segments=tuple(_segments(after)),
         tokens=after.tokens,

@@ -1,4 +1,4 @@
-"""The transcript as text: pages of `read_history`, and the content of a fold. Stored parts show their placeholders."""
+"""The transcript as text: pages of `read_history`, and the content of a fold."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _READ_CHARACTERS = 10_000  # of a message, before its first words are cut out
 
 @dataclass(frozen=True)
 class HistoryPage:
-    """One page of the transcript with its first and last message numbers, from 1."""
+    """One page of the transcript; messages count from 1."""
 
     text: str
     first: int
@@ -31,7 +31,7 @@ class HistoryPage:
 
 
 def fold_key(session_tag: str, first: int, last: int) -> str:
-    """Return the key of folded entries; only the session that shows it can open it."""
+    """Return the key of folded entries, for this session only."""
     return f"history_{first + 1}-{last + 1}_{session_tag}"
 
 
@@ -44,7 +44,7 @@ def _positions_of(session_tag: str, key: str) -> range | None:
 
 
 def folded_text(transcript: Transcript, session_tag: str, key: str) -> str | None:
-    """Return the content behind a fold's key; None for any other key."""
+    """Return the content of a fold; None for other keys."""
     positions = _positions_of(session_tag, key)
     if positions is None or not transcript.state.start <= positions.start < positions.stop <= transcript.end:
         return None
@@ -113,7 +113,7 @@ def _page(texts: list[str], first: int, last: int, next_call: str | None, end: i
 
 
 class FoldedLines:
-    """Cached lines for folded entries: the user's words and the keys of stored parts."""
+    """Cached lines of folded entries."""
 
     def __init__(self, transcript: Transcript, policy: ContextPolicy) -> None:
         self.transcript = transcript
@@ -122,7 +122,7 @@ class FoldedLines:
         self._read = 0
 
     def text(self, ref: MemoryRef, upto: int, kept: Collection[int], limit_tokens: int, counter: TokenCounter) -> str:
-        """Return the text of a fold: reference, newest lines that fit, and number of older ones."""
+        """Return reference, newest lines that fit, and number of older ones."""
         first = next(position for position in count(self.transcript.state.start) if position not in kept)
         head = (
             f"{ref.render()}\nFolded to keep the context small; nothing is lost. "

@@ -101,7 +101,7 @@ class Renderer:
         return self._messages.newest()
 
     def _touched(self, transcript: Transcript) -> set[int]:
-        """Return the places that may have changed; results stand at their calls."""
+        """Results stand at their calls."""
         touched: set[int] = set()
         for position in dict.fromkeys(transcript.touched[self._read :]):
             places = (position, *transcript.calls_answered_by(transcript[position]))
@@ -197,7 +197,7 @@ class Renderer:
         )
 
     def _orphans(self, transcript: Transcript, entry: Entry) -> Iterator[ViewMessage]:
-        """Render results without a call as user messages, since models refuse them."""
+        """Models refuse results without a call, so these become user messages."""
         for index in transcript.pairing.orphans.get(entry.position, ()):
             result, segment = self._result(transcript, entry.position, index)
             yield ViewMessage(
@@ -224,7 +224,6 @@ class Renderer:
     def _segment(
         self, transcript: Transcript, entry: Entry, part: Part, source: str, texts: dict[Address, str]
     ) -> Segment:
-        """Describe a part; add its text to `texts` if it is replaced."""
         state, text, tokens = text_in_view(transcript, self._policy, entry, part)
         if text is not None:
             texts[part.address] = text

@@ -79,9 +79,7 @@ class Section(Protocol):
 
     def limit_tokens(self, policy: ContextPolicy) -> int: ...
 
-    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]:
-        """Return its slots in order; in the history those at `position`."""
-        ...
+    def slots(self, transcript: Transcript, policy: ContextPolicy, position: int | None) -> Sequence[Slot]: ...
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Shortener:
         self._made.clear()
 
     def shorten(self, view: View, shown: list[ShownPart], target_tokens: int) -> list[Decision]:
-        """Give parts equal shares of the room that the rest of the view leaves."""
+        """Give parts equal shares of the remaining room."""
         large = [item for item in shown if item[2] > SHORTEST_TOKENS]
         budget = target_tokens - (view.tokens - sum(tokens for _, _, tokens in large))
         share = _equal_share([tokens for _, _, tokens in large], budget)
@@ -100,7 +100,7 @@ class Shortener:
         raise ExcerptNeededError(make_ahead)
 
     def without_blocks(self, view: View, shown: list[ShownPart]) -> list[Decision]:
-        """Replace texts of one message by a note, the last ones first."""
+        """Replace texts by a note, the last ones first."""
         excess = view.tokens - (self._policy.view_limit_tokens or 0)
         blocks = [item for item in reversed(shown) if item[2] > 0]
         decisions: list[Decision] = []

@@ -32,7 +32,7 @@ class Segment:
         position: Position of its entry; of a fold, of the first entry behind it; -1 beside the history.
         source: A speaker, or a tool's name.
         kind: Kind of the part, or name of the section: fold, expansion, …
-        index: Number among the parts of that kind in its message, or the slots of its section.
+        index: Number among those of its kind in the message or section.
         state: `placeholder` is compacted, `shortened` fits the budget, `interrupted` is a missing result,
             `expanded` was brought back, `section` stands beside the history.
         tokens: Tokens in the view, names and ids included.
@@ -61,7 +61,7 @@ class Segment:
 
     @property
     def number(self) -> str:
-        """Number of the message, from 1; "-" beside the history."""
+        """Number from 1; "-" beside the history."""
         return number_of(self.position)
 
     @property
@@ -171,7 +171,7 @@ class View:
 
 
 class MessageList:
-    """The messages of a renderer's newest view; change them with `replace` only."""
+    """A renderer's newest messages; change them with `replace` only."""
 
     def __init__(self) -> None:
         self.messages: list[ViewMessage] = []
