@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 PROTOCOL = 2
-"""Of the files; 1 had no keeper record."""
+"""1 had no keeper record. `holders` never changes its format; a newer version replaces an older keeper."""
 SETTLE_SECONDS = 1.0  # for a server about to write its pid
 _LOOK_SECONDS = 1.0
 _LEARN_SECONDS = 0.1
