@@ -1,6 +1,7 @@
-"""References such as `[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`.
+"""References: key, description and token count of stored content, rendered as placeholders.
 
-No search of texts finds them, so an imitation opens nothing.
+For example `[MemoryRef: npm_install_k3f7x2 - npm install output, 500 lines - 2340 tokens]`. No search of texts finds
+them, so an imitation opens nothing.
 """
 
 import hashlib

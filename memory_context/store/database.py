@@ -46,6 +46,7 @@ _SET_UP_SECONDS = 30.0
 _OF_A_HEALTHY_SERVER = (
     psycopg.DataError,
     psycopg.IntegrityError,
+    psycopg.errors.DeadlockDetected,
     psycopg.errors.LockNotAvailable,
     psycopg.errors.QueryCanceled,
 )
@@ -77,9 +78,15 @@ class Database:
     async def write(self, user_id: str, *statements: Statement, kind: TransactionKind = "call") -> list[list[DictRow]]:
         """Run statements in one transaction; return the rows of each.
 
-        After `StoreError` nothing was written, unless the commit lost its connection or passed its deadline.
+        A deadlock is retried once. After `StoreError` nothing was written, unless the commit lost its connection or
+        passed its deadline.
         """
-        rows = await self._transaction("begin_write", user_id, statements, kind)
+        try:
+            rows = await self._transaction("begin_write", user_id, statements, kind)
+        except StoreError as error:
+            if not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
+                raise
+            rows = await self._transaction("begin_write", user_id, statements, kind)
         self.write_transactions += 1
         return rows
 

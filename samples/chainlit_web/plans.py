@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from memory_context import ContextPolicy
 
-from .settings import policy_of, values_of
+from .settings import DEFAULTS, policy_of, values_of
 
 __all__ = ["EXAMPLES", "AgentChoice", "Plan"]
 
@@ -32,7 +32,7 @@ class Plan:
     agent: AgentChoice = "reader"
     component: Mapping[str, Any] | None = None
     uses_own_model: bool = False
-    policy: ContextPolicy = field(default_factory=ContextPolicy)
+    policy: ContextPolicy = DEFAULTS
 
     def kept(self) -> dict[str, Any]:
         """Return what is kept with the thread, JSON-native."""

@@ -10,7 +10,7 @@ from memory_context.policy import FirstView
 
 __all__ = ["DEFAULTS", "NUMBERS", "Bounds", "policy_of", "values_of"]
 
-DEFAULTS = ContextPolicy()
+DEFAULTS = ContextPolicy(first_view_limit_tokens=3000)  # so that a file of some hundred lines shows a reference
 
 
 class Bounds(NamedTuple):

@@ -176,13 +176,20 @@ ORDER BY session_id
 FOR UPDATE;
 
 -- name: update_session_deleted :many
--- Leave a tombstone of a session, and of those of its sub-agents.
-UPDATE memory_context.agent_sessions
+-- Leave a tombstone of a session, and of those of its sub-agents; locked in order, since rows may be newer than the lock.
+WITH locked AS MATERIALIZED (
+    SELECT session_id FROM memory_context.agent_sessions
+    WHERE user_id = %(user_id)s
+        AND {in_session(session_id)}
+        AND deleted_at IS NULL
+    ORDER BY session_id
+    FOR UPDATE
+)
+UPDATE memory_context.agent_sessions AS session
 SET deleted_at = now(), title = '', summary = '', message_count = 0, chat_count = 0
-WHERE user_id = %(user_id)s
-    AND {in_session(session_id)}
-    AND deleted_at IS NULL
-RETURNING session_id;
+FROM locked
+WHERE session.user_id = %(user_id)s AND session.session_id = locked.session_id
+RETURNING session.session_id;
 
 -- name: lock_sessions :exec
 -- Wait for those who are archiving in any session of a user who is erased.
