@@ -1,4 +1,4 @@
-"""MemoryContext, the drop-in context of an AutoGen agent; it only wires the parts together.
+"""MemoryContext: the drop-in context of an AutoGen agent. It only wires the parts together.
 
 add_message:   transcript.deliver -> archiver.schedule_flush (batches) -> offloader.settle (measure, compact, store)
                -> facts.choose -> budget.plan (decide) -> expander.start (decide, read)

@@ -6,7 +6,7 @@ import pytest
 
 from memory_context import ContextPolicy
 from samples.chainlit_web.plans import EXAMPLES, Plan
-from samples.chainlit_web.settings import NUMBERS, policy_of, values_of
+from samples.chainlit_web.settings import DEFAULTS, NUMBERS, policy_of, values_of
 from samples.chainlit_web.ui_hook import check_component
 
 COMPONENT = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"name": "x"}}
@@ -15,7 +15,7 @@ COMPONENT = {"provider": "autogen_agentchat.agents.AssistantAgent", "config": {"
 def test_settings_become_a_policy() -> None:
     policy = policy_of({"first_view": "placeholder", "token_budget": 8000.0, "expansion": False})
     assert (policy.first_view, policy.token_budget, policy.expansion.enabled) == ("placeholder", 8000, False)
-    assert policy.recall == ContextPolicy().recall  # what is left out stays
+    assert policy.recall == DEFAULTS.recall  # what is left out stays
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_settings_become_a_policy() -> None:
 )
 def test_settings_that_do_not_fit_change_nothing(wrong: dict[str, object]) -> None:
     """They come from a browser, and from rows that an older version wrote."""
-    assert policy_of(wrong) == ContextPolicy()
+    assert policy_of(wrong) == DEFAULTS
 
 
 def test_what_is_shown_is_what_is_set() -> None:
@@ -49,7 +49,7 @@ def test_whatever_can_be_set_together_is_a_policy(end: str) -> None:
     wanted = {name: getattr(bounds, end) for name, bounds in NUMBERS.items()}
     assert values_of(policy_of(wanted)).items() >= wanted.items()
     for name in NUMBERS:
-        assert NUMBERS[name].least <= values_of(ContextPolicy())[name] <= NUMBERS[name].most
+        assert NUMBERS[name].least <= values_of(DEFAULTS)[name] <= NUMBERS[name].most
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
