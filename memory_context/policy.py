@@ -104,7 +104,7 @@ class ArchivePolicy(BaseModel):
     Attributes:
         batch_seconds: The longest that messages wait to be written; a killed process loses them.
         resume_timeout_seconds: The longest wait for a known session's history; the view then notes its absence.
-        require_history: Whether `add_message` then raises `StoreUnavailableError`.
+        require_history: Then `add_message` raises `StoreUnavailableError`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -128,7 +128,7 @@ class ContextPolicy(BaseModel):
         first_view_limit_tokens: The most for a whole tool result, at most a quarter of the budget; also the part of the
             current user message that is always whole.
         document_first_view_limit_tokens: The same for documents, at most half of the budget.
-        name_first_views: Whether a line above whole results names their key; `auto`: if results are compacted and the
+        name_first_views: A line above whole results names their key; `auto`: if results are compacted and the
             agent has no memory tools.
         token_budget: The most tokens of `get_messages`; None is unlimited.
         reserved_tokens: Part of the budget for system prompt and tool schemas.

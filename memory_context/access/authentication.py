@@ -19,7 +19,7 @@ class UsageError(ValueError):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host, such as `[::1]`."""
+    """Return whether only this machine reaches a host, such as `[::1]`."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

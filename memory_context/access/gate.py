@@ -51,7 +51,7 @@ class GateRules:
     Attributes:
         hosts: Public names, with or without port; `*` for any.
         origins: Other origins that may write; `*` for any.
-        loopback_pages: Whether pages of this machine's other ports may write.
+        loopback_pages: True if pages of this machine's other ports may write.
     """
 
     hosts: Collection[str] = ()

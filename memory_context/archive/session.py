@@ -38,7 +38,7 @@ MISSING_HISTORY = (
     "[Earlier messages of this conversation could not be read yet. They may exist: do not answer as if nothing had "
     "been said before.]"
 )
-"""Shown while the history is unread; otherwise the model assumes there is none."""
+"""The view shows this while the history is unread, so that the model does not assume there is none."""
 
 
 class Session:

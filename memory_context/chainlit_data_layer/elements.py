@@ -49,7 +49,7 @@ def element_url(thread_id: str, element_id: str) -> str:
 
 
 def is_element_url(url: str) -> bool:
-    """Whether `element_url` made this address."""
+    """Return whether `element_url` made this address."""
     return f"{_PREFIX}/" in url
 
 

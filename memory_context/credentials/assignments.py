@@ -186,7 +186,7 @@ def _sort_of(name: bytes) -> str | None:
 
 
 def _counts(value: bytes, sort: str, *, is_quoted: bool = False, is_env: bool = False) -> bool:
-    """Whether it is a credential; keys must look random, `NAME=value` is never code."""
+    """Return whether it is a credential; keys must look random, `NAME=value` is never code."""
     if not is_quoted:
         value = value.rstrip(b".:!?")
     is_code = value.startswith(_BEHIND_A_QUOTE) if is_quoted else _CODE.search(value) is not None
@@ -218,7 +218,7 @@ def _of_header(data: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _is_basic(value: bytes) -> bool:
-    """Whether a value is `user:password` in base64 (RFC 7617)."""
+    """Return whether a value is `user:password` in base64 (RFC 7617)."""
     try:
         return b":" in base64.b64decode(value + b"=" * (-len(value) % 4))
     except (binascii.Error, ValueError):
@@ -229,14 +229,14 @@ def _is_basic(value: bytes) -> bool:
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Whether a value stands for a credential: a variable, a template, asterisks, `changeme`."""
+    """Return whether a value stands for a credential: a variable, a template, asterisks, `changeme`."""
     if _TEMPLATE.match(value) or value.strip(b"*])}>").lower() in _STAND_INS or value.count(b"*") == len(value):
         return True
     return _SPEAKS_OF_ITSELF.search(value) is not None
 
 
 def is_word_or_code(value: bytes) -> bool:
-    """Whether a value is a word, number, name such as `settings.password`, path or URL."""
+    """Return whether a value is a word, number, name such as `settings.password`, path or URL."""
     if _WORDS.fullmatch(value) or b"://" in value or (_FILE.fullmatch(value) and not _is_base64(value)):
         return True
     pieces = [piece for piece in re.split(rb"[_-]", value) if piece]
@@ -254,7 +254,7 @@ def _is_base64(value: bytes) -> bool:
 
 
 def is_random(value: bytes) -> bool:
-    """Whether a value is long and mixes letters and digits as no name does."""
+    """Return whether a value is long and mixes letters and digits as no name does."""
     if len(value) < _LEAST_RANDOM_BYTES:
         return False
     if _UUID.fullmatch(value):

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Purpose = Literal["document", "query"]
-"""Whether a text is to be found, or to find others."""
+"""The text is found (a document), or finds others (a query)."""
 
 _NAME_LIMIT_CHARACTERS = 100
 _DIMENSIONS_LIMIT = 16_000  # of pgvector's type `vector`

@@ -37,7 +37,7 @@ class OpenAIEmbedder:
         dimensions: Required for models that are not OpenAI's.
         client: Client of one event loop, which stays open; None makes one for each loop.
         base_url: None for OPENAI_BASE_URL, else OpenAI.
-        shorten: Whether to request `dimensions`; None if OpenAI's model can give fewer.
+        shorten: Request `dimensions`; None requests them if the model is one of OpenAI's that can give fewer.
         limit_bytes: UTF-8 bytes to keep, an upper bound of tokens.
         name: None for `openai-<model>-<dimensions>`; give one if the vectors differ.
 

@@ -152,7 +152,7 @@ class KnownText:
 
 
 def _is_document(content: str) -> bool:
-    """Whether it is mostly a document; an MCP result may hold images."""
+    """Return whether it is mostly a document; an MCP result may hold images."""
     text = unwrapped(content).text
     return len(text) * 2 > len(content) and is_document(text)
 

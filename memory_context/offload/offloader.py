@@ -78,7 +78,7 @@ class Offloader:
 
     @property
     def is_store_away(self) -> bool:
-        """Whether the store failed a moment ago."""
+        """True if the store failed a moment ago."""
         return self._breaker.is_open
 
     def add(self, entry: Entry) -> None:

@@ -36,7 +36,7 @@ class Source:
 
 
 def may_repeat(entry: Entry, part: Part, policy: ContextPolicy) -> bool:
-    """Whether a part is an agent's words; the user's words are always stored."""
+    """Return whether a part is an agent's words; the user's words are always stored."""
     if part.is_result or part.address.kind not in ("text", "thought"):
         return False
     message = entry.message

@@ -32,7 +32,7 @@ class Breaker:
 
     @property
     def is_on_trial(self) -> bool:
-        """Whether one failure opens it again."""
+        """True if one failure opens it again."""
         return 0 < self.retry_at <= time.monotonic()
 
     @property

@@ -67,7 +67,7 @@ class MemoryCriteria:
 
     @property
     def is_filter(self) -> bool:
-        """Whether it excludes anything."""
+        """True if it excludes anything."""
         filters = (self.types, self.sources, self.tags, self.created_after, self.created_before)
         return any(filters) or any(value is not None for value in (self.agent_id, self.session_id, self.related_to))
 

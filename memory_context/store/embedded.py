@@ -163,7 +163,7 @@ def _ready(pgdata: str) -> keeper.Postmaster:
 
 
 def _is_upgraded(server: keeper.Postmaster, pgdata: str) -> bool:
-    """Whether the running server's program was replaced or removed."""
+    """Return whether the running server's program was replaced or removed."""
     try:
         program = Path(pgdata, "postmaster.opts").read_text(encoding="utf-8", errors="replace").partition(' "')[0]
         running = f"/proc/{server.pid}/exe"

@@ -240,7 +240,7 @@ class ReadScope:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it excludes more than private items."""
+        """True if it excludes more than private items."""
         return self.reach != "user" or self.keys is not None
 
 

@@ -41,7 +41,7 @@ class Login:
 
     @property
     def is_owner(self) -> bool:
-        """Whether it can prepare the database; the pool must not use it."""
+        """True if it can prepare the database; the pool must not use it."""
         owns = self.owns_schema or (self.may_create_schema and not self.has_schema)
         return self.is_superuser or self.may_create_roles or owns
 
@@ -145,7 +145,7 @@ async def _write_login(
 
 
 def _is_passing(error: psycopg.OperationalError) -> bool:
-    """Whether a retry can help; a refused connection has no SQLSTATE."""
+    """Return whether a retry can help; a refused connection has no SQLSTATE."""
     is_late = isinstance(error, (DeadlineError, psycopg.errors.ConnectionTimeout))
     return is_late or any(words in str(error) for words in ("too many", "connection slots", "starting up"))
 

@@ -41,7 +41,7 @@ class MemoryStore(ItemStore):
         embedder: None for `WordLlamaEmbedder`, if installed.
         owner_url: A login that may migrate, beside an ordinary `url`; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
-        mask_credentials: Whether index and embeddings leave credentials out; contents keep them.
+        mask_credentials: Leave credentials out of index and embeddings; contents keep them.
 
     Raises:
         ValueError: An address is malformed, or the embedder is unusable.
@@ -180,7 +180,7 @@ class MemoryStore(ItemStore):
             older_than: An age, or a point in time.
             types: None for all prunable ones. Secrets, and preferences and facts of the user or the application, are
                 never pruned.
-            conversations: Whether sessions without recent archive writes go, too.
+            conversations: True to delete sessions without recent archive writes, too.
 
         Raises:
             ValueError: The age or time is unusable, or a type may not be pruned.

@@ -91,12 +91,12 @@ class MemoryTool(BaseTool[BaseModel, BaseModel], Component[MemoryToolConfig]):
 
     @property
     def is_late(self) -> bool:
-        """Whether a `MemoryWorkbench` offers it once something is stored."""
+        """True if a `MemoryWorkbench` offers it once something is stored."""
         return self._config.is_late
 
     @property
     def is_due(self) -> bool:
-        """Whether to offer it now."""
+        """True if it is offered now."""
         host = self._own_host
         return not self.is_late or host is None or bool(host.transcript.state.offered.memory_tools)
 

@@ -109,7 +109,7 @@ def find_previous_answers(
 
 
 def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, address: Address) -> bool:
-    """Whether the next view surely shows a look-up whole."""
+    """Return whether the next view surely shows a look-up whole."""
     if transcript.state.is_folded(entry.position):
         return False
     part = entry.part(address) if entry.parts is not None else None
@@ -120,7 +120,7 @@ def _will_stand(transcript: Transcript, policy: ContextPolicy, entry: Entry, add
 
 
 def _is_beside(transcript: Transcript, is_same: Callable[[FunctionCall], bool], call_id: str | None) -> bool:
-    """Whether an equal call precedes this one in the same step."""
+    """Return whether an equal call precedes this one in the same step."""
     newest = transcript[transcript.end - 1].message if transcript.end > transcript.first else None
     if not call_id or not isinstance(newest, AssistantMessage):
         return False

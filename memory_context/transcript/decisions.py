@@ -93,7 +93,7 @@ class Decision:
 
     Attributes:
         kind: Name in saved data.
-        outlives_clear: Whether a state saved after a clear still contains it.
+        outlives_clear: True if a state saved after a clear still contains it.
     """
 
     kind: ClassVar[str]

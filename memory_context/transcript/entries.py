@@ -55,7 +55,7 @@ class Part:
 
     Attributes:
         overhead_tokens: Tokens of names and ids, never shortened.
-        is_result: Whether it is a tool result or code output.
+        is_result: True if it is a tool result or code output.
         stored: Set once committed.
     """
 
@@ -72,7 +72,7 @@ class Entry:
 
     Attributes:
         message: A private copy; texts of parts in `dropped` are only in the store.
-        carries_result: Whether its text is code output.
+        carries_result: True if its text is code output.
         parts: None until measured; a function of the message, not a decision.
         full_tokens: Uncompacted tokens; 0 until measured.
         journal: The transcript's `touched`.
@@ -94,7 +94,7 @@ class Entry:
 
     @property
     def is_told(self) -> bool:
-        """Whether a person or another agent says it."""
+        """True if a person or another agent says it."""
         return isinstance(self.message, UserMessage) and not self.carries_result
 
     def measure(self, parts: list[Part]) -> None:

@@ -44,7 +44,7 @@ class ViewReport:
     Attributes:
         stable_tokens: Tokens of unchanged leading messages.
         token_budget: None is unlimited.
-        is_without_history: Whether earlier messages of the session could not be read yet.
+        is_without_history: True if earlier messages of the session could not be read yet.
         offered: The prompt in front of the view, as far as known.
     """
 

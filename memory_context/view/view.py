@@ -150,7 +150,7 @@ class View:
         return sum(message.tokens for message in self.messages[:index])
 
     def is_same(self, before: "View") -> bool:
-        """Whether an earlier view has the same messages."""
+        """Return whether an earlier view has the same messages."""
         if before is self or self.tokens != before.tokens:
             return before is self
         same = self.same_head(before)

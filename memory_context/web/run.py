@@ -81,7 +81,7 @@ class RequestRun:
     """Work that emits events and can be stopped.
 
     Attributes:
-        is_agent_running: Whether a stop cancels the token first and the task a second later.
+        is_agent_running: True if a stop cancels the token first and the task a second later.
     """
 
     def __init__(self, work: "Callable[[RequestRun], Awaitable[None]]") -> None:

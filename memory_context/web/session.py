@@ -55,7 +55,7 @@ class ChatSession:
 
     Attributes:
         agent: None to build it again, as after a cut-off run.
-        is_replayed: Whether the agent has heard the chat history.
+        is_replayed: True if the agent has heard the chat history.
     """
 
     def __init__(self, key: SessionKey, context: MemoryContext) -> None:

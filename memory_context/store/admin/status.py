@@ -40,7 +40,7 @@ class StoreStatus:
         vector_version: Of pgvector.
         schema_version: The last migration, without `ahead` ones; 0 for none.
         known_schema_version: The last migration of this package version.
-        is_superseded: Whether a development version made the schema.
+        is_superseded: True if a development version made the schema.
         table_bytes: With indexes, the largest first.
         rows: By record, tombstones included.
         items: Tombstones included.

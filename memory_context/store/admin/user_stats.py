@@ -69,7 +69,7 @@ class Forgettable:
 
     Attributes:
         description: One line; nothing of a secret.
-        is_writable: Whether the agent may forget it: its own of this session, or a shared one.
+        is_writable: True if the agent may forget it: its own of this session, or a shared one.
         version: Row id, content id and time of storing.
     """
 

@@ -65,7 +65,7 @@ class SearchHit:
     Attributes:
         item: Its content is the best passage, its label names the lines.
         passages: At most three, the best first.
-        is_relevant: Whether it relates to the query at all; the best hit of an unrelated memory does not.
+        is_relevant: True if it relates to the query at all; the best hit of an unrelated memory does not.
     """
 
     item: MemoryItem
@@ -214,7 +214,7 @@ def _middle(candidates: Sequence[Candidate]) -> float:
 
 
 def _is_relevant(ranked: Ranked, words: set[str], profile: QueryProfile, middle: float) -> bool:
-    """Whether a passage shares enough of the query, by words or meaning.
+    """Return whether a passage shares enough of the query, by words or meaning.
 
     Terms weigh as in a memory of at least a thousand passages: in a small one its topic is in every passage.
     """

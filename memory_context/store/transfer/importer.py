@@ -67,7 +67,7 @@ class ImportReport:
     Attributes:
         known: Existed already.
         kept: Deleted on one side, or another user's; the row here stays.
-        origins: Whether origins were kept: "signed" here for this user, "trusted" by the caller, or "lowered".
+        origins: How origins were taken: "signed" here for this user, "trusted" by the caller, or "lowered".
     """
 
     user_id: str
@@ -116,7 +116,7 @@ async def import_lines(
 
 
 async def _is_signed(database: Database, user_id: str, read: ReadLines) -> bool:
-    """Whether this installation wrote exactly this file."""
+    """Return whether this installation wrote exactly this file."""
     found = await asyncio.to_thread(_signature, read)
     if found is None:
         return False

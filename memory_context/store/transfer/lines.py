@@ -140,7 +140,7 @@ def _finite(digits: str) -> float:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether Postgres accepts every string in a value."""
+    """Return whether Postgres accepts every string in a value."""
     if isinstance(value, str):
         return is_plain(value)
     if isinstance(value, dict):
