@@ -15,6 +15,7 @@ from psycopg.rows import DictRow
 
 from memory_context.errors import SessionBusyError, StoreError, StoreUnavailableError
 from memory_context.identifiers import SessionKey
+from memory_context.live.claims import busy_text
 from memory_context.runtime import Background, Timer
 from memory_context.utf8 import to_utf8
 
@@ -90,10 +91,7 @@ class AdvisoryClaims:
                     return
                 left = deadline - loop.time()
                 if left <= 0:
-                    raise SessionBusyError(
-                        f"another process is at work on session {key.session_id!r} and did not let go of it within "
-                        f"{wait_seconds:.3g} s; try again"
-                    )
+                    raise SessionBusyError(busy_text(key, wait_seconds))
                 await asyncio.wait([released], timeout=min(pause, left))
                 pause = min(2 * pause, _RETRY_SECONDS[1])
         except BaseException:
