@@ -20,6 +20,7 @@ from .landmarks import (
 )
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS
 from .relevance import line_relevance, relevance
+from .statements import canonical_words, is_supported, unchangeable_words
 from .tokenize import (
     TERM_LIMIT_CHARACTERS,
     folded,
@@ -47,12 +48,14 @@ __all__ = [
     "Document",
     "Literal",
     "Passage",
+    "canonical_words",
     "definitions_in",
     "error_lines",
     "escape_pattern",
     "find_document",
     "folded",
     "is_document",
+    "is_supported",
     "json_objects",
     "line_number",
     "line_relevance",
@@ -65,5 +68,6 @@ __all__ = [
     "shared_words",
     "telling_terms",
     "terms_of",
+    "unchangeable_words",
     "words_in",
 ]

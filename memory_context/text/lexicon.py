@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 
-__all__ = ["CODE_STOP_WORDS", "ENGLISH_STOP_WORDS", "FOREIGN_DETERMINERS", "FOREIGN_STOP_WORDS", "HOMOGRAPHS"]
+__all__ = [
+    "CODE_STOP_WORDS",
+    "ENGLISH_STOP_WORDS",
+    "FILLERS",
+    "FOREIGN_DETERMINERS",
+    "FOREIGN_STOP_WORDS",
+    "HOMOGRAPHS",
+    "NEGATIONS",
+]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -71,3 +79,16 @@ FOREIGN_STOP_WORDS: Mapping[str, frozenset[str]] = {
 
 HOMOGRAPHS = _words("c come comment d dame die dove era fur hat j l mal n s son war")
 """Foreign stop words that are meaningful in English."""
+
+FILLERS = _words("""
+    a an the i my user user's please also just really that that's is ich mein meine meinen meinem bitte auch der die das
+    den dem ein eine einen einem ist
+""")
+"""Without these a statement says the same. No negation, preposition or past tense is among them."""
+
+NEGATIONS = _words("""
+    no not never none nothing nobody without neither nor cannot hardly except unless
+    nicht nie niemals nichts kein keine keinen keinem keiner ohne weder noch ausser
+    ne pas jamais sans aucun aucune nunca sin ningun ninguna nada nao nem sem non mai senza nessun nessuna
+""")
+"""Of all languages here; without accents."""

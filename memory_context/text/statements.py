@@ -1,0 +1,56 @@
+"""Short statements: which words carry their meaning, and when two say the same."""
+
+import re
+from collections.abc import Iterable
+
+from .lexicon import ENGLISH_STOP_WORDS, FILLERS, NEGATIONS
+from .tokenize import folded, terms_of
+
+__all__ = ["canonical_words", "is_supported", "unchangeable_words"]
+
+_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+_EDGES = ".,;:!\"'`“”„‘’«»()[]…"
+
+
+def canonical_words(text: str) -> tuple[str, ...]:
+    """Return the words of a statement in order, without case, punctuation and fillers.
+
+    Equal words mean the same statement. Numbers, paths and names within a sentence stay as written.
+    """
+    kept = [word for word in _words(text.replace("?", " ? ")) if folded(word) not in FILLERS]
+    return tuple(folded(word) if index == 0 or word.islower() else word for index, word in enumerate(kept))
+
+
+def unchangeable_words(text: str) -> frozenset[str]:
+    """Return numbers, names, dates and paths as written, and "not" for any negation: no paraphrase may change them."""
+    return frozenset(map(_unchangeable, _words(text))) - {""}
+
+
+def is_supported(statement: str, sources: Iterable[str]) -> bool:
+    """Return whether each unchangeable word of a statement stands in a source, and no negation was added or dropped.
+
+    The first word begins with a capital in any case: another form of it in a source is enough.
+    """
+    sources = list(sources)
+    known = frozenset[str]().union(*map(unchangeable_words, sources))
+    words = set(unchangeable_words(statement))
+    first = next((word for word in _words(statement) if folded(word) not in FILLERS), "")
+    if first.istitle() and (folded(first) in ENGLISH_STOP_WORDS or set(terms_of(first)) & set(_terms(sources))):
+        words.discard(first)
+    return words <= known and ("not" in words) == ("not" in known)
+
+
+def _terms(texts: Iterable[str]) -> list[str]:
+    return [term for text in texts for term in terms_of(text)]
+
+
+def _words(text: str) -> list[str]:
+    return [word for part in _NOT.sub(" not", text).split() if (word := part.strip(_EDGES))]
+
+
+def _unchangeable(word: str) -> str:
+    word = word.rstrip("?")
+    lower = folded(word)
+    if lower in NEGATIONS:
+        return "not"
+    return "" if lower in FILLERS or (word.isalpha() and word.islower()) else word
