@@ -26,7 +26,7 @@ item.id NOT IN (SELECT id FROM memory_context.jobs WHERE user_id = %(user_id)s A
 -- An item, without its content.
 item.id, item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary, item.token_count,
     item.content_bytes, item.tags, item.related_to, item.content_metadata, item.created_at, item.updated_at,
-    item.is_active, item.is_private, item.origin
+    item.is_active, item.is_private, item.origin, item.valid_from, item.valid_until, item.superseded_by
 
 -- fragment: other_keys(item)
 -- The keys of other items with the same content that the reader may read, the newest first.
@@ -130,7 +130,8 @@ NOT EXISTS (
 -- fragment: set_forgotten()
 -- What makes an item a tombstone.
 SET content_id = NULL, content_bytes = 0, token_count = 0, summary = '', tags = '{}', related_to = '{}',
-    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, updated_at = now()
+    content_metadata = '{}', is_active = false, shared_with = '{}', model_summary = NULL, valid_from = NULL,
+    valid_until = NULL, superseded_by = NULL, updated_at = now()
 
 -- fragment: active_sessions()
 -- Sessions that were used since the time up to which is pruned, and the keys that their archives refer to.
@@ -152,3 +153,12 @@ item.session_id NOT IN (SELECT session_id FROM active)
             OR NOT EXISTS (SELECT FROM active WHERE starts_with(item.session_id, active.session_id || '/'))
         )
         AND item.memory_key NOT IN (SELECT memory_key FROM referred)
+
+-- fragment: is_statement(item)
+-- Whether an item is user memory: a user type with a trusted origin.
+item.is_active AND item.memory_type IN ('user_preference', 'user_fact')
+    AND item.origin IN ('user_words', 'user_edit', 'application')
+
+-- fragment: holds_since(item)
+-- Since when a statement holds.
+coalesce(item.valid_from, item.created_at)

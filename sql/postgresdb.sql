@@ -236,10 +236,14 @@ CREATE TABLE memory_context.agent_memories (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     last_used_at timestamp with time zone DEFAULT now() NOT NULL,
     is_active boolean DEFAULT true NOT NULL,
+    valid_from timestamp with time zone,
+    valid_until timestamp with time zone,
+    superseded_by text COLLATE pg_catalog."C",
     CONSTRAINT agent_memories_lengths CHECK (((octet_length(user_id) <= 512) AND (octet_length(agent_id) <= 512) AND (octet_length(session_id) <= 512) AND (octet_length(source) <= 512) AND (octet_length(memory_type) <= 64) AND (octet_length(memory_key) <= 64))),
     CONSTRAINT agent_memories_one_content CHECK ((is_active = (content_id IS NOT NULL))),
     CONSTRAINT agent_memories_origins CHECK ((origin = ANY (ARRAY['user_words'::text, 'user_edit'::text, 'application'::text, 'agent'::text, 'tool'::text, 'import'::text, 'consolidation'::text]))),
     CONSTRAINT agent_memories_sizes CHECK (((content_bytes >= 0) AND (token_count >= 0))),
+    CONSTRAINT agent_memories_superseded_by_length CHECK ((octet_length(superseded_by) <= 64)),
     CONSTRAINT agent_memories_user_id_named CHECK ((user_id <> ''::text))
 );
 COMMENT ON COLUMN memory_context.agent_memories.session_id IS 'empty when the item belongs to no session';
@@ -250,6 +254,9 @@ COMMENT ON COLUMN memory_context.agent_memories.content_bytes IS 'bytes of the U
 COMMENT ON COLUMN memory_context.agent_memories.token_count IS 'as the agent counts that stored it';
 COMMENT ON COLUMN memory_context.agent_memories.is_private IS 'read by the agent and session that stored it only';
 COMMENT ON COLUMN memory_context.agent_memories.shared_with IS 'agents that read it wherever it is from';
+COMMENT ON COLUMN memory_context.agent_memories.valid_from IS 'since when a statement holds; NULL means since created_at';
+COMMENT ON COLUMN memory_context.agent_memories.valid_until IS 'until when it held; NULL while it holds';
+COMMENT ON COLUMN memory_context.agent_memories.superseded_by IS 'the memory_key of the statement that replaced it';
 
 CREATE FUNCTION memory_context.may_read(item memory_context.agent_memories, reader_agent text, reader_session text, within_agent text, within_session text, only_keys text[]) RETURNS boolean
     LANGUAGE sql STABLE
@@ -811,6 +818,8 @@ CREATE INDEX agent_memories_session_order ON memory_context.agent_memories USING
 
 CREATE INDEX agent_memories_shared ON memory_context.agent_memories USING btree (user_id, id) WHERE (shared_with <> '{}'::text[]);
 
+CREATE INDEX agent_memories_statements ON memory_context.agent_memories USING btree (user_id, COALESCE(valid_from, created_at)) WHERE (is_active AND (memory_type = ANY (ARRAY['user_preference'::text, 'user_fact'::text])) AND (origin = ANY (ARRAY['user_words'::text, 'user_edit'::text, 'application'::text])));
+
 CREATE INDEX agent_memory_events_age ON memory_context.agent_memory_events USING btree (user_id, created_at);
 
 CREATE INDEX agent_memory_events_session_order ON memory_context.agent_memory_events USING btree (user_id, session_id, created_at, id);
@@ -967,4 +976,5 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 ));
 
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
-    (1, '0001_initial', 'f8e38e02250ab99127982ef0ba37d0c0f9ca8b836abe5395c668a9618bfd8440');
+    (1, '0001_initial', 'f8e38e02250ab99127982ef0ba37d0c0f9ca8b836abe5395c668a9618bfd8440'),
+    (2, '0002_pre_statements', 'df1abb2470a7dcd8c9e89bb6b7728b499ca2d0a8cef886575b6468cc4db2efc7');

@@ -100,6 +100,9 @@ class MemoryItem:
         updated_at: Last storing or change.
         content_bytes: Size in UTF-8.
         is_active: False once forgotten.
+        valid_from: Since when a statement of the user holds; None means since `created_at`.
+        valid_until: Until when it held; None while it holds.
+        superseded_by: Key of the newer statement about the same subject.
     """
 
     ref: MemoryRef
@@ -120,6 +123,9 @@ class MemoryItem:
     updated_at: datetime | None = None
     content_bytes: int = 0
     is_active: bool = True
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    superseded_by: str | None = None
 
     def __repr__(self) -> str:
         return f"<MemoryItem {self.key!r} {self.type} from {self.source!r}, {self.ref.token_count:,} tokens>"
@@ -191,6 +197,9 @@ def item_from_row(row: Mapping[str, Any], content: str = "", label: str = "", *,
         updated_at=row["updated_at"],
         content_bytes=row["content_bytes"],
         is_active=row["is_active"],
+        valid_from=row["valid_from"],
+        valid_until=row["valid_until"],
+        superseded_by=row["superseded_by"],
     )
 
 

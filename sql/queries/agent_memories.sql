@@ -127,7 +127,8 @@ SELECT
     item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary,
     NULL::text AS content, coalesce(content.content_raw, convert_to(content.content, 'UTF8')) AS content_raw,
     item.content_bytes, item.token_count, item.tags, item.related_to, item.content_metadata, item.created_at,
-    item.updated_at, item.is_active, item.is_private, item.origin, content.content_sha256
+    item.updated_at, item.is_active, item.is_private, item.origin, item.valid_from, item.valid_until, item.superseded_by,
+    content.content_sha256
 FROM memory_context.agent_memories AS item
 LEFT JOIN memory_context.agent_memory_contents AS content
     ON content.user_id = %(user_id)s AND content.id = item.content_id

@@ -55,6 +55,7 @@ SELECT
                 item.memory_key, item.agent_id, item.session_id, item.memory_type, item.source, item.summary,
                 item.model_summary, item.tags, item.related_to, item.content_metadata, item.token_count, item.is_private,
                 item.origin, item.shared_with, item.is_active, item.created_at, item.updated_at, item.last_used_at,
+                item.valid_from, item.valid_until, item.superseded_by,
                 encode(content.content_sha256, 'hex') AS content_sha256
         ) AS picked
     )::text AS record
@@ -128,13 +129,13 @@ WITH stored AS (
     INSERT INTO memory_context.agent_memories (
         user_id, memory_key, agent_id, session_id, memory_type, source, origin, summary, model_summary, tags, related_to,
         content_metadata, token_count, is_private, shared_with, is_active, created_at, updated_at, last_used_at,
-        content_id, content_bytes
+        valid_from, valid_until, superseded_by, content_id, content_bytes
     )
     SELECT
         %(user_id)s, one.memory_key, one.agent_id, one.session_id, one.memory_type, one.source, one.origin, one.summary,
         one.model_summary, one.tags, one.related_to, one.content_metadata, one.token_count, one.is_private,
         coalesce(one.shared_with, '{}'), one.is_active, one.created_at, one.updated_at, one.last_used_at,
-        content.id, coalesce(content.content_bytes, 0)
+        one.valid_from, one.valid_until, one.superseded_by, content.id, coalesce(content.content_bytes, 0)
     FROM jsonb_array_elements(%(records)s::jsonb) WITH ORDINALITY AS line (fields, place)
     CROSS JOIN jsonb_populate_record(NULL::memory_context.agent_memories, line.fields) AS one
     LEFT JOIN memory_context.agent_memory_contents AS content

@@ -133,7 +133,7 @@ _TYPES: dict[str, Any] = {
     "uuid": Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")],
     "jsonb": dict[str, Any],
 }
-# Fields stricter than their columns; version 1 has no origin.
+# Fields stricter than their columns; older files have no origin and no times of statements.
 _FIELDS: dict[str, dict[str, Any]] = {
     "agent_memories": {
         "memory_key": (Annotated[str, AfterValidator(_checked_key)], ...),
@@ -142,6 +142,9 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "content_sha256": (_or_none(_Sha256), ...),
         "content": (str | None, ...),
         "content_base64": (str | None, None),
+        "valid_from": (_or_none(_Time), None),
+        "valid_until": (_or_none(_Time), None),
+        "superseded_by": (_or_none(Annotated[str, AfterValidator(_checked_key)]), None),
     },
     "recent_conversation_history": {
         "kind": (Literal["transcript", "client"], ...),
