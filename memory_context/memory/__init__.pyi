@@ -2,10 +2,12 @@ from .agent_memory import AgentMemory, MemoryCriteria, SearchHit
 from .audit import AuditEvent, AuditTrail
 from .items import KNOWN_TYPES, MAX_CONTENT_BYTES, MemoryItem, MemoryType, NewItem, is_too_large
 from .sharing import MemorySnapshot, Sharing
+from .statements import STATEMENT_LIMIT_CHARACTERS, StatementType, checked_statement, insert_statement
 
 __all__ = [
     "KNOWN_TYPES",
     "MAX_CONTENT_BYTES",
+    "STATEMENT_LIMIT_CHARACTERS",
     "AgentMemory",
     "AuditEvent",
     "AuditTrail",
@@ -16,5 +18,8 @@ __all__ = [
     "NewItem",
     "SearchHit",
     "Sharing",
+    "StatementType",
+    "checked_statement",
+    "insert_statement",
     "is_too_large",
 ]

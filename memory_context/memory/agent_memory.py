@@ -41,11 +41,12 @@ from .items import (
     placed,
 )
 from .sharing import MemorySnapshot, Sharing, refusal
+from .statements import UserStatements
 
 __all__ = ["AgentMemory"]
 
 
-class AgentMemory:
+class AgentMemory(UserStatements):
     """Items that one agent stores and reads.
 
     Methods raise `StoreUnavailableError` if the database is unreachable.
@@ -246,7 +247,10 @@ class AgentMemory:
             raise await self.not_found(key)
 
     async def forget(self, key: str) -> bool:
-        """Erase one item of the own agent and session; return whether it existed. A tombstone stays."""
+        """Erase one item of the own agent and session, or a statement of the user; return whether it existed.
+
+        A tombstone stays. An isolated agent forgets its own items only.
+        """
         return bool(KEY_PATTERN.fullmatch(key)) and bool(await self._forget(key))
 
     async def clear(self, progress: ProgressCallback | None = None) -> int:
@@ -255,7 +259,10 @@ class AgentMemory:
 
     async def _forget(self, key: str | None, progress: ProgressCallback | None = None) -> list[str]:
         own = {"agent_id": self.agent_id, "session_id": self.session_id}
-        return await self.memory_store.forget_memories(self.user_id, **own, memory_key=key, progress=progress)
+        statements = key is not None and self.sharing != "isolated"
+        return await self.memory_store.forget_memories(
+            self.user_id, **own, memory_key=key, with_statements=statements, progress=progress
+        )
 
     async def audit(
         self,

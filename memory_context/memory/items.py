@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..references import KEY_PATTERN, memory_key_for, one_line
-from ..store import MemoryItem, NewItem, refuse_secret
+from ..store import RESERVED_METADATA, USER_TYPES, MemoryItem, NewItem, refuse_secret
 from ..utf8 import to_utf8
 
 __all__ = [
@@ -92,6 +92,11 @@ def check_item(memory_type: str, source: Any, tags: Any, related_to: Any, metada
         isinstance(key, str) and KEY_PATTERN.fullmatch(key) for key in related_to
     ):
         raise ValueError(f"related_to={related_to!r}: use a sequence of memory keys")
+    if memory_type in USER_TYPES and (reserved := RESERVED_METADATA.intersection(metadata or ())):
+        raise ValueError(
+            f"metadata {', '.join(sorted(reserved))!r} of a {memory_type} tells what the user said or confirmed, "
+            "which no caller can set: use other names"
+        )
     if metadata is not None and json.loads(as_json("metadata", dict(metadata))) != dict(metadata):
         raise ValueError(f"metadata={metadata!r}: use what JSON gives back as it was, so str keys and no tuples")
 

@@ -5,6 +5,8 @@ from .criteria import MemoryCriteria, MemoryOrder
 from .forget import ProgressCallback
 from .items import (
     SECRET_TYPE,
+    TRUSTED_ORIGINS,
+    USER_TYPES,
     CallerOrigin,
     MemoryItem,
     NewItem,
@@ -32,6 +34,7 @@ from .search import (
     chunks_of,
     search_items,
 )
+from .statements import RESERVED_METADATA, select_statements, statements_from
 from .threads import (
     ElementContent,
     Feedback,
@@ -45,7 +48,10 @@ from .threads import (
 from .transfer import ImportReport, TransferError
 
 __all__ = [
+    "RESERVED_METADATA",
     "SECRET_TYPE",
+    "TRUSTED_ORIGINS",
+    "USER_TYPES",
     "Appended",
     "Archived",
     "CallerOrigin",
@@ -98,5 +104,7 @@ __all__ = [
     "chunks_of",
     "refuse_secret",
     "search_items",
+    "select_statements",
+    "statements_from",
     "within",
 ]

@@ -3,7 +3,7 @@
 Batches are transactions; all writers lock jobs, contents, items, sessions, threads, the rest, then the list of users.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from psycopg.rows import DictRow
 
@@ -60,18 +60,12 @@ class Tally:
 async def forget_memories(
     database: Database,
     user_id: str,
-    agent_id: str,
-    session_id: str,
+    place: Mapping[str, object],
     memory_key: str | None,
     progress: ProgressCallback | None = None,
 ) -> list[str]:
-    """Erase one or all items of exactly this agent and session; return their keys."""
-    params: dict[str, object] = {
-        "user_id": user_id,
-        "agent_id": agent_id,
-        "session_id": session_id,
-        "memory_key": memory_key,
-    }
+    """Erase one or all items of exactly this agent and session, or user memory, too; return their keys."""
+    params: dict[str, object] = {"user_id": user_id, **place, "memory_key": memory_key}
     kind: TransactionKind = "batch" if memory_key is None else "call"
     (rows,) = await database.read(user_id, Statement(_ITEMS["select_own_ids"], params))
     keys: list[str] = []

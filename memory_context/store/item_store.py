@@ -155,13 +155,15 @@ class ItemStore:
         agent_id: str,
         session_id: str,
         memory_key: str | None = None,
+        with_statements: bool = False,
         progress: ProgressCallback | None = None,
     ) -> list[str]:
         """Erase one or all items of exactly this agent and session ("" for none); return their keys.
 
-        Tombstones keep the time of forgetting.
+        Tombstones keep the time of forgetting. `with_statements` adds user memory, which belongs to no agent.
         """
-        return await forget_memories(self._database, user_id, agent_id, session_id, memory_key, progress)
+        place = {"agent_id": agent_id, "session_id": session_id, "with_statements": with_statements}
+        return await forget_memories(self._database, user_id, place, memory_key, progress)
 
     async def _read(
         self, user_id: str, name: str, params: Mapping[str, Any], *, has_content: bool = False

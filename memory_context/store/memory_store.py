@@ -24,12 +24,13 @@ from .limits import StoreLimits
 from .location import Location
 from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
 from .session_locks import AdvisoryClaims
+from .statements import StatementStore
 from .threads import ThreadStore
 
 __all__ = ["MemoryStore"]
 
 
-class MemoryStore(ItemStore):
+class MemoryStore(ItemStore, StatementStore):
     """The durable store of items, in Postgres. Reads without a scope return nothing private.
 
     Construction does no I/O: the first operation in each event loop, or `open`, connects and migrates. After an outage

@@ -21,6 +21,7 @@ from .landmarks import (
 from .lexicon import CODE_STOP_WORDS, ENGLISH_STOP_WORDS, FOREIGN_DETERMINERS, FOREIGN_STOP_WORDS
 from .relevance import line_relevance, relevance
 from .statements import canonical_words, is_supported, unchangeable_words
+from .subjects import subject_of
 from .tokenize import (
     TERM_LIMIT_CHARACTERS,
     folded,
@@ -66,6 +67,7 @@ __all__ = [
     "relevance",
     "shared_parts",
     "shared_words",
+    "subject_of",
     "telling_terms",
     "terms_of",
     "unchangeable_words",

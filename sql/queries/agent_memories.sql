@@ -22,13 +22,16 @@ ON CONFLICT ON CONSTRAINT memory_users_pkey
 DO UPDATE SET pending_since = now() WHERE waiting.pending_since IS NULL;
 
 -- name: select_own_ids :many
--- Items of exactly this agent and session, or one of them: what may be forgotten there.
-SELECT id, content_id FROM memory_context.agent_memories
-WHERE user_id = %(user_id)s
-    AND agent_id = %(agent_id)s
-    AND session_id = %(session_id)s
-    AND is_active
-    AND (%(memory_key)s::text IS NULL OR memory_key = %(memory_key)s);
+-- Items of exactly this agent and session, or one of them: what may be forgotten there. User memory, if it is asked for,
+-- too.
+SELECT item.id, item.content_id FROM memory_context.agent_memories AS item
+WHERE item.user_id = %(user_id)s
+    AND (
+        (item.agent_id = %(agent_id)s AND item.session_id = %(session_id)s)
+        OR (%(with_statements)s AND NOT item.is_private AND {is_statement(item)})
+    )
+    AND item.is_active
+    AND (%(memory_key)s::text IS NULL OR item.memory_key = %(memory_key)s);
 
 -- name: lock_jobs :exec
 -- Wait for whoever is indexing these items, before anything else of them is locked: the indexer locks in this order too.

@@ -67,7 +67,7 @@ NOTES = tables.Table(
 @pytest.fixture
 def notes(sql_copy: SqlCopy) -> Iterator[tables.Table]:
     """The table, in a version of the package that has it."""
-    sql_copy.add_migration("0002_pre_notes", MIGRATION)
+    sql_copy.add_migration("9002_pre_notes", MIGRATION)
     (sql_copy.folder / "queries" / "notes.sql").write_text(QUERIES)
     tables.TABLES.append(NOTES)
     yield NOTES

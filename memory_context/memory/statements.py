@@ -1,0 +1,230 @@
+"""User memory: what the user said, confirmed or entered, and what the application stores about the user.
+
+Every other author, such as a model or a page, can store items of the same types, but they stay unconfirmed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal, get_args
+
+from ..credentials import credentials_in
+from ..errors import ItemNotFoundError, SecretError
+from ..references import KEY_PATTERN, MemoryRef, memory_key_for
+from ..store import MemoryItem, MemoryStore, NewItem, Origin, ReadScope
+from ..text import subject_of
+from ..tokens import TokenCounter, count_off_loop
+from .sharing import Sharing
+
+__all__ = ["STATEMENT_LIMIT_CHARACTERS", "StatementType", "UserStatements", "checked_statement", "insert_statement"]
+
+STATEMENT_LIMIT_CHARACTERS = 300
+"""Longest statement; longer texts are items of other types."""
+
+StatementType = Literal["user_preference", "user_fact"]
+
+_KEY_SUFFIX = 10  # 50 bits: a statement never gets a second key
+
+
+def checked_statement(text: str) -> str:
+    """Return a statement as one line without outer white space.
+
+    Raises:
+        ValueError: It is empty or longer than 300 characters.
+        SecretError: It holds a credential.
+    """
+    line = " ".join(text.split())
+    if not line:
+        raise ValueError("the statement is empty: say in one line what is to be remembered")
+    if len(line) > STATEMENT_LIMIT_CHARACTERS:
+        raise ValueError(
+            f"the statement has {len(line):,} characters, at most {STATEMENT_LIMIT_CHARACTERS} are allowed: "
+            "shorten it, or store the text with store(content, type='custom')"
+        )
+    if credentials_in(line):
+        raise SecretError(
+            "the statement holds a credential: user memory is shown to models; keep it out of the statement"
+        )
+    return line
+
+
+async def insert_statement(
+    memory_store: MemoryStore,
+    user_id: str,
+    statement: str,
+    *,
+    type: StatementType,
+    origin: Origin,
+    valid_from: datetime,
+    counter: TokenCounter,
+    metadata: Mapping[str, Any] | None = None,
+    supersedes: Sequence[str] = (),
+) -> tuple[MemoryRef, bool]:
+    """Store a checked statement of a user and end those it replaces; return its reference, and whether it is new."""
+    if type not in get_args(StatementType):
+        raise ValueError(f"type={type!r}: use one of {', '.join(get_args(StatementType))}")
+    (tokens,) = await count_off_loop(counter, [statement])
+    source = f"{origin} {valid_from.astimezone(timezone.utc).isoformat()}"  # the same may be said again later
+    subject = subject_of(statement)
+    given = {**(metadata or {}), **({"subject": subject} if subject else {})}
+    key = memory_key_for(type, (source,), statement, _KEY_SUFFIX)
+    item = NewItem(statement, statement[:160], tokens, type, source, metadata=given, origin=origin, key=key)
+    key, is_new = await memory_store.insert_statement(user_id, item, valid_from, supersedes)
+    return MemoryRef(key, statement[:160], tokens), is_new
+
+
+@dataclass(frozen=True)
+class _Confirmed:
+    by: str
+    at: datetime
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"confirmed_by": self.by, "confirmed_at": self.at.isoformat()}
+
+
+class UserStatements:
+    """The methods of `AgentMemory` for user memory. It is the user's, whatever agent asks, but no isolated one."""
+
+    memory_store: MemoryStore
+    user_id: str
+    sharing: Sharing
+    _counter: TokenCounter
+
+    async def user_memory(
+        self, as_of: datetime | None = None, *, with_superseded: bool = False, limit: int = 200
+    ) -> list[MemoryItem]:
+        """Return the user's preferences and facts, newest first, with their text and the quote they rest on.
+
+        Args:
+            as_of: Those that held at this time, with a timezone; None for now.
+            with_superseded: Also those that a newer one replaced.
+
+        Raises:
+            ValueError: The time has no timezone, or the limit is less than 1.
+        """
+        if as_of is not None and as_of.tzinfo is None:
+            raise ValueError(f"as_of={as_of!r} has no timezone: use datetime(…, tzinfo=timezone.utc)")
+        if limit < 1:
+            raise ValueError(f"limit={limit!r} must be at least 1")
+        if self.sharing == "isolated":
+            return []
+        return await self.memory_store.select_statements(
+            self.user_id, scope=self._statement_scope, as_of=as_of, with_superseded=with_superseded, limit=limit
+        )
+
+    async def remember(self, statement: str, *, type: StatementType = "user_fact") -> MemoryRef:
+        """Store a statement about the user, for the application; it replaces an older one about the same subject.
+
+        Raises:
+            ValueError: It is empty or longer than 300 characters, or this memory is isolated.
+            SecretError: It holds a credential.
+        """
+        self._refuse_isolated()
+        now = datetime.now(timezone.utc)
+        return await self._insert(checked_statement(statement), type, "application", now)
+
+    async def confirm(self, key: str, *, by: str | None = None) -> MemoryRef:
+        """Make an unconfirmed preference or fact the user's, in a surface that acts for the authenticated user.
+
+        Never call it for a model: it can raise the trust in what a page said.
+
+        Args:
+            by: Who confirmed, for the record; None for the user.
+
+        Raises:
+            ItemNotFoundError: No such item of a user type holds in this scope.
+            ValueError: It is too long for a statement.
+            SecretError: It holds a credential.
+        """
+        item = await self._statement(key)
+        text = checked_statement(item.content)
+        said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
+        since = item.valid_from or item.created_at if not item.caveat else said.at
+        subject = subject_of(text)
+        metadata = {**said.metadata, **({"subject": subject} if subject else {})}
+        source = f"user_edit {said.at.isoformat()}"
+        if not await self.memory_store.update_statement_confirmed(
+            self.user_id, key, source=source, valid_from=since, metadata=metadata
+        ):
+            raise ItemNotFoundError(f"{key!r} was changed or forgotten meanwhile: list the memory again")
+        return item.ref
+
+    async def edit(self, key: str, statement: str, *, by: str | None = None) -> MemoryRef:
+        """Replace a preference or fact, in a surface that acts for the authenticated user; the older one stays, linked.
+
+        Raises:
+            ItemNotFoundError: No such item of a user type holds in this scope.
+            ValueError: It is empty or longer than 300 characters.
+            SecretError: It holds a credential.
+        """
+        item = await self._statement(key)
+        said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
+        text = checked_statement(statement)
+        if text == item.content:
+            return await self.confirm(key, by=by)
+        type_: StatementType = "user_preference" if item.type == "user_preference" else "user_fact"
+        return await self._insert(text, type_, "user_edit", said.at, said.metadata, (key,))
+
+    async def add(self, statement: str, *, type: StatementType = "user_fact", by: str | None = None) -> MemoryRef:
+        """Store what the authenticated user entered in a surface; see `remember`."""
+        self._refuse_isolated()
+        said = _Confirmed(by or self.user_id, datetime.now(timezone.utc))
+        return await self._insert(checked_statement(statement), type, "user_edit", said.at, said.metadata)
+
+    async def _insert(
+        self,
+        statement: str,
+        type: StatementType,
+        origin: Origin,
+        at: datetime,
+        metadata: Mapping[str, Any] | None = None,
+        supersedes: Sequence[str] = (),
+    ) -> MemoryRef:
+        ref, _ = await insert_statement(
+            self.memory_store,
+            self.user_id,
+            statement,
+            type=type,
+            origin=origin,
+            valid_from=at,
+            counter=self._counter,
+            metadata=metadata,
+            supersedes=supersedes,
+        )
+        return ref
+
+    async def _statement(self, key: str) -> MemoryItem:
+        """Return an item of a user type that holds; raises `ItemNotFoundError`."""
+        self._refuse_isolated()
+        item = None
+        if KEY_PATTERN.fullmatch(key):
+            item = await self.memory_store.fetch_memory(self.user_id, key, scope=self._statement_scope)
+        if item is None or not item.is_active:
+            raise await self.not_found(key)
+        if item.type not in get_args(StatementType):
+            raise ItemNotFoundError(
+                f"{key!r} is of type {item.type}: only preferences and facts are confirmed or edited"
+            )
+        if item.superseded_by:
+            raise ItemNotFoundError(f"{key!r} was replaced by {item.superseded_by!r}: confirm or edit that one")
+        return item
+
+    async def not_found(self, key: str) -> ItemNotFoundError:
+        """Return the error that explains why a key is unreadable."""
+        raise NotImplementedError
+
+    @property
+    def scope(self) -> ReadScope:
+        """Items that this object reads."""
+        raise NotImplementedError
+
+    @property
+    def _statement_scope(self) -> ReadScope:
+        """Statements are no agent's and no session's, so a narrow reach does not exclude them."""
+        scope = self.scope
+        return ReadScope(scope.agent_id, scope.session_id, "user", scope.keys)
+
+    def _refuse_isolated(self) -> None:
+        if self.sharing == "isolated":
+            raise ValueError("this agent's memory is isolated: it neither reads nor changes what is known of the user")
