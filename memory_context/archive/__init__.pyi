@@ -8,6 +8,7 @@ from .resume import (
     messages_meanwhile,
     new_session,
     rebuild_transcript,
+    redacted_session,
     saved_session,
 )
 from .session import MISSING_HISTORY, Session
@@ -24,5 +25,6 @@ __all__ = [
     "messages_meanwhile",
     "new_session",
     "rebuild_transcript",
+    "redacted_session",
     "saved_session",
 ]

@@ -1,7 +1,7 @@
 """Sessions from scratch, from the archive or from a saved state."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
@@ -14,8 +14,18 @@ from ..identifiers import SessionKey, checked_identifier
 from ..messages import with_texts
 from ..notebooks import html_table
 from ..runtime import in_thread_if_large
-from ..store import Archived, ConversationArchive, StoredBatch
-from ..transcript import Entry, Transcript, append_saved, joined_events, last_clear, load_transcript, save_transcript
+from ..store import Archived, ConversationArchive, StoredBatch, Traces
+from ..transcript import (
+    Entry,
+    PartId,
+    PartsCompacted,
+    Transcript,
+    append_saved,
+    joined_events,
+    last_clear,
+    load_transcript,
+    save_transcript,
+)
 from .cursor import ArchiveCursor, BatchCursor
 
 __all__ = [
@@ -26,6 +36,7 @@ __all__ = [
     "messages_meanwhile",
     "new_session",
     "rebuild_transcript",
+    "redacted_session",
     "saved_session",
 ]
 
@@ -179,6 +190,49 @@ def saved_session(state: Mapping[str, Any], key: SessionKey) -> ResumedSession:
         )
     outcome = "pending" if state.get("is_without_history") else "state"
     return ResumedSession(key, transcript, cursor, ResumeReport(outcome, transcript.end - transcript.state.start))
+
+
+def redacted_session(session: ResumedSession, traces: Traces) -> ResumedSession | None:
+    """Return a session without forgotten contents and the texts made from them; None if it has none."""
+    before, cursor = session.transcript, session.cursor
+    saved = save_transcript(before, with_cleared=True)
+    held = _held_texts(before, traces.keys)
+    redacted, texts = traces.redacted(saved), {place: traces.cut(text) for place, text in held.items()}
+    if redacted == saved and texts == held:
+        return None
+    transcript = load_transcript(redacted)
+    for (position, address), text in texts.items():
+        transcript[position].restore_texts({address: text})
+    if gone := _whole_parts(transcript, traces.keys):
+        transcript.decide(PartsCompacted(gone, "forgotten"))
+    return replace(
+        session,
+        transcript=transcript,
+        cursor=ArchiveCursor.from_state(cursor.to_state(before, with_cleared=True)),
+        position_offset=0,
+    )
+
+
+def _held_texts(transcript: Transcript, forgotten: Collection[str]) -> dict[PartId, str]:
+    """Return stored texts that are still in memory, without forgotten ones."""
+    return {
+        (entry.position, part.address): text
+        for entry in transcript.entries(start=transcript.first)
+        for part in entry.measured
+        if part.stored and part.address.kind != "arguments" and (text := entry.text(part.address)) is not None
+        if not any(ref.key in forgotten for ref in part.stored.refs)
+    }
+
+
+def _whole_parts(transcript: Transcript, keys: Collection[str]) -> tuple[PartId, ...]:
+    """Return parts that were shown whole and whose content was forgotten."""
+    return tuple(
+        (entry.position, part.address)
+        for entry in transcript.entries()
+        for part in entry.measured
+        if part.address in entry.dropped and part.stored and any(ref.key in keys for ref in part.stored.refs)
+        if part.stored.excerpt is None and (entry.position, part.address) not in transcript.state.compacted
+    )
 
 
 def messages_meanwhile(

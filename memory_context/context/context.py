@@ -90,6 +90,8 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         if self._uses_default_store:
             self.memory_store.join(self)
         self.resumes, self._is_used = resume, False
+        self._forgotten: list[store.Traces] = []
+        self.memory_store.watch_forgetting(self)
         self._guard = StepGuard()
         self._session = archive.Session(
             self.memory_store, self.policy, self._join_history, self._store_pending, self._light_models
@@ -128,6 +130,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
     async def get_messages(self) -> list[LLMMessage]:
         """Return fresh copies of the view."""
         self._is_used = True
+        self._drop_forgotten()
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.ensure_loaded()
             await self._parts.expander.apply_decision()
@@ -137,7 +140,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._session.note_missing_history(self.token_counter)
         parts = self._parts
         view = await parts.budget.fit_off_loop(parts.transcript, parts.facts.is_held, self._measure)
-        if parts is not self._parts:
+        if parts is not self._parts or self._forgotten:
             return await self.get_messages()
         if parts.summariser.record():
             view = parts.budget.fit(parts.transcript, parts.facts.is_held)
@@ -162,9 +165,24 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     async def _store_pending(self) -> bool:
         """Return False, and store nothing, while the history is unread."""
+        self._drop_forgotten()
         has_history = await self._session.ensure_loaded()
         await (self._parts.offloader.settle() if has_history else self._parts.offloader.measure())
         return has_history
+
+    def drop_traces(self, user_id: str, traces: store.Traces) -> None:
+        """Drop forgotten contents before the next view, state or batch; any thread may call it."""
+        if user_id == self.user_id:
+            self._forgotten.append(traces)
+
+    def _drop_forgotten(self) -> None:
+        while self._forgotten:
+            traces = self._forgotten.pop(0)
+            now = archive.ResumedSession(
+                self.key, self._parts.transcript, self._session.archiver.cursor, self._session.report
+            )
+            if (redacted := archive.redacted_session(now, traces)) is not None:
+                self._attach(redacted, self.agent_memory)
 
     async def clear(self) -> None:
         """Empty the view. Items and archive remain."""

@@ -20,6 +20,7 @@ from .items import (
 )
 from .limits import StoreLimits, at_most, within
 from .memory_store import MemoryStore
+from .redact import Traces
 from .schema import MigrationState
 from .search import (
     Candidate,
@@ -93,6 +94,7 @@ __all__ = [
     "ThreadElement",
     "ThreadStep",
     "ThreadStore",
+    "Traces",
     "TransferError",
     "UIUser",
     "UserStats",

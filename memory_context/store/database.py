@@ -25,6 +25,7 @@ from .limits import StoreLimits, TransactionKind, extend, most_seconds
 from .location import OWNER_URL_ENV, Location, read_url
 from .logins import ensure_pool_login, fetch_login, refuse_unsafe
 from .pool import ConnectionPool, Statement
+from .redact import Forgettings
 from .schema import is_usable, migrate
 from .sql import load_queries
 
@@ -59,6 +60,7 @@ class Database:
         self.location = location
         self.limits = limits
         self.write_transactions = 0
+        self.forgettings = Forgettings()
         self._pool_size = pool_size
         self._login: dict[str, str] | None = None  # None: not prepared
         self._adapters = ADAPTERS

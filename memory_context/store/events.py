@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from memory_context.runtime import Flusher, Unwritten
 from .database import Database
 from .items import ReadScope, scope_params
 from .pool import Statement
+from .redact import Traces
 from .sql import load_queries
 
 __all__ = ["EventKind", "EventLog", "NewEvent", "StoredEvent"]
@@ -106,6 +107,7 @@ class EventLog:
         self._database = database
         self._outages = outages_of(database)
         self._buffers = buffers
+        database.forgettings.watch(self)
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._lost: dict[tuple[str, str], int] = {}  # by user and session
@@ -130,6 +132,14 @@ class EventLog:
     async def write_out(self, *, is_last: bool) -> None:
         """Write the waiting events; on `StoreUnavailableError` they wait on."""
         await self.flush()
+
+    def drop_traces(self, user_id: str, traces: Traces) -> None:
+        """Drop the reasons of events that concern forgotten items, and quotations from others."""
+        with self._lock:
+            self._waiting = deque(
+                one if one.user_id != user_id else replace(one, event=_redacted(one.event, traces))
+                for one in self._waiting
+            )
 
     @property
     def waiting(self) -> int:
@@ -297,3 +307,7 @@ def _statements(user_id: str, batch: Sequence[_Waiting], now: float) -> list[Sta
         "used_ages_seconds": list(used.values()),
     }
     return [written, Statement(_QUERIES["update_last_used"], params)]
+
+
+def _redacted(event: NewEvent, traces: Traces) -> NewEvent:
+    return replace(event, detail="" if traces.keys & set(event.keys) else traces.cut(event.detail))

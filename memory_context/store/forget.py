@@ -1,16 +1,24 @@
 """Forgetting items and deleting sessions, which leave tombstones, and erasing users, which leaves none.
 
-Batches are transactions; all writers lock jobs, contents, items, sessions, threads, the rest, then the list of users.
+    forget:  items made from it ─▶ contexts drop it ─▶ archived sessions ─▶ rows that quote it ─▶ item and content
+
+The content goes last, so that an interrupted forgetting can be repeated. Batches are transactions; all writers lock
+jobs, contents, items, sessions, threads, the rest, then the list of users.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from psycopg.rows import DictRow
 
 from . import tables
+from .codec import canonical_json, read_canonical
 from .database import Database
+from .items import content_of
 from .limits import TransactionKind
 from .pool import Statement
+from .redact import FORGOTTEN, Traces
 from .sql import load_queries
 
 __all__ = [
@@ -20,6 +28,7 @@ __all__ = [
     "counted_rows",
     "deletable_rows",
     "erase_user",
+    "forget_items",
     "forget_memories",
     "forgetting",
     "tally_of",
@@ -30,6 +39,7 @@ ProgressCallback = Callable[[int, int], None]
 
 _ITEMS = load_queries("agent_memories")
 _JOBS = load_queries("jobs")
+_REDACT = load_queries("redact")
 _SESSIONS = load_queries("conversations")
 
 _LOCK = ("lock_jobs", "lock_contents")  # all writers lock in this order, before items
@@ -71,10 +81,75 @@ async def forget_memories(
     keys: list[str] = []
     tally = Tally(progress, len(rows))
     for items in _batches(rows):
-        *_, forgotten, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
-        keys += [row["memory_key"] for row in forgotten]
+        keys += await forget_items(database, user_id, items, kind=kind)
         tally.add(len(items))
     return keys
+
+
+async def forget_items(
+    database: Database, user_id: str, items: Sequence[DictRow], *, kind: TransactionKind = "call"
+) -> list[str]:
+    """Forget items, what was made from them, and their texts wherever they are kept; return the keys."""
+    if not items:
+        return []
+    named = {"user_id": user_id, "memory_ids": [row["id"] for row in items]}
+    (derived,) = await database.read(user_id, Statement(_REDACT["select_derived_ids"], named))
+    items = [*items, *derived]
+    named["memory_ids"] = [row["id"] for row in items]
+    (rows,) = await database.read(user_id, Statement(_REDACT["select_traces"], named), kind="content")
+    quotes = [row["quote"] or "" for row in rows]
+    traces = Traces.of((row["memory_key"] for row in rows), (*map(content_of, rows), *quotes))
+    await redact(database, user_id, traces)
+    *_, gone, _ = await database.write(user_id, *forgetting(user_id, items), kind=kind)
+    return [row["memory_key"] for row in gone]
+
+
+async def redact(database: Database, user_id: str, traces: Traces, session_id: str | None = None) -> int:
+    """Remove traces from contexts, archived sessions (None: all) and rows that quote; return the number of sessions."""
+    database.forgettings.tell(user_id, traces)
+    named = {"user_id": user_id, "probes": list(traces.probes), "memory_keys": sorted(traces.keys)}
+    sessions = [session_id]
+    if session_id is None:
+        holding = Statement(_REDACT["select_sessions_holding"], named)
+        (rows,) = await database.read(user_id, holding, kind="batch")
+        sessions = [row["session_id"] for row in rows]
+    redacted = [await _redact_session(database, {**named, "session_id": one}, traces) for one in sessions]
+    cuts = [_cut(table, user_id, form) for form in traces.forms for table in tables.TABLES if table.quoting]
+    await database.write(user_id, *cuts, Statement(_REDACT["update_events_forgotten"], named), kind="batch")
+    return sum(redacted)
+
+
+async def _redact_session(database: Database, named: Mapping[str, Any], traces: Traces) -> bool:
+    """Rewrite the batches of a session, in one transaction for each attempt; chat messages may change meanwhile."""
+    was_redacted = False
+    for _ in range(_PASSES):
+        holding = Statement(_REDACT["select_batches_holding"], named)
+        (rows,) = await database.read(named["user_id"], holding, kind="batch")
+        changed = [(row, text) for row in rows if (text := _redacted(row["message_batch"], traces)) is not None]
+        if not changed:
+            return was_redacted
+        updates = [_update(named, row, text) for row, text in changed]
+        await database.write(named["user_id"], Statement(_SESSIONS["lock_session"], named), *updates, kind="batch")
+        was_redacted = True
+    return was_redacted
+
+
+def _redacted(batch: str, traces: Traces) -> str | None:
+    """Return the canonical form of a changed batch."""
+    body = read_canonical(batch)
+    redacted = traces.redacted(body)
+    return None if redacted == body else canonical_json(redacted)
+
+
+def _update(named: Mapping[str, Any], row: DictRow, text: str) -> Statement:
+    digest = hashlib.sha256(text.encode()).digest() if row["kind"] == "transcript" else None
+    return Statement(_REDACT["update_batch_redacted"], {**named, **row, "redacted": text, "redacted_sha256": digest})
+
+
+def _cut(table: tables.Table, user_id: str, text: str) -> Statement:
+    json_text = canonical_json(text)[1:-1]
+    params = {"user_id": user_id, "text": text, "json_text": json_text, "forgotten": FORGOTTEN}
+    return Statement(table.statement("update_quotations"), params)
 
 
 def forgetting(user_id: str, items: Sequence[DictRow]) -> list[Statement]:

@@ -22,6 +22,7 @@ from .items import ReadScope
 from .jobs import Jobs
 from .limits import StoreLimits
 from .location import Location
+from .redact import Holder
 from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
 from .session_locks import AdvisoryClaims
 from .statements import StatementStore
@@ -138,6 +139,10 @@ class MemoryStore(ItemStore, StatementStore):
         self._owners.discard(owner)
         if not self._owners:
             await self.close(write_seconds=write_seconds)
+
+    def watch_forgetting(self, holder: Holder) -> None:
+        """Tell an object, weakly held, of each forgotten content."""
+        self._database.forgettings.watch(holder)
 
     def advisory_claims(self) -> AdvisoryClaims:
         """Return claims of sessions across processes."""

@@ -14,6 +14,11 @@ from .sql import expanded, load_queries
 __all__ = ["ITEMS", "TABLES", "Column", "Table", "columns_of"]
 
 _NAME = re.compile(r"\{(\w+)\}")
+_QUOTES = {"text": "strpos({0}, %(text)s) > 0", "jsonb": "strpos({0}::text, %(json_text)s) > 0"}
+_CUTS = {
+    "text": "{0} = replace({0}, %(text)s, %(forgotten)s)",
+    "jsonb": "{0} = replace({0}::text, %(json_text)s, %(forgotten)s)::jsonb",
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Table:
         age: Column compared by pruning.
         own: Statements of `transfer.sql` that replace those of `tables.sql`.
         identity: Parameters of its own comparison.
+        quoting: Columns that may quote a content, by type; forgetting cuts it out.
     """
 
     name: str
@@ -72,6 +78,7 @@ class Table:
     identity: tuple[str, ...] = ()
     before_insert: tuple[str, ...] = ()
     after_insert: tuple[str, ...] = ()
+    quoting: Mapping[str, Literal["text", "jsonb"]] = field(default_factory=dict[str, Literal["text", "jsonb"]])
 
     @property
     def start(self) -> dict[str, str | int]:
@@ -130,6 +137,8 @@ class Table:
             "has_live_parent": expanded("{has_live_parent()}") if self.parent else "true",
             "is_gone": expanded("{is_others()}" if self.name == "ui_threads" else is_gone[self.parent]),
             "is_deleted_once": expanded("{is_deleted_once()}") if self.has_tombstones else "false",
+            "cut": ", ".join(_CUTS[type].format(name) for name, type in self.quoting.items()),
+            "quotes": " OR ".join(_QUOTES[type].format(name) for name, type in self.quoting.items()),
         }
 
 
@@ -149,6 +158,7 @@ ITEMS = Table(
     identity=("memory_key", "agent_id", "session_id", "memory_type", "source", "origin", "content_sha256", "is_active"),
     before_insert=("insert_transferred_contents",),
     after_insert=("delete_unused_contents",),
+    quoting={"summary": "text", "model_summary": "text", "content_metadata": "jsonb"},
 )
 
 TABLES = [
@@ -162,6 +172,7 @@ TABLES = [
         has_tombstones=True,
         derived=("message_count", "chat_count"),
         own={"insert_rows": "insert_transferred_sessions"},
+        quoting={"title": "text", "summary": "text"},
     ),
     Table(
         name="recent_conversation_history",
@@ -193,6 +204,7 @@ TABLES = [
         key=("thread_id",),
         session="thread_id",
         has_tombstones=True,
+        quoting={"name": "text", "metadata": "jsonb"},
     ),
     Table(
         name="ui_steps",
@@ -203,6 +215,7 @@ TABLES = [
         parent="ui_threads",
         large=("fields", "input", "output"),
         batch_rows=2000,
+        quoting={"fields": "jsonb", "input": "text", "output": "text", "feedback_comment": "text"},
     ),
     Table(
         name="ui_elements",
@@ -214,6 +227,7 @@ TABLES = [
         large=("fields", "content"),
         encodings={"content": "base64"},
         batch_rows=20,  # up to 50 MB each
+        quoting={"fields": "jsonb"},
     ),
 ]
 """In export order: parents first."""

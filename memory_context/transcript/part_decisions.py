@@ -97,12 +97,12 @@ class PartsCompacted(Decision):
     """These parts are shown compacted from now on.
 
     `reason`: `consumed` for results answered just now, which rewrites nothing cached; `saves` for earlier ones;
-    `aged` for the oldest facts; `budget`; `unavailable` if a load lacks them; `late` from earlier versions.
+    `aged` for the oldest facts; `budget`; `unavailable` if a load lacks them; `forgotten`; `late`: older data.
     """
 
     kind = "compacted"
     parts: tuple[PartId, ...]
-    reason: Literal["consumed", "saves", "aged", "late", "budget", "unavailable"]
+    reason: Literal["consumed", "saves", "aged", "late", "budget", "unavailable", "forgotten"]
     arithmetic: Arithmetic | None = None
 
     def apply(self, transcript: "Transcript") -> None:

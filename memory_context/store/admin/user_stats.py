@@ -9,7 +9,7 @@ from psycopg.rows import DictRow
 
 from ...identifiers import SessionKey
 from ..database import Database, only_user
-from ..forget import forgetting
+from ..forget import forget_items
 from ..items import SECRET_TYPE, ReadScope, scope_params
 from ..pool import Statement
 from ..sql import load_queries
@@ -194,10 +194,7 @@ class UserStats:
         return rows
 
     async def _forget(self, user_id: str, rows: Sequence[DictRow]) -> list[str]:
-        if not rows:
-            return []
-        *_, gone, _ = await self._database.write(user_id, *forgetting(user_id, rows))
-        return [row["memory_key"] for row in gone]
+        return await forget_items(self._database, user_id, rows)
 
 
 def _in_utc(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,168 @@
+"""Removes forgotten contents from what was archived: the only rewriting of an archive.
+
+batch ─▶ decisions that name a forgotten key lose their texts ─▶ quotations of a content are cut out ─▶ new hash
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from json.encoder import encode_basestring
+from typing import Any, Protocol, cast
+from weakref import WeakSet
+
+from memory_context.references import MemoryRef
+from memory_context.utf8 import escape
+
+__all__ = ["FORGOTTEN", "LEAST_QUOTED_CHARACTERS", "Forgettings", "Holder", "Traces"]
+
+FORGOTTEN = "[forgotten]"
+LEAST_QUOTED_CHARACTERS = 8
+"""Shorter contents ("yes") stand in texts that do not quote them."""
+
+_TEXTS = ("text", "compacted", "excerpt", "headline")
+_MADE_FROM_ONE = ("retained", "shortened")  # kinds of decisions
+_PROBE_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Forgotten keys and contents, to be removed from JSON values and texts.
+
+    Attributes:
+        keys: Decisions that name one lose the texts made from its content.
+        contents: Cut out wherever they stand verbatim, also as a string within JSON text.
+    """
+
+    keys: frozenset[str]
+    contents: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, keys: Iterable[str], contents: Iterable[str]) -> "Traces":
+        quotable = {content.strip() for content in contents}
+        long = sorted((one for one in quotable if len(one) >= LEAST_QUOTED_CHARACTERS), key=len, reverse=True)
+        return cls(frozenset(keys), tuple(long))
+
+    @cached_property
+    def forms(self) -> tuple[str, ...]:
+        """The contents as texts hold them: plain, escaped, and as strings of JSON."""
+        forms: dict[str, None] = {}
+        for content in self.contents:
+            ascii_form, form = json.dumps(content)[1:-1], encode_basestring(content)[1:-1]
+            forms.update(dict.fromkeys((ascii_form, escape(form), form, escape(content), content)))
+        return tuple(sorted(forms, key=len, reverse=True))
+
+    @cached_property
+    def probes(self) -> tuple[str, ...]:
+        """Beginnings of keys and forms, as the text of a JSON value has them; one without any needs no rewriting."""
+        forms = (encode_basestring(escape(form))[1:-1][:_PROBE_CHARACTERS] for form in self.forms)
+        return tuple(dict.fromkeys((*sorted(self.keys), *(form.rstrip("\\") for form in forms))))
+
+    def cut(self, text: str) -> str:
+        """Return a text without quotations."""
+        for form in self.forms:
+            text = text.replace(form, FORGOTTEN)
+        return text
+
+    def redacted(self, body: Any) -> Any:
+        """Return a batch, a saved transcript or chat messages without the contents and the texts made from them."""
+        if isinstance(body, Mapping) and "decisions" in body:
+            saved = cast(Mapping[str, Any], body)
+            body = {**saved, "decisions": [[at, self._decision(data)] for at, data in saved["decisions"]]}
+        return _mapped(body, self.cut)
+
+    def names_key(self, value: Any) -> bool:
+        """Return whether a JSON value names a forgotten key."""
+        return any(self._key.search(text) for text in _strings(value))
+
+    @cached_property
+    def _key(self) -> re.Pattern[str]:
+        names = "|".join(map(re.escape, sorted(self.keys, key=len, reverse=True)))
+        return re.compile(rf"(?<![\w.-])(?:{names})(?![\w-])" if names else r"(?!)")
+
+    def _decision(self, data: Mapping[str, Any]) -> Any:
+        """Texts made from a forgotten item go; other texts only lose what they say of it."""
+        if not self.names_key(data):
+            return data
+        if self._has_ref(data) or (data.get("kind") in _MADE_FROM_ONE and self._is_about(data["text"])):
+            return self._without_texts(data)
+        return _mapped(data, self._without_descriptions)
+
+    def _has_ref(self, value: Any) -> bool:
+        if isinstance(value, Mapping):
+            data = cast(Mapping[str, Any], value)
+            return data.get("key") in self.keys or any(map(self._has_ref, data.values()))
+        return isinstance(value, (list, tuple)) and any(map(self._has_ref, cast(Sequence[Any], value)))
+
+    def _is_about(self, text: str) -> bool:
+        return self._key.search(text.partition("\n")[0]) is not None
+
+    def _without_descriptions(self, text: str) -> str:
+        return "\n".join(self._replacement(line) if self._key.search(line) else line for line in text.split("\n"))
+
+    def _without_texts(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [self._without_texts(one) for one in cast(Sequence[Any], value)]
+        if not isinstance(value, Mapping):
+            return value
+        data = cast(Mapping[str, Any], value)
+        gone = {name: self._replacement(text) for name in _TEXTS if isinstance(text := data.get(name), str) and text}
+        if data.get("key") in self.keys:
+            gone |= {name: "forgotten" for name in ("description", "why") if name in data}
+        elif "description" in data and "key" not in data:
+            gone["description"] = ""
+        return {name: gone.get(name, self._without_texts(one)) for name, one in data.items()}
+
+    def _replacement(self, text: str) -> str:
+        """Placeholders stay, so that the model can ask and is told when the item was forgotten."""
+        keys = dict.fromkeys(self._key.findall(text))
+        return " ".join(str(MemoryRef(key, "forgotten", 0)) for key in keys) or FORGOTTEN
+
+
+class Holder(Protocol):
+    """An object that holds texts of users in memory."""
+
+    def drop_traces(self, user_id: str, traces: Traces) -> None:
+        """Drop traces before anything is shown or written; called from any thread, must not raise."""
+        ...
+
+
+class Forgettings:
+    """The holders of one database in this process, weakly held."""
+
+    def __init__(self) -> None:
+        self._holders: WeakSet[Holder] = WeakSet()
+        self._lock = threading.Lock()
+
+    def watch(self, holder: Holder) -> None:
+        with self._lock:
+            self._holders.add(holder)
+
+    def tell(self, user_id: str, traces: Traces) -> None:
+        with self._lock:
+            holders = list(self._holders)
+        for holder in holders:
+            holder.drop_traces(user_id, traces)
+
+
+def _strings(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in cast(Mapping[str, Any], value).values():
+            yield from _strings(one)
+    elif isinstance(value, (list, tuple)):
+        for one in cast(Sequence[Any], value):
+            yield from _strings(one)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _mapped(one, change) for name, one in cast(Mapping[str, Any], value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_mapped(one, change) for one in cast(Sequence[Any], value)]
+    return value

@@ -1,0 +1,200 @@
+"""Forgetting: no trace of a content is left in the database, in running contexts, or in what is written later."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    UserMessage,
+)
+
+from memory_context import AgentMemory, ContextPolicy, MemoryContext, MemoryStore
+from memory_context.store import ChatMessage, ThreadStep
+from tests.conftest import Server, database_of
+from tests.embeddings.fakes import FakeEmbedder
+
+from .steps import ALWAYS_PAYS, add_step
+
+POLICY = ContextPolicy(cache=ALWAYS_PAYS, offload_threshold_tokens=50, store_timeout_seconds=30)
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[MemoryStore]:
+    async with MemoryStore(database_url, FakeEmbedder()) as store:
+        yield store
+
+
+def context_of(store: MemoryStore, session: str, **policy: object) -> MemoryContext:
+    return MemoryContext("alice", "coder", session, store, policy=POLICY.model_copy(update=policy))
+
+
+def rows_with(server: Server, url: str, text: str) -> dict[str, int]:
+    """Return the tables whose rows hold a text, with their number."""
+    name = database_of(url)
+    tables = server.execute(
+        "SELECT relname::text FROM pg_class WHERE relnamespace = 'memory_context'::regnamespace AND relkind = 'r'", name
+    )
+    query = "SELECT count(*) FROM memory_context.{} AS t WHERE strpos(lower(t::text), lower('{}')) > 0"
+    found = {str(table): server.execute(query.format(table, text), name)[0][0] for (table,) in tables}
+    return {table: count for table, count in found.items() if count}
+
+
+def report(mark: str) -> str:
+    """Return an output whose error line, description and names hold a mark."""
+    lines = [f"checking harbour {number}: all well" for number in range(200)]
+    lines[120] = f"Error: {mark} failed at pier_{mark}.py:12"
+    return "\n".join([f"# Survey of {mark}", *lines, f"{mark} is the last word"])
+
+
+async def key_of(store: MemoryStore, mark: str) -> list[str]:
+    hits = await AgentMemory(store, "alice").search(mark, 20)
+    return [hit.item.key for hit in hits if mark in hit.passage]
+
+
+async def live_through(context: MemoryContext, mark: str) -> str:
+    """Let a session hold a report fresh, compacted and opened again; return its key."""
+    await context.add_message(UserMessage(content="Look at the harbours.", source="user"))
+    await add_step(context, report(mark), name="survey")
+    key = context.transcript[context.transcript.end - 1].measured[0].stored.refs[0].key  # type: ignore[union-attr]
+    await context.get_messages()
+    await context.add_message(AssistantMessage(content="It failed at a pier.", source="coder"))
+    await context.add_message(UserMessage(content=f"Open {key} again.", source="user"))
+    assert mark in str(await context.get_messages())
+    await context.add_message(AssistantMessage(content="Done.", source="coder"))
+    return key
+
+
+async def test_forgotten_result_leaves_no_trace_in_the_database(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    context, mark = context_of(store, "s"), "kestrelq7"
+    key = await live_through(context, mark)
+    await context.archive()
+    await store.flush_index()
+    await store.events.flush("alice")
+    before = rows_with(server, database_url, mark)
+    assert {"agent_memory_contents", "recent_conversation_history", "agent_memory_terms"} <= set(before)
+    assert await store.user_stats.forget("alice", [key]) == [key]
+    assert mark not in str(await context.get_messages())
+    await context.add_message(UserMessage(content="Go on.", source="user"))
+    await context.close()
+    await store.events.flush("alice")
+    assert rows_with(server, database_url, mark) == {}
+
+
+async def test_running_context_drops_a_forgotten_item_before_its_next_view(store: MemoryStore) -> None:
+    context, mark = context_of(store, "s"), "kestrelq7"
+    await context.add_message(UserMessage(content="Look at the harbours.", source="user"))
+    await add_step(context, report(mark))
+    assert mark in str(await context.get_messages())
+    (key,) = {
+        ref.key for entry in context.transcript.entries() for p in entry.measured if p.stored for ref in p.stored.refs
+    }
+    await store.user_stats.forget("alice", [key])
+    view = str(await context.get_messages())
+    assert mark not in view
+    assert f"[MemoryRef: {key} - forgotten - 0 tokens]" in view
+    assert mark not in json.dumps(dict(await context.save_state()))
+
+
+async def test_texts_of_other_items_stay(store: MemoryStore) -> None:
+    context = context_of(store, "s")
+    await live_through(context, "kestrelq7")
+    other = await live_through(context, "heronq8")
+    (key,) = await key_of(store, "kestrelq7")
+    before = str(await context.get_messages())
+    await store.user_stats.forget("alice", [key])
+    view = str(await context.get_messages())
+    assert "heronq8" in before
+    assert view.count("heronq8") == before.count("heronq8")
+    assert (await AgentMemory(store, "alice").retrieve(other)).content == report("heronq8")  # type: ignore[union-attr]
+
+
+async def test_resumed_session_shows_that_the_item_was_forgotten(store: MemoryStore) -> None:
+    context, mark = context_of(store, "s"), "kestrelq7"
+    key = await live_through(context, mark)
+    await context.close()
+    await store.user_stats.forget("alice", [key])
+    again = context_of(store, "s")
+    report_ = await again.resume()
+    assert report_.outcome == "resumed"
+    assert report_.is_complete
+    view = str(await again.get_messages())
+    assert mark not in view
+    assert key in view
+
+
+async def test_words_that_quote_a_forgotten_item_are_cut_out(
+    store: MemoryStore, server: Server, database_url: str
+) -> None:
+    """In messages, call arguments, titles, chat messages and the steps of an interface."""
+    mark = "my locker at the kestrelq7 pier is number 4471"
+    memory = AgentMemory(store, "alice", "coder", "s")
+    ref = await memory.store(mark, type="user_fact")
+    context = context_of(store, "s")
+    await context.add_message(UserMessage(content=f"Remember: {mark}", source="user"))
+    await context.get_messages()
+    call = FunctionCall(id="1", name="write", arguments=json.dumps({"text": f"so: {mark}\n"}))
+    await context.add_message(AssistantMessage(content=[call], source="coder"))
+    done = FunctionExecutionResult(content=f"saved {json.dumps(mark)}", name="write", call_id="1", is_error=False)
+    await context.add_message(FunctionExecutionResultMessage(content=[done]))
+    now = context.transcript[0].added_at
+    context.archiver.add_chat([ChatMessage("m", mark, "user", now)], 1)
+    await context.archive()
+    await store.threads.upsert_step("alice", ThreadStep("step", "s", {"output": mark}), is_update=False)
+    assert "recent_conversation_history" in rows_with(server, database_url, "kestrelq7")
+    assert await memory.forget(ref.key)
+    view = str(await context.get_messages())
+    assert "kestrelq7" not in view
+    assert "Remember: [forgotten]" in view
+    await context.close()
+    assert rows_with(server, database_url, "kestrelq7") == {}
+    chat = await store.conversations.chat_page("alice", "s")
+    assert [one.text for one in chat] == ["[forgotten]"]
+
+
+async def test_content_that_another_item_keeps_is_not_cut_out(store: MemoryStore) -> None:
+    own = AgentMemory(store, "alice", "coder", "s")
+    other = AgentMemory(store, "alice", "tester", "t")
+    text = "the tide tables of the kestrelq7 pier"
+    ref, kept = await own.store(text), await other.store(text)
+    context = context_of(store, "s")
+    await context.add_message(UserMessage(content=f"I like {text}", source="user"))
+    await own.forget(ref.key)
+    assert text in str(await context.get_messages())
+    assert (await other.retrieve(kept.key)).content == text  # type: ignore[union-attr]
+
+
+async def test_short_content_is_not_cut_out_of_other_words(store: MemoryStore) -> None:
+    memory = AgentMemory(store, "alice", "coder", "s")
+    ref = await memory.store("yes")
+    context = context_of(store, "s")
+    await context.add_message(UserMessage(content="yes, yesterday", source="user"))
+    await memory.forget(ref.key)
+    assert "yes, yesterday" in str(await context.get_messages())
+
+
+async def test_forget_memory_tool_leaves_the_agents_own_step_whole(store: MemoryStore) -> None:
+    context, mark = context_of(store, "s"), "kestrelq7"
+    key = await live_through(context, mark)
+
+    async def agreed(proposal: object) -> bool:
+        return True
+
+    (tool,) = [one for one in context.tools(also=["forget_memory"], confirm=agreed) if one.name == "forget_memory"]
+    await context.add_message(UserMessage(content="Forget that survey.", source="user"))
+    await context.get_messages()
+    call = FunctionCall(id="f", name="forget_memory", arguments=json.dumps({"memory_keys": [key]}))
+    await context.add_message(AssistantMessage(content=[call], source="coder"))
+    text = await tool.run_json({"memory_keys": [key]}, CancellationToken())
+    result = FunctionExecutionResult(content=str(text), name="forget_memory", call_id="f", is_error=False)
+    await context.add_message(FunctionExecutionResultMessage(content=[result]))
+    view = await context.get_messages()
+    assert mark not in str(view)
+    assert isinstance(view[-1], FunctionExecutionResultMessage)
+    assert "Forgotten for good" in view[-1].content[0].content
+    await context.close()
