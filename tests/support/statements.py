@@ -28,6 +28,7 @@ TABLES = (
     "jobs",
     "user_stats",
     "prune",
+    "redact",
     "search",
     "statements",
     "status",
@@ -36,14 +37,14 @@ TABLES = (
 )
 
 
-NEEDED = {"count_old_rows": "age", "delete_old_rows": "age"}
+NEEDED = {"count_old_rows": "age", "delete_old_rows": "age", "update_quotations": "quoting"}
 
 
 OF_TABLES = [
     ("tables", f"{name} {table.record}")
     for name in load_queries("tables")
     for table in tables.TABLES
-    if name not in NEEDED or getattr(table, NEEDED[name]) is not None
+    if name not in NEEDED or getattr(table, NEEDED[name])
 ]
 
 
@@ -83,6 +84,12 @@ PARAMS: dict[str, Any] = {
     "content_raw": None,
     "content_bytes": 1,
     "token_count": 1,
+    "text": "some",
+    "json_text": "some",
+    "forgotten": "[forgotten]",
+    "probes": ["some"],
+    "redacted": "{}",
+    "redacted_sha256": hashlib.sha256(b"{}").digest(),
     "content_sha256": hashlib.sha256(b"c").digest(),
     "tags": ["t"],
     "related_to": "k",
