@@ -1,7 +1,7 @@
 """Linear-time regular expressions for untrusted patterns: RE2."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
 import re2  # pyright: ignore[reportMissingTypeStubs] - see the protocols below
@@ -9,9 +9,10 @@ import re2  # pyright: ignore[reportMissingTypeStubs] - see the protocols below
 from .errors import TransformError
 from .utf8 import to_utf8
 
-__all__ = ["PATTERN_LIMIT_CHARACTERS", "LinePattern", "OutOfTimeError", "TextPattern"]
+__all__ = ["PATTERN_LIMIT_CHARACTERS", "BytesPattern", "LinePattern", "OutOfTimeError", "TextPattern"]
 
 PATTERN_LIMIT_CHARACTERS = 1000
+_LARGE_PATTERN_BYTES = 1 << 28
 
 # beginning of RE2's error message, lack, alternative
 _LACKS = (
@@ -47,6 +48,7 @@ class _Regex(Protocol):
     def finditer(self, text: bytes, pos: int, endpos: int) -> Iterator[_Match]: ...
     def search(self, text: bytes) -> _Match | None: ...
     def fullmatch(self, text: bytes) -> _Match | None: ...
+    def sub(self, by: Callable[[object], bytes], text: bytes) -> bytes: ...
 
 
 class LinePattern:
@@ -84,10 +86,23 @@ class TextPattern:
         return self._regex.fullmatch(to_utf8(text)) is not None
 
 
-def _compile(pattern: str, prefix: bytes, **options: bool) -> _Regex:
+class BytesPattern:
+    """A pattern of any length, made by the library; matches may span lines."""
+
+    def __init__(self, pattern: str) -> None:
+        self._regex = _compile(pattern, b"", limit=len(pattern), max_mem=_LARGE_PATTERN_BYTES)
+
+    def is_in(self, data: bytes) -> bool:
+        return self._regex.search(data) is not None
+
+    def replaced(self, data: bytes, by: bytes) -> bytes:
+        return self._regex.sub(lambda match: by, data)
+
+
+def _compile(pattern: str, prefix: bytes, limit: int = PATTERN_LIMIT_CHARACTERS, **options: int) -> _Regex:
     if not pattern:
         raise TransformError("the pattern is empty; send the text or regular expression to look for")
-    if len(pattern) > PATTERN_LIMIT_CHARACTERS:
+    if len(pattern) > limit:
         raise TransformError(
             f"the pattern has {len(pattern):,} characters; send at most {PATTERN_LIMIT_CHARACTERS:,}, "
             "for example only its rarest part"

@@ -745,6 +745,21 @@ CREATE TABLE memory_context.ui_users (
     CONSTRAINT ui_users_user_id_named CHECK ((user_id <> ''::text))
 );
 
+CREATE TABLE memory_context.user_secrets (
+    user_id text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    session_id text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    key_id text COLLATE pg_catalog."C",
+    nonce bytea,
+    ciphertext bytea,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT user_secrets_lengths CHECK (((octet_length(user_id) <= 512) AND (octet_length(name) <= 64) AND (octet_length(session_id) <= 512) AND (octet_length(key_id) <= 64) AND (octet_length(ciphertext) <= 65536))),
+    CONSTRAINT user_secrets_name_formed CHECK ((name ~ '^[A-Za-z][A-Za-z0-9_.-]*$'::text)),
+    CONSTRAINT user_secrets_user_id_named CHECK ((user_id <> ''::text)),
+    CONSTRAINT user_secrets_value_whole CHECK ((((key_id IS NULL) = (nonce IS NULL)) AND ((key_id IS NULL) = (ciphertext IS NULL))))
+);
+
 ALTER TABLE ONLY memory_context.agent_memories
     ADD CONSTRAINT agent_memories_content_unique UNIQUE (user_id, agent_id, session_id, memory_type, source, origin, content_id);
 
@@ -808,6 +823,9 @@ ALTER TABLE ONLY memory_context.ui_threads
 ALTER TABLE ONLY memory_context.ui_users
     ADD CONSTRAINT ui_users_pkey PRIMARY KEY (user_id);
 
+ALTER TABLE ONLY memory_context.user_secrets
+    ADD CONSTRAINT user_secrets_pkey PRIMARY KEY (user_id, name);
+
 CREATE INDEX agent_memories_age ON memory_context.agent_memories USING btree (user_id, created_at, id) WHERE is_active;
 
 CREATE INDEX agent_memories_of_content ON memory_context.agent_memories USING btree (user_id, content_id);
@@ -841,6 +859,8 @@ CREATE INDEX ui_steps_order ON memory_context.ui_steps USING btree (user_id, thr
 CREATE INDEX ui_threads_activity ON memory_context.ui_threads USING btree (user_id, last_activity_at, thread_id) WHERE (deleted_at IS NULL);
 
 CREATE UNIQUE INDEX ui_threads_owner ON memory_context.ui_threads USING btree (thread_id);
+
+CREATE INDEX user_secrets_session ON memory_context.user_secrets USING btree (user_id, session_id);
 
 ALTER TABLE ONLY memory_context.agent_memories
     ADD CONSTRAINT agent_memories_content FOREIGN KEY (user_id, content_id) REFERENCES memory_context.agent_memory_contents(user_id, id);
@@ -912,6 +932,9 @@ CREATE POLICY ui_threads_own_rows ON memory_context.ui_threads USING ((user_id =
 
 ALTER TABLE memory_context.ui_users ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ui_users_own_rows ON memory_context.ui_users USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
+
+ALTER TABLE memory_context.user_secrets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY user_secrets_own_rows ON memory_context.user_secrets USING ((user_id = current_setting('memory_context.user_id'::text, true))) WITH CHECK ((user_id = current_setting('memory_context.user_id'::text, true)));
 GRANT USAGE ON SCHEMA memory_context TO memory_context_app;
 REVOKE ALL ON FUNCTION memory_context.act_as(acting_user_id text) FROM PUBLIC;
 GRANT ALL ON FUNCTION memory_context.act_as(acting_user_id text) TO memory_context_app;
@@ -970,6 +993,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_elements TO memory_
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_steps TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_threads TO memory_context_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.ui_users TO memory_context_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE memory_context.user_secrets TO memory_context_app;
 
 INSERT INTO memory_context.installation (export_key) VALUES (sha256(
     uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
@@ -977,4 +1001,5 @@ INSERT INTO memory_context.installation (export_key) VALUES (sha256(
 
 INSERT INTO memory_context.schema_migrations (version, name, checksum) VALUES
     (1, '0001_initial', 'f8e38e02250ab99127982ef0ba37d0c0f9ca8b836abe5395c668a9618bfd8440'),
-    (2, '0002_pre_statements', 'df1abb2470a7dcd8c9e89bb6b7728b499ca2d0a8cef886575b6468cc4db2efc7');
+    (2, '0002_pre_statements', 'df1abb2470a7dcd8c9e89bb6b7728b499ca2d0a8cef886575b6468cc4db2efc7'),
+    (3, '0003_pre_user_secrets', '8a0924a2e7aac4101a0a345d8d56542c17412c847a79d1e50750b5ecc1e71bdb');

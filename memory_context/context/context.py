@@ -133,6 +133,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
         self._drop_forgotten()
         with self._guard.step("the history, or what the last message asks for"):
             await self._session.ensure_loaded()
+            await self._hide_secrets()
             await self._parts.expander.apply_decision()
             await self._parts.facts.choose()
             await self._prompt_head.look(self.agent_memory, self.transcript.state)
@@ -152,9 +153,7 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
 
     def _append(self, message: LLMMessage, added_at: datetime | None = None) -> None:
         self._is_used = True
-        entry = self._parts.transcript.deliver(message, added_at)
-        self._parts.offloader.add(entry)
-        self._parts.expander.observe(entry)
+        self._parts.deliver(message, added_at)
         self._session.archiver.schedule_flush()  # archives cancelled additions too
 
     async def _measure(self) -> None:
@@ -163,12 +162,20 @@ class MemoryContext(MemoryApi, ChatCompletionContext, Component[MemoryContextCon
             parts = self._parts
             await parts.offloader.measure()
 
+    async def _hide_secrets(self) -> bool:
+        parts, is_done = None, False  # the history may join during the await
+        while parts is not self._parts:
+            parts = self._parts
+            is_done = await parts.hide_secrets()
+        return is_done
+
     async def _store_pending(self) -> bool:
-        """Return False, and store nothing, while the history is unread."""
+        """Return False, and store nothing, while the history or the secrets are unread."""
         self._drop_forgotten()
-        has_history = await self._session.ensure_loaded()
-        await (self._parts.offloader.settle() if has_history else self._parts.offloader.measure())
-        return has_history
+        may_store = await self._session.ensure_loaded()
+        may_store = await self._hide_secrets() and may_store
+        await (self._parts.offloader.settle() if may_store else self._parts.offloader.measure())
+        return may_store
 
     def drop_traces(self, user_id: str, traces: store.Traces) -> None:
         """Drop forgotten contents before the next view, state or batch; any thread may call it."""

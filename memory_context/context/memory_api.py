@@ -14,7 +14,7 @@ from ..store import CallerOrigin, MemoryCriteria
 from ..tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from autogen_core.tools import ToolSchema
+    from autogen_core.tools import BaseTool, ToolSchema
 
     from ..memory import AgentMemory, SearchHit
     from ..tools import AnyTool, Confirm, MemoryTool, MemoryWorkbench, MoreTool, PromptHead
@@ -149,6 +149,28 @@ class MemoryApi:
         self.note_tools([tool.name for tool in late], are_late=True)
         self.note_agent(tools=own)
         return workbench
+
+    def with_secrets(
+        self, tool: AnyTool, allow: Mapping[str, Sequence[str]], hosts: Sequence[str] = ()
+    ) -> BaseTool[Any, Any]:
+        """Return the tool with `{{secret:NAME}}` in its arguments resolved, inside of the call only.
+
+        A call that names a secret elsewhere, or reaches for another host, is refused with the reason. What the tool
+        returns or raises holds names, not values.
+
+        Args:
+            allow: Paths of arguments by name, such as `{"API_TOKEN": ["headers.Authorization"]}`; `*` in a path
+                stands for any name or number. The name `detected-*` stands for all credentials that the view masks.
+            hosts: The hosts that URLs in the arguments may name, such as `api.example.com`, `*.example.com` (not
+                `example.com` itself) or `http://localhost:8080`; HTTPS unless a scheme is given. Without any, a call
+                with a secret and a URL is refused.
+
+        Raises:
+            ValueError: A name, path or host is malformed, or no path is given.
+        """
+        from ..tools import SecretTool, as_tools
+
+        return SecretTool(as_tools([tool])[0], allow, hosts, self)
 
     def note_tools(self, names: Iterable[str], *, are_late: bool = False) -> None:
         """Record memory tools: keys in answers are no longer expanded."""

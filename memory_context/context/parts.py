@@ -7,9 +7,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .. import expansion, offload, view
+from .. import expansion, offload, vault, view
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from autogen_core.models import LLMMessage
+
     from ..compaction import Compactors
     from ..light_model import LightModelGuards
     from ..memory import AgentMemory
@@ -55,6 +59,26 @@ class Parts:
         )
         self.budget = view.Budget(*limits, view.Renderer(*limits), tag)
         self.meter = UsageMeter(transcript, policy)
+        self._policy = policy
+        self._entry_filter = vault.EntryFilter(agent_memory.secrets)
+        for entry in transcript.entries():
+            if entry.parts is None:
+                self._entry_filter.add(entry)
+
+    def deliver(self, message: LLMMessage, added_at: datetime | None) -> None:
+        """Append a message, without values of secrets as far as they are known."""
+        entry = self.transcript.deliver(self._entry_filter.hidden(message), added_at)
+        self._entry_filter.add(entry)
+        self.offloader.add(entry)
+        self.expander.observe(entry)
+
+    async def hide_secrets(self) -> bool:
+        """Hide values in new messages; return False while they cannot be read, then nothing may be stored."""
+        is_done, changed = await self._entry_filter.settle(self._policy.archive.resume_timeout_seconds)
+        for entry in changed:
+            entry.parts = None
+            self.offloader.add(entry)
+        return is_done
 
     def note_tools(self) -> None:
         self.expander.agent_has_tools = self.offloader.agent_has_tools = True

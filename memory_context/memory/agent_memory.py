@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any, get_args
 
 from ..credentials import masked
-from ..errors import ConflictError, ItemNotFoundError
+from ..errors import ConflictError, ItemNotFoundError, StoreUnavailableError
 from ..identifiers import checked_identifier
 from ..references import KEY_PATTERN, MemoryRef, ToolAnswer, one_line
 from ..runtime import in_thread_if_large
@@ -28,6 +28,7 @@ from ..store import (
 from ..tokens import TokenCounter, count_off_loop, default_token_counter
 from ..transforms import FULL, MemoryTransform, cut
 from ..utf8 import to_utf8
+from ..vault import Secrets, secrets_of
 from .audit import AuditEvent, AuditTrail
 from .items import (
     MAX_CONTENT_BYTES,
@@ -89,6 +90,12 @@ class AgentMemory(UserStatements):
         self._restored: dict[str, None] | None = None  # snapshot keys, plus keys stored since
         self._counter = token_counter or default_token_counter()
         self._masks_credentials = mask_credentials
+        self._secrets = secrets_of(memory_store, user_id)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The user's secrets: `await agent_memory.secrets.set("API_TOKEN", value)`; values are never read back."""
+        return self._secrets
 
     async def store(
         self,
@@ -136,11 +143,12 @@ class AgentMemory(UserStatements):
         return (await self.store_all([item]))[0]
 
     async def store_all(self, items: Sequence[NewItem]) -> list[MemoryRef]:
-        """Store several items in one transaction; return their references in order.
+        """Store several items in one transaction; return their references in order. Values of secrets become names.
 
         Raises:
             StoreError: Nothing was stored.
         """
+        items = await self._without_secrets(items)
         if self._masks_credentials:
             items = [replace(item, description=masked(item.description)) for item in items]
         size = sum(len(item.content) for item in items) / 5  # hashing costs about a fifth of reading
@@ -158,6 +166,28 @@ class AgentMemory(UserStatements):
                 self._restored.update(dict.fromkeys(keys))
             return [MemoryRef(key, item.description, item.token_count) for key, item in zip(keys, items, strict=True)]
         raise AssertionError("the last suffix length returns or raises")
+
+    async def _without_secrets(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
+        if not await self._secrets.ready(self.memory_store.limits.call_seconds):
+            raise StoreUnavailableError("secrets could not be read, which have to be hidden in what is stored")
+        hidden = self._secrets.filter
+        if not hidden.has_values:
+            return items
+
+        def hide_all() -> list[NewItem]:
+            return [
+                replace(
+                    item,
+                    content=hidden.hide(item.content),
+                    description=hidden.hide(item.description),
+                    source=hidden.hide(item.source),
+                    tags=hidden.hide_in(item.tags),
+                    metadata=hidden.hide_in(dict(item.metadata)),
+                )
+                for item in items
+            ]
+
+        return await in_thread_if_large(sum(len(item.content) for item in items), hide_all)
 
     async def retrieve(
         self,
@@ -228,6 +258,8 @@ class AgentMemory(UserStatements):
         """
         if limit < 1:
             raise ValueError(f"limit={limit!r} must be at least 1")
+        if await self._secrets.ready(self.memory_store.limits.call_seconds):
+            query = self._secrets.filter.hide(query)
         found = search_items(self.memory_store, self.user_id, query, limit, criteria or MemoryCriteria(), self.scope)
         hits = await within(self.memory_store.limits.call_seconds, found)
         self.trail.note_read("searched", [hit.item.key for hit in hits], reader, repr(query))

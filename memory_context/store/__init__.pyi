@@ -35,6 +35,7 @@ from .search import (
     chunks_of,
     search_items,
 )
+from .secret_rows import KeyProvider, SealedSecret, SecretKey, SecretName, SecretRows
 from .statements import RESERVED_METADATA, select_statements, statements_from
 from .threads import (
     ElementContent,
@@ -67,6 +68,7 @@ __all__ = [
     "FoundPassage",
     "ImportReport",
     "IndexReport",
+    "KeyProvider",
     "MemoryCriteria",
     "MemoryItem",
     "MemoryOrder",
@@ -82,8 +84,12 @@ __all__ = [
     "QueryProfile",
     "Reach",
     "ReadScope",
+    "SealedSecret",
     "SearchHit",
     "SearchScore",
+    "SecretKey",
+    "SecretName",
+    "SecretRows",
     "SessionInfo",
     "StoreAdmin",
     "StoreLimits",

@@ -24,6 +24,7 @@ from .limits import StoreLimits
 from .location import Location
 from .redact import Holder
 from .search import Candidate, Indexer, IndexReport, PassagePlace, PassageSearch, QueryProfile, StoredPassage, reindex
+from .secret_rows import KeyProvider, SecretRows
 from .session_locks import AdvisoryClaims
 from .statements import StatementStore
 from .threads import ThreadStore
@@ -44,6 +45,7 @@ class MemoryStore(ItemStore, StatementStore):
         owner_url: A login that may migrate, beside an ordinary `url`; None for MEMORY_CONTEXT_OWNER_URL.
         pool_size: Connections at most, per event loop.
         mask_credentials: Leave credentials out of index and embeddings; contents keep them.
+        secret_keys: Keys of the vault; None for MEMORY_CONTEXT_SECRET_KEY.
 
     Raises:
         ValueError: An address is malformed, or the embedder is unusable.
@@ -61,6 +63,7 @@ class MemoryStore(ItemStore, StatementStore):
         pool_size: int = 8,
         limits: StoreLimits | None = None,
         mask_credentials: bool = True,
+        secret_keys: KeyProvider | None = None,
     ) -> None:
         if pool_size < 1:
             raise ValueError(f"pool_size must be at least 1, got {pool_size!r}")
@@ -77,6 +80,7 @@ class MemoryStore(ItemStore, StatementStore):
         self.threads = ThreadStore(self._database, self.conversations)
         self.user_stats = UserStats(self._database)
         self.admin = StoreAdmin(self._database)
+        self.secret_rows, self.secret_keys = SecretRows(self._database), secret_keys
         self._search = PassageSearch(self._database, self._indexer)
         self._owners: WeakSet[object] = WeakSet()
 

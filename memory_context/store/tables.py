@@ -196,6 +196,14 @@ TABLES = [
         batch_rows=5000,
         age="created_at",
     ),
+    Table(
+        name="user_secrets",
+        record="secret",
+        order={"name": ""},
+        key=("name",),
+        session="session_id",
+        derived=("key_id", "nonce", "ciphertext"),  # values never travel
+    ),
     Table(name="ui_users", record="ui_user", order={"user_id": ""}, key=()),
     Table(
         name="ui_threads",

@@ -28,6 +28,7 @@ from .prompt_head import (
 )
 from .repeats import Answer
 from .search import QueryMemoryTool, SearchMemoryTool
+from .secret_tool import SecretTool, SecretToolError
 
 __all__ = [
     "INSTRUCTIONS",
@@ -48,6 +49,8 @@ __all__ = [
     "ReadHistoryTool",
     "RetrieveMemoryTool",
     "SearchMemoryTool",
+    "SecretTool",
+    "SecretToolError",
     "StoreMemoryTool",
     "TemplateKey",
     "ToolHost",

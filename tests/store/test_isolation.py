@@ -8,7 +8,7 @@ import pytest
 
 from memory_context import errors
 from memory_context.identifiers import SessionKey
-from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewItem, ThreadElement, ThreadStep
+from memory_context.store import ChatMessage, MemoryStore, NewBatch, NewItem, SealedSecret, ThreadElement, ThreadStep
 from tests.conftest import Server, database_of
 
 NOW = datetime.now(timezone.utc)
@@ -116,6 +116,7 @@ INDEX_TABLES = [
     "ui_threads",
     "ui_steps",
     "ui_elements",
+    "user_secrets",
 ]
 
 
@@ -128,6 +129,7 @@ async def indexed(store: MemoryStore, server: Server, database: str) -> None:
         await store.threads.upsert_user(user, {})
         await store.threads.upsert_step(user, ThreadStep("step", f"of {user}", {}), is_update=False)
         await store.threads.upsert_element(user, ThreadElement("element", f"of {user}", "step", {}))
+        await store.secret_rows.upsert(user, [SealedSecret("TOKEN", "", "one", bytes(12), bytes(24))])
     items = "SELECT user_id, 'index', id FROM memory_context.agent_memories"
     server.execute(f"INSERT INTO memory_context.jobs (user_id, kind, id) {items}", database)
 

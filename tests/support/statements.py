@@ -31,6 +31,7 @@ TABLES = (
     "redact",
     "search",
     "statements",
+    "secrets",
     "status",
     "threads",
     "transfer",
@@ -239,6 +240,11 @@ PARAMS: dict[str, Any] = {
     "name": "somebody",
     "version": 1,
     "checksum": "",
+    "after_name": "",
+    "key_id": "one",
+    "nonce": bytes(12),
+    "known_nonce": bytes(12),
+    "ciphertext": bytes(24),
 }
 
 

@@ -150,6 +150,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "kind": (Literal["transcript", "client"], ...),
         "message_batch": (dict[str, Any] | list[dict[str, Any]], ...),
     },
+    "user_secrets": {"name": (Annotated[str, Field(pattern=r"\A[A-Za-z][A-Za-z0-9_.-]{0,63}\z")], ...)},
 }
 
 

@@ -1,0 +1,111 @@
+"""Rows of secrets: names and encrypted values. The store never sees a key or a value; `vault` has both."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from .database import Database
+from .pool import Statement
+from .sql import load_queries
+
+__all__ = ["KeyProvider", "SealedSecret", "SecretKey", "SecretName", "SecretRows"]
+
+_QUERIES = load_queries("secrets")
+_THREADS = load_queries("threads")
+_NAMES_LIMIT = 1000
+_PAGE_ROWS = 100
+
+
+@dataclass(frozen=True)
+class SecretKey:
+    """A key of 256 bits; `id` is stored beside each value that it encrypted, at most 64 bytes."""
+
+    id: str
+    material: bytes = field(repr=False)
+
+
+class KeyProvider(Protocol):
+    """Gives the keys of the vault, such as from a key management service."""
+
+    def keys(self) -> Sequence[SecretKey]:
+        """Return the current key first, then earlier ones that still decrypt; none for no vault."""
+        ...
+
+
+@dataclass(frozen=True)
+class SecretName:
+    """A secret as everybody may see it; without a value it came with an import."""
+
+    name: str
+    has_value: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
+class SealedSecret:
+    """An encrypted value; a session's is one masked in its tool results."""
+
+    name: str
+    session_id: str
+    key_id: str
+    nonce: bytes = field(repr=False)
+    ciphertext: bytes = field(repr=False)
+
+
+class SecretRows:
+    """The rows of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def select_names(self, user_id: str) -> list[SecretName]:
+        """Return the names of the user's own secrets, in order."""
+        params = {"user_id": user_id, "limit": _NAMES_LIMIT}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_secret_names"], params))
+        return [SecretName(**row) for row in rows]
+
+    async def select(self, user_id: str) -> list[SealedSecret]:
+        """Return the user's own secrets with a value."""
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_secrets"], {"user_id": user_id}))
+        return [_sealed(row) for row in rows]
+
+    async def fetch(self, user_id: str, name: str) -> SealedSecret | None:
+        """Return a secret of any session; None if there is none, or only its name."""
+        params = {"user_id": user_id, "name": name}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["fetch_secret"], params))
+        return _sealed(rows[0]) if rows and rows[0]["key_id"] is not None else None
+
+    async def select_of_other_keys(self, user_id: str, key_id: str, after: str = "") -> list[SealedSecret]:
+        """Return a page of secrets that other keys encrypted, by name."""
+        params = {"user_id": user_id, "key_id": key_id, "after": after, "limit": _PAGE_ROWS}
+        (rows,) = await self._database.read(user_id, Statement(_QUERIES["select_secrets_of_other_keys"], params))
+        return [_sealed(row) for row in rows]
+
+    async def upsert(self, user_id: str, secrets: Sequence[SealedSecret]) -> None:
+        """Store or replace secrets in one transaction."""
+        statements = [Statement(_QUERIES["upsert_secret"], {"user_id": user_id, **asdict(one)}) for one in secrets]
+        await self._database.write(user_id, *statements, Statement(_THREADS["insert_known_user"], {"user_id": user_id}))
+
+    async def update_key(self, user_id: str, secret: SealedSecret, known_nonce: bytes) -> bool:
+        """Replace an encryption of the same value; False if it was changed meanwhile."""
+        params = {"user_id": user_id, **asdict(secret), "known_nonce": known_nonce}
+        (rows,) = await self._database.write(user_id, Statement(_QUERIES["update_secret_key"], params))
+        return bool(rows)
+
+    async def delete(self, user_id: str, name: str) -> bool:
+        """Delete a secret; return whether there was one."""
+        params = {"user_id": user_id, "name": name}
+        (rows,) = await self._database.write(user_id, Statement(_QUERIES["delete_secret"], params))
+        return bool(rows)
+
+
+def _sealed(row: dict[str, object]) -> SealedSecret:
+    return SealedSecret(
+        str(row["name"]),
+        str(row["session_id"]),
+        str(row["key_id"]),
+        bytes(row["nonce"]),  # pyright: ignore[reportArgumentType] - bytea
+        bytes(row["ciphertext"]),  # pyright: ignore[reportArgumentType] - bytea
+    )

@@ -1,0 +1,266 @@
+"""SecretTool: a tool whose arguments may name secrets, which are resolved inside of the call only.
+
+    call {{secret:NAME}} ─▶ allowed at this path? ─▶ URLs name allowed hosts? ─▶ value ─▶ tool.run ─▶ text, names again
+
+AutoGen logs the arguments and results of `run_json`, so the value reaches only the inner tool's `run`.
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from autogen_core import EVENT_LOGGER_NAME, CancellationToken, Component, ComponentModel, trace_tool_span
+from autogen_core.logging import ToolCallEvent
+from autogen_core.tools import BaseTool, ToolSchema
+from pydantic import BaseModel
+from typing_extensions import Self
+
+from ..credentials import MASK
+from ..errors import SecretError
+from ..runtime import in_thread_if_large
+from ..vault import DETECTED, SecretFilter, Secrets, is_name, names_in, reference, resolved_text
+from .hosts import MemoryToolConfig, ToolHost, config_of, find_hosts
+
+__all__ = ["SecretTool", "SecretToolConfig", "SecretToolError"]
+
+_READ_SECONDS = 5.0
+_ALL_DETECTED = f"{DETECTED}*"
+_MASK = re.compile(rf"{re.escape(MASK[:-1])}\**\]")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]{2}[^\s\"'<>`]*")
+_URL_NAMES = frozenset(("url", "urls", "uri", "href", "link", "endpoint", "host", "hostname", "base_url", "server"))
+_SAFE_SCHEMES = frozenset(("https", "wss"))
+_events = logging.getLogger(EVENT_LOGGER_NAME)
+
+Path = tuple[str, ...]
+
+
+class SecretToolError(Exception):
+    """What a tool raised, in its words, with names in place of secrets."""
+
+
+class SecretToolConfig(MemoryToolConfig):
+    """The inner tool, its permissions, and the template of its context."""
+
+    tool: ComponentModel
+    allow: dict[str, list[str]]
+    hosts: list[str]
+
+
+@dataclass(frozen=True)
+class _AllowedHost:
+    scheme: str | None
+    host: str
+    port: int | None
+
+    @classmethod
+    def of(cls, text: str) -> "_AllowedHost":
+        scheme, separator, rest = text.rpartition("://")
+        address = _address(f"{scheme or 'https'}://{rest}")
+        if address is None or (separator and not scheme) or rest.rstrip("/") != urlsplit(f"x://{rest}").netloc:
+            raise ValueError(f"hosts: {text!r} is not a host such as 'api.example.com' or 'http://localhost:8080'")
+        return cls(scheme.lower() or None, address[1], address[2])
+
+    def takes(self, scheme: str | None, host: str, port: int | None) -> bool:
+        is_scheme = scheme is None or scheme == self.scheme or (self.scheme is None and scheme in _SAFE_SCHEMES)
+        is_host = host.endswith(self.host[1:]) if self.host.startswith("*.") else host == self.host
+        return is_scheme and is_host and (self.port is None or port == self.port)
+
+
+class SecretTool(BaseTool[BaseModel, BaseModel], Component[SecretToolConfig]):
+    """A tool that resolves `{{secret:NAME}}` where its configuration allows; made by `MemoryContext.with_secrets`."""
+
+    component_config_schema = SecretToolConfig
+    component_provider_override = "memory_context.tools.SecretTool"
+
+    def __init__(
+        self,
+        tool: BaseTool[Any, Any],
+        allow: Mapping[str, Sequence[str]],
+        hosts: Sequence[str],
+        host: ToolHost | MemoryToolConfig,
+    ) -> None:
+        super().__init__(tool.args_type(), cast(type[BaseModel], str), tool.name, tool.description)
+        self._tool = tool
+        self._allow = {name: [_checked_path(name, path) for path in paths] for name, paths in allow.items()}
+        if isinstance(hosts, str) or not self._allow or not all(self._allow.values()):
+            raise ValueError("with_secrets takes paths for each secret, and a list of hosts")
+        for name in self._allow:
+            if name != _ALL_DETECTED and not is_name(name):
+                raise ValueError(f"allow: {name!r} is not the name of a secret, nor {_ALL_DETECTED!r}")
+        self._hosts = list(hosts)
+        self._allowed_hosts = [_AllowedHost.of(one) for one in hosts]
+        self._host = host
+
+    @property
+    def schema(self) -> ToolSchema:
+        return self._tool.schema
+
+    async def save_state_json(self) -> Mapping[str, Any]:
+        return await self._tool.save_state_json()
+
+    async def load_state_json(self, state: Mapping[str, Any]) -> None:
+        await self._tool.load_state_json(state)
+
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
+        return await self.run_json(args.model_dump(), cancellation_token)
+
+    async def run_json(
+        self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
+    ) -> str:
+        """Return the tool's answer as text, without values.
+
+        Raises:
+            SecretError: The call is refused; says why.
+            SecretToolError: The tool failed.
+        """
+        secrets = self._secrets()
+        await secrets.ready(_READ_SECONDS)
+        resolved, values = await self._resolved(args, secrets)
+        filters = [SecretFilter(values), secrets.filter]
+        with trace_tool_span(tool_name=self.name, tool_description=self.description, tool_call_id=call_id):
+            text, has_failed = await self._run(resolved, cancellation_token)
+            for one in filters:
+                text = await in_thread_if_large(len(text), one.hide, text)
+            if has_failed:
+                raise SecretToolError(text)
+        arguments = {**args}
+        for one in filters:
+            arguments = one.hide_in(arguments)
+        _events.info(ToolCallEvent(tool_name=self.name, arguments=arguments, result=text))
+        return text
+
+    async def _run(self, args: Mapping[str, Any], cancellation_token: CancellationToken) -> tuple[str, bool]:
+        """Return the answer, or the error's words and True; no exception leaves that could quote a value."""
+        try:
+            given = self._tool.args_type().model_validate(args)
+            return self._tool.return_value_as_string(await self._tool.run(given, cancellation_token)), False
+        except Exception as error:
+            return f"{type(error).__name__}: {error}", True
+
+    async def _resolved(self, args: Mapping[str, Any], secrets: Secrets) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the arguments with values, and the values by name."""
+        values: dict[str, str] = {}
+        for path, text in _strings_of(args):
+            for name in names_in(text):
+                if not self._may_stand(name, path):
+                    raise SecretError(self._refusal(name, path))
+                if name not in values:
+                    values[name] = await secrets.value_of(name)
+            if _MASK.search(text):
+                raise SecretError(
+                    f"argument {'.'.join(path)} holds {MASK}, which stands for a credential that was masked and is not "
+                    "kept: leave that part unchanged, or ask the user for the secret's name"
+                )
+        if values:
+            self._check_hosts(args, values)
+        return cast(dict[str, Any], _with_values(args, values)), values
+
+    def _may_stand(self, name: str, path: Path) -> bool:
+        paths = self._allow.get(name, []) + (self._allow.get(_ALL_DETECTED, []) if name.startswith(DETECTED) else [])
+        return path[-1] != _KEY and any(_matches(path, one) for one in paths)
+
+    def _refusal(self, name: str, path: Path) -> str:
+        places = self._allow.get(name) or (self._allow.get(_ALL_DETECTED, []) if name.startswith(DETECTED) else [])
+        where = " or ".join(".".join(one) for one in places)
+        may = f"may stand only in {where}" if where else f"is not given to {self.name}"
+        return f"{self.name} was not called: {reference(name)} {may}, not in {'.'.join(path)}"
+
+    def _check_hosts(self, args: Mapping[str, Any], values: Mapping[str, str]) -> None:
+        for path, text in _strings_of(args):
+            resolved = resolved_text(text, values)
+            urls = [resolved.strip()] if _is_address(path, resolved) else []
+            if self._allowed_hosts and resolved != text:
+                urls += _URL.findall(resolved)
+            for url in urls:
+                address = _address(url)
+                if address is None or not any(one.takes(*address) for one in self._allowed_hosts):
+                    said = ", ".join(self._hosts) or "no host at all"
+                    raise SecretError(
+                        f"{self.name} was not called: argument {'.'.join(path)} names another host than those that "
+                        f"its secrets may reach ({said})"
+                    )
+
+    def _secrets(self) -> Secrets:
+        host = self._host
+        if isinstance(host, MemoryToolConfig):
+            hosts = find_hosts(host.key)
+            if not hosts:
+                raise SecretError(f"{self.name} was not called: load it together with its memory context")
+            host = self._host = hosts[0]  # of the same user
+        return host.agent_memory.secrets
+
+    def _to_config(self) -> SecretToolConfig:
+        host = self._host if isinstance(self._host, MemoryToolConfig) else config_of(self._host)
+        allow = {name: [".".join(path) for path in paths] for name, paths in self._allow.items()}
+        inner = self._tool.dump_component()
+        return SecretToolConfig(**host.model_dump(), tool=inner, allow=allow, hosts=self._hosts)
+
+    @classmethod
+    def _from_config(cls, config: SecretToolConfig) -> Self:
+        tool = cast("BaseTool[Any, Any]", BaseTool.load_component(config.tool))
+        return cls(tool, config.allow, config.hosts, config)
+
+
+# --- arguments
+
+
+_KEY = "(a name)"
+
+
+def _checked_path(name: str, path: str) -> Path:
+    steps = tuple(path.split("."))
+    if not all(steps):
+        raise ValueError(f"allow[{name!r}]: {path!r} is not a path such as 'headers.Authorization'")
+    return steps
+
+
+def _matches(path: Path, allowed: Path) -> bool:
+    return len(path) == len(allowed) and all(one in ("*", step) for step, one in zip(path, allowed, strict=True))
+
+
+def _strings_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield all strings with their paths, names of fields too."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, one in cast(Mapping[str, Any], value).items():
+            yield (*path, _KEY), str(name)
+            yield from _strings_of(one, (*path, str(name)))
+    elif isinstance(value, (list, tuple)):
+        for number, one in enumerate(cast(Sequence[Any], value)):
+            yield from _strings_of(one, (*path, str(number)))
+
+
+def _with_values(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return resolved_text(value, values)
+    if isinstance(value, Mapping):
+        return {name: _with_values(one, values) for name, one in cast(Mapping[str, Any], value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_values(one, values) for one in cast(Sequence[Any], value)]
+    return value
+
+
+def _is_address(path: Path, text: str) -> bool:
+    """Return whether an argument is a URL, or named as one; a path such as `/v1/items` reaches no other host."""
+    text = text.strip()
+    if _URL.fullmatch(text) or text[:2] in ("//", "\\\\", "/\\", "\\/"):
+        return True
+    is_named = any(step.lower() in _URL_NAMES for step in path[-2:])
+    return is_named and bool(text) and not text.startswith("/")
+
+
+def _address(url: str) -> tuple[str | None, str, int | None] | None:
+    """Return scheme, host and port; None for what parsers may read differently."""
+    if not url.isascii() or not url.isprintable() or "\\" in url or " " in url:
+        return None
+    has_scheme = "://" in url.partition("?")[0]
+    try:
+        parts = urlsplit(url if has_scheme else f"x://{url.removeprefix('//')}")
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        return None
+    return (parts.scheme.lower() if has_scheme else None, host, port) if host else None

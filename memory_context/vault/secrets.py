@@ -1,0 +1,222 @@
+"""The secrets of one user: values go in, only names come out."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from ..errors import MemoryContextError, SecretError, StoreError
+from ..outages import outages_of
+from ..runtime import Background, Breaker
+from .forms import DETECTED, SecretFilter, is_name, reference
+from .keys import EnvironmentKeys, current_key, seal, unseal
+
+if TYPE_CHECKING:
+    from ..store import KeyProvider, MemoryStore, SecretName
+
+__all__ = ["LEAST_CHARACTERS", "MOST_CHARACTERS", "Rotation", "Secrets", "secrets_of"]
+
+LEAST_CHARACTERS, MOST_CHARACTERS = 8, 8192
+"""Shorter values stand in ordinary text by chance."""
+
+_READING = "reading the names of secrets"
+_REFRESH_SECONDS = 30.0  # another process may set one
+_RETRY_SECONDS = 30.0
+_logger = logging.getLogger("memory_context")
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The result of a rotation.
+
+    Attributes:
+        rotated: Number of values that the current key encrypts since.
+        unreadable: Names of values whose key is missing.
+    """
+
+    rotated: int
+    unreadable: tuple[str, ...] = ()
+
+
+class Secrets:
+    """Secrets of one user in one store; `AgentMemory.secrets` gives it.
+
+    No method returns a value. Models refer to one as `{{secret:NAME}}`, which `MemoryContext.with_secrets` resolves.
+    Methods raise `StoreUnavailableError` if the database is unreachable.
+    """
+
+    def __init__(self, memory_store: "MemoryStore", user_id: str) -> None:
+        self._store = memory_store
+        self._user_id = user_id
+        self._values: dict[str, str] = {}
+        self._filter = SecretFilter({})
+        self._read_at: float | None = None
+        self._reading = Background[None]("memory_context secrets")
+        self._breaker = Breaker(_RETRY_SECONDS)
+
+    def __repr__(self) -> str:
+        return f"<Secrets of {self._user_id!r}>"
+
+    # --- for applications
+
+    async def set(self, name: str, value: str) -> None:
+        """Keep a value under a name, in place of an earlier one; from now on texts get the name instead.
+
+        Args:
+            name: A letter, then up to 63 letters, digits, `_`, `.` and `-`.
+            value: 8 to 8,192 characters; spaces and line breaks around it are dropped.
+
+        Raises:
+            SecretError: There is no key, or the value is too short or too long.
+            ValueError: The name is unusable.
+        """
+        value = _checked(name, value.strip())
+        sealed = seal(current_key(self._provider), self._user_id, name, value)
+        await self._store.secret_rows.upsert(self._user_id, [sealed])
+        self._keep({**self._values, name: value})
+
+    async def names(self) -> "list[SecretName]":
+        """Return all names, in order; one without a value came with an import."""
+        return await self._store.secret_rows.select_names(self._user_id)
+
+    async def delete(self, name: str) -> bool:
+        """Delete a secret; return whether there was one. Texts that hold its name keep it."""
+        is_gone = await self._store.secret_rows.delete(self._user_id, name)
+        self._keep({other: value for other, value in self._values.items() if other != name})
+        return is_gone
+
+    async def rotate(self) -> Rotation:
+        """Encrypt all values with the current key, while others read and write them.
+
+        Raises:
+            SecretError: There is no key.
+        """
+        rows, key = self._store.secret_rows, current_key(self._provider)
+        rotated, unreadable, after = 0, list[str](), ""
+        while page := await rows.select_of_other_keys(self._user_id, key.id, after):
+            for one in page:
+                try:
+                    value = unseal(self._provider.keys(), self._user_id, one)
+                except SecretError:
+                    unreadable.append(one.name)
+                    continue
+                again = seal(key, self._user_id, one.name, value, one.session_id)
+                rotated += await rows.update_key(self._user_id, again, one.nonce)
+            after = page[-1].name
+        return Rotation(rotated, tuple(unreadable))
+
+    # --- for the library: values
+
+    @property
+    def has_keys(self) -> bool:
+        """False without a key; then nothing is read, hidden or resolved. Never raises."""
+        try:
+            return bool(self._provider.keys())
+        except Exception as error:
+            outages_of(self._store).failed(_READING, "secrets are neither hidden nor resolved: %s", error)
+            return False
+
+    @property
+    def _provider(self) -> "KeyProvider":
+        return self._store.secret_keys or EnvironmentKeys()
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the values are known."""
+        return self._read_at is not None
+
+    @property
+    def filter(self) -> SecretFilter:
+        """Hides the known values."""
+        return self._filter
+
+    async def ready(self, seconds: float) -> bool:
+        """Read the values if they are unknown or old; return whether they are known. Never raises."""
+        is_old = self._read_at is None or time.monotonic() - self._read_at > _REFRESH_SECONDS
+        if is_old and self.has_keys and not self._breaker.is_open:
+            try:
+                await self._reading.result(self._read, seconds)
+                outages_of(self._store).worked(_READING)
+                self._breaker.worked()
+            except Exception as error:  # a step goes on without
+                self._breaker.failed()
+                outages_of(self._store).failed(
+                    _READING, "secrets are not hidden yet: %s", str(error) or f"no answer in {seconds:g} s"
+                )
+        return self.is_ready or not self.has_keys
+
+    async def _read(self) -> None:
+        values: dict[str, str] = {}
+        for sealed in await self._store.secret_rows.select(self._user_id):
+            try:
+                values[sealed.name] = unseal(self._provider.keys(), self._user_id, sealed)
+            except SecretError as error:
+                _logger.warning("%s; until then it is not hidden", error)
+        self._keep(values)
+
+    def _keep(self, values: Mapping[str, str]) -> None:
+        self._read_at = time.monotonic()
+        if values != self._values or not self._values:
+            self._values, self._filter = dict(values), SecretFilter(values)
+
+    async def value_of(self, name: str) -> str:
+        """Return a value, for use inside of a tool call only.
+
+        Raises:
+            SecretError: There is no such secret, or no key for it.
+        """
+        try:
+            sealed = await self._store.secret_rows.fetch(self._user_id, name)
+        except StoreError:
+            if name in self._values:
+                return self._values[name]
+            raise
+        if sealed is None:
+            kind = "its value was not kept" if name.startswith(DETECTED) else "no secret of that name has a value"
+            raise SecretError(f"{reference(name)} cannot be resolved: {kind}")
+        return unseal(self._provider.keys(), self._user_id, sealed)
+
+    async def keep_detected(self, values: Mapping[str, str], session_id: str) -> None:
+        """Keep what was masked in a session's tool results; without a key nothing. Never raises."""
+        if not values or not self.has_keys:
+            return
+        try:
+            key = current_key(self._provider)
+            sealed = [seal(key, self._user_id, name, value, session_id) for name, value in values.items()]
+            await self._store.secret_rows.upsert(self._user_id, sealed)
+        except (MemoryContextError, ImportError) as error:
+            _logger.warning("%d masked credentials cannot be used by tools: %s", len(values), error)
+
+
+def _checked(name: str, value: str) -> str:
+    if not is_name(name) or name.startswith(DETECTED):
+        raise ValueError(
+            f"name={name!r}: a secret's name is a letter, then up to 63 letters, digits, _ . or -, and does not begin "
+            f"with {DETECTED!r}"
+        )
+    if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
+        raise SecretError(
+            f"the value of {name} has {len(value):,} characters: {LEAST_CHARACTERS} to {MOST_CHARACTERS:,} are kept, "
+            "since a shorter one stands in ordinary text by chance"
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise SecretError(f"the value of {name} is not valid Unicode: encode it first, such as in Base64") from None
+    if value in reference(name):
+        raise SecretError(f"the value of {name} is a part of its reference {reference(name)}: choose another name")
+    return value
+
+
+_known: "WeakKeyDictionary[MemoryStore, WeakValueDictionary[str, Secrets]]" = WeakKeyDictionary()
+
+
+def secrets_of(memory_store: "MemoryStore", user_id: str) -> Secrets:
+    """Return the secrets of a user, one object for all of the process."""
+    of_store = _known.setdefault(memory_store, WeakValueDictionary())
+    found = of_store.get(user_id)
+    if found is None:
+        found = of_store[user_id] = Secrets(memory_store, user_id)
+    return found
