@@ -1,5 +1,6 @@
 """The secrets of one user: values go in, only names come out."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ class Secrets:
         value = _checked(name, value.strip())
         sealed = seal(current_key(self._provider), self._user_id, name, value)
         await self._store.secret_rows.upsert(self._user_id, [sealed])
-        self._keep({**self._values, name: value})
+        await self._keep({**self._values, name: value})
 
     async def names(self) -> "list[SecretName]":
         """Return all names, in order; one without a value came with an import."""
@@ -84,7 +85,7 @@ class Secrets:
     async def delete(self, name: str) -> bool:
         """Delete a secret; return whether there was one. Texts that hold its name keep it."""
         is_gone = await self._store.secret_rows.delete(self._user_id, name)
-        self._keep({other: value for other, value in self._values.items() if other != name})
+        await self._keep({other: value for other, value in self._values.items() if other != name})
         return is_gone
 
     async def rotate(self) -> Rotation:
@@ -154,12 +155,13 @@ class Secrets:
                 values[sealed.name] = unseal(self._provider.keys(), self._user_id, sealed)
             except SecretError as error:
                 _logger.warning("%s; until then it is not hidden", error)
-        self._keep(values)
+        await self._keep(values)
 
-    def _keep(self, values: Mapping[str, str]) -> None:
+    async def _keep(self, values: Mapping[str, str]) -> None:
+        if values != self._values:
+            self._filter = await asyncio.to_thread(SecretFilter, values)  # compiling takes a few ms a value
+            self._values = dict(values)
         self._read_at = time.monotonic()
-        if values != self._values or not self._values:
-            self._values, self._filter = dict(values), SecretFilter(values)
 
     async def value_of(self, name: str) -> str:
         """Return a value, for use inside of a tool call only.

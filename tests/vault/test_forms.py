@@ -1,0 +1,96 @@
+"""Values are found in the forms that tools give them, and nothing else is changed."""
+
+import base64
+import html
+import json
+import random
+import string
+import time
+from urllib.parse import quote, quote_plus
+
+import pytest
+from autogen_core import FunctionCall
+from autogen_core.models import AssistantMessage
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_context.vault import SecretFilter, reference
+from memory_context.vault.entry import hidden_message
+
+VALUES = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=8, max_size=60).filter(
+    lambda value: value == value.strip() and len(value) >= 8
+)
+PLAIN = st.text(string.ascii_letters + string.digits + "_-+/=.:!$", min_size=8, max_size=60)
+FORMS = {
+    "as it is": lambda value: value,
+    "percent-encoded": lambda value: quote(value, safe=""),
+    "of a form": quote_plus,
+    "JSON": json.dumps,
+    "JSON in UTF-8": lambda value: json.dumps(value, ensure_ascii=False),
+    "JSON in JSON": lambda value: json.dumps(json.dumps(value)),
+    "HTML": html.escape,
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "base64 of URLs": lambda value: base64.urlsafe_b64encode(value.encode()).decode().rstrip("="),
+    "in a longer base64": lambda value: base64.b64encode(f"user:{value}\n".encode()).decode(),
+    "in wrapped base64": lambda value: base64.encodebytes(b"user" * 13 + value.encode() + b"." * 40).decode(),
+}
+
+
+@given(VALUES)
+@pytest.mark.parametrize("form", FORMS)
+def test_value_in_any_form_becomes_its_name(form: str, value: str):
+    written = f"before {FORMS[form](value)} after"
+    hidden = SecretFilter({"TOKEN": value}).hide(written)
+    assert reference("TOKEN") in hidden
+    assert FORMS[form](value) not in hidden
+    assert hidden.startswith("before ")
+    assert hidden.endswith(" after")
+
+
+@given(PLAIN, st.data())
+def test_value_split_over_lines_becomes_its_name(value: str, data: st.DataObject):
+    at = data.draw(st.integers(1, len(value) - 1))
+    for break_ in ("\n", "\r\n    ", "\\\n", '"\n  "', "\\n", "\n> "):
+        hidden = SecretFilter({"TOKEN": value}).hide(f"a {value[:at]}{break_}{value[at:]} b")
+        assert hidden == f"a {reference('TOKEN')} b", break_
+
+
+@given(st.lists(PLAIN, min_size=1, max_size=5, unique=True), st.text(max_size=200))
+def test_text_without_values_is_the_same_object(values: list[str], text: str):
+    one = SecretFilter({f"N{number}": value for number, value in enumerate(values)})
+    if one.hide(text) != text:
+        assert one.finds(text)
+    else:
+        assert one.hide(text) is text
+
+
+def test_longest_value_wins():
+    one = SecretFilter({"SHORT": "abcdefgh", "LONG": "abcdefgh12345"})
+    assert one.hide("abcdefgh12345 abcdefgh") == f"{reference('LONG')} {reference('SHORT')}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"pin": 12345678}', {"pin": "{{secret:PIN}}"}),
+        ('{"text": "a\\nnewline99"}', {"text": "a\n{{secret:LINE}}"}),
+        ('{"text": "\\newline99"}', {"text": "\newline99"}),
+        ('{"12345678": [true, "x12345678"]}', {"{{secret:PIN}}": [True, "x{{secret:PIN}}"]}),
+    ],
+)
+def test_arguments_stay_valid_json(arguments: str, expected: object):
+    secrets = SecretFilter({"PIN": "12345678", "LINE": "newline99"})
+    message = AssistantMessage(content=[FunctionCall("1", arguments, "f")], source="coder")
+    hidden = hidden_message(message, secrets)
+    assert json.loads(hidden.content[0].arguments) == expected  # type: ignore[union-attr]
+
+
+def test_filter_of_many_values_is_linear():
+    """10 values, 1 MB: a regular expression with back-tracking would take minutes."""
+    chance = random.Random(1)
+    values = {f"N{n}": "".join(chance.choices(string.printable[:90], k=40)) for n in range(10)}
+    one = SecretFilter(values)
+    text = "".join(chance.choices(string.ascii_letters + "\n\\ %", k=1_000_000))
+    began = time.process_time()
+    assert one.hide(text) is text
+    assert time.process_time() - began < 3
