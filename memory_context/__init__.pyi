@@ -78,12 +78,15 @@ from .store import (
     Whereabouts,
 )
 from .store.limits import TransactionKind, Waits
+from .store.secret_rows import KeyProvider, SecretKey, SecretName
 from .store.session_locks import AdvisoryClaims
 from .text import Passage
 from .tokens import TokenCounter
 from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench, MoreTool
+from .tools.secret_tool import SecretToolError
 from .transcript import Arithmetic, Decided, Decision, Offered, PartId, Transcript
 from .transforms import MemoryTransform, TransformName, TransformUnit
+from .vault import Rotation, Secrets
 from .view import PartState, Segment, SegmentChange, ViewReport
 
 __version__: str
@@ -130,6 +133,7 @@ __all__ = [
     "IndexReport",
     "ItemDamagedError",
     "ItemNotFoundError",
+    "KeyProvider",
     "Label",
     "LightModelBill",
     "LightModelChoice",
@@ -173,10 +177,15 @@ __all__ = [
     "Result",
     "ResumeOutcome",
     "ResumeReport",
+    "Rotation",
     "SchemaError",
     "SearchHit",
     "SearchScore",
     "SecretError",
+    "SecretKey",
+    "SecretName",
+    "SecretToolError",
+    "Secrets",
     "Segment",
     "SegmentChange",
     "SessionBusyError",

@@ -152,7 +152,7 @@ async def test_value_of_a_lost_key_is_reported_and_others_work(
     secrets = secrets_of(store)
     await secrets.set("NEW", "another value")
     assert (await secrets.rotate()).unreadable == ("OLD",)
-    with pytest.raises(SecretError, match="was encrypted with key .* which is not there"):
+    with pytest.raises(SecretError, match=r"was encrypted with key .* which is not there"):
         await secrets.value_of("OLD")
     fresh = secrets_of(store)
     assert await fresh.ready(30)
