@@ -86,7 +86,7 @@ from .tools import AnyTool, Confirm, ForgetProposal, MemoryTool, MemoryWorkbench
 from .tools.secret_tool import SecretToolError
 from .transcript import Arithmetic, Decided, Decision, Offered, PartId, Transcript
 from .transforms import MemoryTransform, TransformName, TransformUnit
-from .vault import Rotation, Secrets
+from .vault import Rotation, SecretFilter, Secrets
 from .view import PartState, Segment, SegmentChange, ViewReport
 
 __version__: str
@@ -182,6 +182,7 @@ __all__ = [
     "SearchHit",
     "SearchScore",
     "SecretError",
+    "SecretFilter",
     "SecretKey",
     "SecretName",
     "SecretToolError",
